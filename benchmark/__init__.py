@@ -1,0 +1,1 @@
+"""Problems, tasks, metrics, surrogates and evaluation, with the shipped dataset."""

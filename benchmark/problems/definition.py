@@ -1,0 +1,142 @@
+"""ProblemDefinition: everything that makes a problem runnable; its record for files is kbench.schemas.Problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, draw
+from kbench.benchmark.problems.lazy_torch import torch
+from kbench.schemas import Problem, Workload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Params = Mapping[str, Any]
+"""A workload's shape parameters by name."""
+
+COMPUTE_UNITS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp64")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What counts as right: |out - expected| <= atol + rtol * |expected|, for all but `mismatch_share` of elements."""
+
+    atol: float
+    rtol: float
+    reason: str
+    mismatch_share: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Size:
+    """A named set of shape parameters."""
+
+    name: str
+    params: Params
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemDefinition:
+    """One problem. `reference` is what users would write in PyTorch; kernels get the same inputs in the same order."""
+
+    id: str
+    title: str
+    family: str
+    description: str
+    reference: Callable[..., Any]
+    """reference(*inputs) -> output tensor or tuple of them."""
+    inputs: Callable[[Params], tuple[InputSpec, ...]]
+    outputs: Callable[[Params], tuple[TensorSpec, ...]]
+    flops: Callable[[Params], int]
+    sizes: tuple[Size, ...]
+    """One to three timed sizes."""
+    tiny: Size
+    """For CPU checks and interpreters; never timed."""
+    tolerance: Tolerance
+    compute_unit: str = "fp32"
+    min_bytes: Callable[[Params], int] | None = None
+    """Override where a kernel need not touch every input byte; by default inputs and outputs once each."""
+    oracle: Callable[..., Any] | None = None
+    """High-precision answer; by default the reference on inputs upcast to float64."""
+    aliases: tuple[str, ...] = ()
+    seed: int = 0
+
+    def size(self, name: str) -> Size:
+        """The size with this name, `tiny` included."""
+        for size in (*self.sizes, self.tiny):
+            if size.name == name:
+                return size
+        from kbench.schemas import UnknownNameError
+
+        raise UnknownNameError(f"workload of problem {self.id!r}", name, [s.name for s in (*self.sizes, self.tiny)])
+
+    def draw(self, size: Size, seed: int, device: str = "cpu") -> tuple[Tensor | int | float, ...]:
+        """Fresh inputs for a size."""
+        return draw(self.inputs(size.params), seed, device)
+
+    def expected(self, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        """The high-precision answer: float outputs in float64, others as they are."""
+        if self.oracle is not None:
+            return as_tuple(self.oracle(*inputs))
+        return as_tuple(self.reference(*(upcast(value) for value in inputs)))
+
+    def count_bytes(self, params: Params) -> int:
+        """Fewest bytes any correct kernel moves through device memory."""
+        if self.min_bytes is not None:
+            return self.min_bytes(params)
+        tensors = [s for s in self.inputs(params) if isinstance(s, TensorSpec)]
+        return sum(s.nbytes for s in (*tensors, *self.outputs(params)))
+
+    def workload(self, size: Size) -> Workload:
+        """The size as a record."""
+        return Workload(
+            name=size.name,
+            params_json=json.dumps(dict(size.params), sort_keys=True),
+            inputs=tuple(map(str, self.inputs(size.params))),
+            outputs=tuple(map(str, self.outputs(size.params))),
+            seed=self.seed,
+            flops=self.flops(size.params),
+            min_bytes=self.count_bytes(size.params),
+        )
+
+    def reference_source(self) -> str:
+        """Source text of the reference."""
+        return textwrap.dedent(inspect.getsource(self.reference))
+
+    def record(self) -> Problem:
+        """The problem as a record."""
+        from kbench.benchmark.problems.prompt import render_prompt
+
+        specs = self.inputs(self.tiny.params)
+        return Problem(
+            problem_id=self.id,
+            title=self.title,
+            family=self.family,
+            description=self.description,
+            aliases=self.aliases,
+            dtypes=tuple(sorted({s.dtype for s in specs if isinstance(s, TensorSpec)})),
+            compute_unit=self.compute_unit,
+            atol=self.tolerance.atol,
+            rtol=self.tolerance.rtol,
+            mismatch_share=self.tolerance.mismatch_share,
+            tolerance_reason=self.tolerance.reason,
+            reference_source=self.reference_source(),
+            prompt=render_prompt(self),
+            workloads=tuple(self.workload(size) for size in self.sizes),
+            tiny=self.workload(self.tiny),
+        )
+
+
+def as_tuple(outputs: Any) -> tuple[Tensor, ...]:
+    """A single tensor as a tuple of one."""
+    return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+
+
+def upcast(value: Any) -> Any:
+    """A floating tensor in float64; anything else as it is."""
+    return value.to(torch.float64) if hasattr(value, "is_floating_point") and value.is_floating_point() else value

@@ -1,0 +1,5 @@
+"""fused_elementwise problems."""
+
+from kbench.benchmark.problems.definition import ProblemDefinition
+
+PROBLEMS: tuple[ProblemDefinition, ...] = ()

@@ -1,0 +1,5 @@
+"""gpu_mode problems."""
+
+from kbench.benchmark.problems.definition import ProblemDefinition
+
+PROBLEMS: tuple[ProblemDefinition, ...] = ()

@@ -1,0 +1,106 @@
+"""Inputs and outputs of a problem, declared without torch and drawn from a seed on any device."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+ITEM_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""Bytes of one element, by torch's name of the type."""
+
+Fill = Callable[["Generator", "TensorSpec", str], "Tensor"]
+"""Draws a tensor: (generator, spec, device) -> tensor of that spec. Every value must depend on the generator."""
+
+
+def normal(scale: float = 1.0, shift: float = 0.0) -> Fill:
+    """Gaussian values."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32)
+        return drawn.mul_(scale).add_(shift).to(getattr(torch, spec.dtype))
+
+    return fill
+
+
+def uniform(low: float = 0.0, high: float = 1.0) -> Fill:
+    """Values uniform in [low, high)."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        drawn = torch.rand(spec.shape, generator=generator, device=device, dtype=torch.float32)
+        return drawn.mul_(high - low).add_(low).to(getattr(torch, spec.dtype))
+
+    return fill
+
+
+def integers(low: int, high: int) -> Fill:
+    """Integers uniform in [low, high)."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        drawn = torch.randint(low, high, spec.shape, generator=generator, device=device)
+        return drawn.to(getattr(torch, spec.dtype))
+
+    return fill
+
+
+def booleans(share: float = 0.5) -> Fill:
+    """True with the given probability."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        drawn = torch.rand(spec.shape, generator=generator, device=device) < share
+        return drawn.to(getattr(torch, spec.dtype))
+
+    return fill
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor's name, shape, element type and, for an input, how it is drawn. Always contiguous."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    fill: Fill = dataclasses.field(default_factory=normal, compare=False)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in device memory."""
+        return self.numel * ITEM_BYTES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScalarSpec:
+    """A Python number handed to the kernel as it is."""
+
+    name: str
+    value: int | float
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value!r}"
+
+
+InputSpec = TensorSpec | ScalarSpec
+
+
+def draw(specs: tuple[InputSpec, ...], seed: int, device: str) -> tuple[Tensor | int | float, ...]:
+    """Draw every input from one seeded generator on the device, in the order declared."""
+    generator = torch.Generator(device=device)
+    generator.manual_seed(seed)
+    return tuple(spec.value if isinstance(spec, ScalarSpec) else spec.fill(generator, spec, device) for spec in specs)

@@ -1,0 +1,5 @@
+"""quantized_matmul problems."""
+
+from kbench.benchmark.problems.definition import ProblemDefinition
+
+PROBLEMS: tuple[ProblemDefinition, ...] = ()

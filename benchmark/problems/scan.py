@@ -1,0 +1,5 @@
+"""scan problems."""
+
+from kbench.benchmark.problems.definition import ProblemDefinition
+
+PROBLEMS: tuple[ProblemDefinition, ...] = ()

@@ -1,0 +1,5 @@
+"""transposed_convolution problems."""
+
+from kbench.benchmark.problems.definition import ProblemDefinition
+
+PROBLEMS: tuple[ProblemDefinition, ...] = ()

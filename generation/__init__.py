@@ -1,0 +1,1 @@
+"""Evolutionary search that builds the corpus: proposers, methods, event log, executors."""

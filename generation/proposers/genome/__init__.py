@@ -1,0 +1,1 @@
+"""Genome families: parametrised kernels for Triton and CUDA."""

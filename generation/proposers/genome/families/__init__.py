@@ -1,0 +1,1 @@
+"""One module a group of operations, each with a tuple FAMILIES."""

@@ -1,0 +1,32 @@
+"""The explicit list of genome families."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kbench.generation.proposers.genome.family import Family
+from kbench.schemas import Backend
+
+FAMILY_MODULES: tuple[str, ...] = ()
+"""Modules of kbench.generation.proposers.genome.families, each with a tuple FAMILIES."""
+
+
+@functools.cache
+def families() -> Mapping[str, Family]:
+    """Every family by name."""
+    found: dict[str, Family] = {}
+    for name in FAMILY_MODULES:
+        module = importlib.import_module(f"kbench.generation.proposers.genome.families.{name}")
+        for family in module.FAMILIES:
+            if family.name in found:
+                raise ValueError(f"genome family {family.name!r} is declared twice, again in {name}.py")
+            found[family.name] = family
+    return MappingProxyType(found)
+
+
+def families_for(problem_id: str, backend: Backend) -> tuple[Family, ...]:
+    """The families that can solve a problem in a backend."""
+    return tuple(f for f in families().values() if f.backend is backend and problem_id in f.problems)

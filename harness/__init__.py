@@ -1,0 +1,1 @@
+"""Build, verify, time, judge, isolate and record kernels on local CUDA hardware."""

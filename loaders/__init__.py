@@ -1,0 +1,1 @@
+"""Open, filter, split, write, describe and export corpora."""

@@ -1,0 +1,48 @@
+"""One error family. A message names the field, the value and the fix; `exit_code` is what the command ends with."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class KbenchError(Exception):
+    """Base of every error kbench raises on purpose."""
+
+    exit_code = 1
+
+
+class UserError(KbenchError, ValueError):
+    """The caller asked for something that cannot be: exit code 2."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UserError, LookupError):
+    """A name that is not in a closed list; the message carries the nearest names."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(str(name), names, n=3)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names[:12])}"
+        if not near and len(names) > 12:
+            hint += f", … ({len(names)} in all)"
+        super().__init__(f"unknown {kind} {name!r}; {hint}")
+        self.kind, self.name, self.near = kind, str(name), near
+
+
+class DataError(UserError):
+    """Data on disk is not what it claims: names file, row, field and value."""
+
+
+class MissingDependencyError(KbenchError, ImportError):
+    """An optional package is needed; the message is the install command."""
+
+    exit_code = 2
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package!r}; install it with: pip install 'kbench-gpu[{extra}]'")
+
+
+class InfrastructureError(KbenchError, RuntimeError):
+    """The machine failed, not the kernel; the work may be tried again elsewhere."""

@@ -1,0 +1,29 @@
+"""Content-hash identities. Equal content, equal id, on every machine and in every version."""
+
+from __future__ import annotations
+
+import hashlib
+
+ID_LENGTH = 32
+"""Hex digits of an id: 128 bits, past any accidental collision."""
+
+
+def content_hash(*parts: str | bytes) -> str:
+    """Hash of an ordered list of texts; the parts' boundaries count, so ("ab", "c") differs from ("a", "bc")."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.hexdigest()[:ID_LENGTH]
+
+
+def canonical_source(source: str) -> str:
+    """Source with unix newlines, no trailing blanks and one final newline: what a kernel's id is taken of."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
+
+
+def kernel_id(problem_id: str, backend: str, source: str) -> str:
+    """A kernel's identity: the hash of problem, backend and canonical source."""
+    return content_hash("kernel", problem_id, str(backend), canonical_source(source))

@@ -1,0 +1,90 @@
+"""Measurement: one kernel on one GPU and one workload."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from kbench.schemas.record import Count, Name, NonNegative, Positive, Record, Sha
+from kbench.schemas.status import Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(Record):
+    """One kernel on one GPU and one workload: verdict, raw samples, interval, conditions."""
+
+    TYPE: ClassVar[str] = "measurement"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    measurement_id: Sha
+    """Hash of kernel, GPU, workload, environment and start time."""
+    kernel_id: Sha
+    """The kernel."""
+    problem_id: Name
+    """The kernel's problem."""
+    gpu: str
+    """GPU name as the driver reports it."""
+    workload: Name
+    """The workload's name."""
+    env_id: Sha
+    """The environment it was measured in."""
+    status: Status
+    """Verdict on this workload."""
+    error: str | None
+    """What happened, when the status is a failure."""
+    runtime_us: Positive | None
+    """Median device time of one call in steady state, anchored (see docs/harness.md)."""
+    runtime_low_us: Positive | None
+    """Lower end of its 95 % interval."""
+    runtime_high_us: Positive | None
+    """Upper end of its 95 % interval."""
+    speedup: Positive | None
+    """PyTorch reference time over kernel time, both in the same rounds."""
+    speedup_low: Positive | None
+    """Lower end of its 95 % interval."""
+    speedup_high: Positive | None
+    """Upper end of its 95 % interval."""
+    samples_us: tuple[float, ...] | None
+    """Raw kernel samples in the order taken; null when not timed."""
+    anchor_us: tuple[float, ...] | None
+    """Raw samples of the problem's anchor taken in the same rounds."""
+    rounds: Count | None
+    """Interleaved rounds taken."""
+    cache_policy: str | None
+    """How L2 was made cold: flush or rotate."""
+    max_abs_error: NonNegative | None
+    """Largest absolute error over seeds; null when no output was compared."""
+    max_rel_error: NonNegative | None
+    """Largest error relative to the tolerance's scale over seeds."""
+    floor_us: NonNegative | None
+    """Roofline floor: no correct kernel is faster."""
+    second_clock_us: Positive | None
+    """Median by an independent clock (CUPTI), on a sampled share."""
+    clocks_disagree: bool | None
+    """Whether the two clocks differ by more than the stated bound."""
+    sm_clock_mhz: tuple[float, ...] | None
+    """SM clock per round."""
+    temperature_c: tuple[float, ...] | None
+    """GPU temperature per round."""
+    power_w: tuple[float, ...] | None
+    """Board power per round."""
+    throttle_reasons: tuple[str, ...] | None
+    """Every throttle reason seen during the rounds."""
+    compile_ms: NonNegative | None
+    """Wall time of the build."""
+    registers: Count | None
+    """Registers per thread, the largest over device functions."""
+    shared_bytes: Count | None
+    """Shared memory per block, the largest over device functions."""
+    spill_bytes: Count | None
+    """Local memory per thread used by spills, the largest over device functions."""
+    cubin_sha: Sha | None
+    """Hash of the machine code."""
+    build_s: NonNegative
+    """Seconds spent building, charged to the ledger once per kernel."""
+    verify_s: NonNegative
+    """GPU seconds spent verifying."""
+    time_s: NonNegative
+    """GPU seconds spent timing."""
+    started_at: str
+    """Start, ISO 8601 in UTC."""

@@ -1,0 +1,266 @@
+"""How a record type is declared once, and what derives from the declaration.
+
+A record is a frozen, slotted dataclass. The string literal under a field is that field's description.
+From the declaration derive: its JSON Schema, its Arrow schema, strict reading from a mapping, and writing to one.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import functools
+import inspect
+import math
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+
+from kbench.schemas.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound on a field's values, carried in `Annotated`."""
+
+    minimum: float | None = None
+    exclusive_minimum: float | None = None
+    maximum: float | None = None
+    pattern: str | None = None
+
+    def json(self) -> dict[str, Any]:
+        """The bound in JSON Schema's words."""
+        names = {"minimum": "minimum", "exclusive_minimum": "exclusiveMinimum", "maximum": "maximum"}
+        found = {word: getattr(self, name) for name, word in names.items() if getattr(self, name) is not None}
+        return found | ({"pattern": self.pattern} if self.pattern else {})
+
+
+Positive = Annotated[float, Limit(exclusive_minimum=0)]
+NonNegative = Annotated[float, Limit(minimum=0)]
+Count = Annotated[int, Limit(minimum=0)]
+Probability = Annotated[float, Limit(minimum=0, maximum=1)]
+Sha = Annotated[str, Limit(pattern="^[0-9a-f]{16,64}$")]
+Name = Annotated[str, Limit(pattern="^[a-z][a-z0-9_]*$")]
+
+
+class Record:
+    """Base of every record type."""
+
+    __slots__ = ()
+    TYPE: ClassVar[str]
+    """The record type's name in files and errors."""
+    VERSION: ClassVar[str]
+    """The schema version this declaration is."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldType:
+    """A field's type, taken apart once."""
+
+    base: Any
+    optional: bool
+    limit: Limit | None
+    item: FieldType | None = None
+    """The element type when `base` is tuple."""
+
+
+def _take_apart(hint: Any) -> FieldType:
+    limit: Limit | None = None
+    optional = False
+    while True:
+        origin = typing.get_origin(hint)
+        if origin is Annotated:
+            limit = next((m for m in hint.__metadata__ if isinstance(m, Limit)), limit)
+            hint = hint.__origin__
+        elif origin in (types.UnionType, typing.Union):
+            members = [m for m in typing.get_args(hint) if m is not type(None)]
+            if len(members) != 1:
+                raise TypeError(f"a record field may be T or T | None, not {hint!r}")
+            optional, hint = True, members[0]
+        elif origin is tuple:
+            return FieldType(tuple, optional, limit, _take_apart(typing.get_args(hint)[0]))
+        else:
+            return FieldType(hint, optional, limit)
+
+
+@functools.cache
+def field_types(record: type[Record]) -> Mapping[str, FieldType]:
+    """The record's fields in order, each with its type taken apart."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    fields = dataclasses.fields(record)  # type: ignore[arg-type]
+    return types.MappingProxyType({f.name: _take_apart(hints[f.name]) for f in fields})
+
+
+@functools.cache
+def field_docs(record: type[Record]) -> Mapping[str, str]:
+    """The string literal under each field."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(record)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    docs: dict[str, str] = {}
+    for statement, following in zip(body, body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            docs[statement.target.id] = " ".join(following.value.value.split())
+    return types.MappingProxyType(docs)
+
+
+def _json_type(field: FieldType) -> dict[str, Any]:
+    scalars: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    if field.base is tuple:
+        assert field.item is not None
+        schema: dict[str, Any] = {"type": "array", "items": _json_type(field.item)}
+    elif isinstance(field.base, type) and issubclass(field.base, enum.StrEnum):
+        schema = {"type": "string", "enum": [member.value for member in field.base]}
+    elif isinstance(field.base, type) and issubclass(field.base, Record):
+        schema = _object_schema(field.base)
+    else:
+        schema = {"type": scalars[field.base]}
+    if field.limit:
+        schema |= field.limit.json()
+    if field.optional:
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
+    return schema
+
+
+def _object_schema(record: type[Record]) -> dict[str, Any]:
+    docs = field_docs(record)
+    defaults = {f.name for f in dataclasses.fields(record) if f.default is not dataclasses.MISSING}  # type: ignore[arg-type]
+    properties = {name: {"description": docs.get(name, "")} | _json_type(t) for name, t in field_types(record).items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in defaults],
+        "additionalProperties": False,
+    }
+
+
+def json_schema(record: type[Record]) -> dict[str, Any]:
+    """The record type's JSON Schema."""
+    head = {
+        "$schema": SCHEMA_DIALECT,
+        "$id": f"kbench/{record.VERSION}/{record.TYPE}.json",
+        "title": record.TYPE,
+        "description": (record.__doc__ or "").strip().splitlines()[0],
+    }
+    return head | _object_schema(record)
+
+
+def _arrow_type(field: FieldType) -> pa.DataType:
+    import pyarrow as pa
+
+    if field.base is tuple:
+        assert field.item is not None
+        return pa.list_(_arrow_type(field.item))
+    if isinstance(field.base, type) and issubclass(field.base, Record):
+        return pa.struct(list(arrow_schema(field.base)))
+    if isinstance(field.base, type) and issubclass(field.base, enum.StrEnum):
+        return pa.string()
+    return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[field.base]
+
+
+@functools.cache
+def arrow_schema(record: type[Record]) -> pa.Schema:
+    """The record type's Arrow schema; every column nullable as `datasets` writes them."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, _arrow_type(t)) for name, t in field_types(record).items()])
+
+
+def _read(field: FieldType, value: Any, where: str) -> Any:
+    if value is None:
+        if field.optional:
+            return None
+        raise DataError(f"{where} is null; it must be set")
+    if field.base is tuple:
+        assert field.item is not None
+        if not isinstance(value, list | tuple):
+            raise DataError(f"{where} is {value!r}; it must be a list")
+        return tuple(_read(field.item, item, f"{where}[{i}]") for i, item in enumerate(value))
+    if issubclass(field.base, Record):
+        return from_dict(field.base, value, where=where)
+    if issubclass(field.base, enum.StrEnum):
+        try:
+            return field.base(value)
+        except ValueError:
+            raise DataError(f"{where} is {value!r}; it must be one of {[m.value for m in field.base]}") from None
+    return _read_scalar(field, value, where)
+
+
+def _read_scalar(field: FieldType, value: Any, where: str) -> Any:
+    if field.base is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, field.base) or (field.base is int and isinstance(value, bool)):
+        raise DataError(f"{where} is {value!r} ({type(value).__name__}); it must be {field.base.__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"{where} is {value!r}; it must be finite (use null for 'not measured')")
+    if field.limit is not None:
+        _check_limit(field.limit, value, where)
+    return value
+
+
+def _check_limit(limit: Limit, value: Any, where: str) -> None:
+    if limit.minimum is not None and value < limit.minimum:
+        raise DataError(f"{where} is {value!r}; it must be at least {limit.minimum:g}")
+    if limit.exclusive_minimum is not None and value <= limit.exclusive_minimum:
+        raise DataError(f"{where} is {value!r}; it must be more than {limit.exclusive_minimum:g}")
+    if limit.maximum is not None and value > limit.maximum:
+        raise DataError(f"{where} is {value!r}; it must be at most {limit.maximum:g}")
+    if limit.pattern is not None:
+        import re
+
+        if re.search(limit.pattern, value) is None:
+            raise DataError(f"{where} is {value!r}; it must match {limit.pattern}")
+
+
+def from_dict(record: type[R], data: Mapping[str, Any], where: str = "") -> R:
+    """Read a record strictly: unknown fields, wrong types and values out of bounds are refused.
+
+    Raises:
+        DataError: names the field, its value and what it must be.
+    """
+    where = where or record.TYPE
+    if not isinstance(data, Mapping):
+        raise DataError(f"{where} is {data!r}; it must be an object")
+    known = field_types(record)
+    unknown = sorted(set(data) - set(known))
+    if unknown:
+        raise DataError(f"{where} has unknown field {unknown[0]!r}; known fields: {', '.join(known)}")
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]
+        if field.name in data:
+            values[field.name] = _read(known[field.name], data[field.name], f"{where}.{field.name}")
+        elif field.default is dataclasses.MISSING:
+            raise DataError(f"{where}.{field.name} is missing; it must be set")
+    return record(**values)
+
+
+def _write(value: Any) -> Any:
+    if isinstance(value, Record):
+        return to_dict(value)
+    if isinstance(value, enum.StrEnum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [_write(item) for item in value]
+    return value
+
+
+def to_dict(value: Record) -> dict[str, Any]:
+    """The record as plain JSON values, fields in declared order."""
+    return {field.name: _write(getattr(value, field.name)) for field in dataclasses.fields(value)}  # type: ignore[arg-type]

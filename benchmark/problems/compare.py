@@ -1,0 +1,117 @@
+"""Comparison: does a kernel's answer match the expected one, and by how much does it miss."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.definition import Tolerance, as_tuple
+from kbench.benchmark.problems.inputs import TensorSpec
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHUNK = 1 << 23
+"""Elements compared at a time: bounds the float64 scratch memory at a few hundred MB for any output."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """A verdict and its reason; the errors are over all outputs, and null when nothing could be compared."""
+
+    ok: bool
+    reason: str
+    """Empty when ok, else one line."""
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+    """Relative to |expected|, or to atol / rtol where |expected| is smaller than that: there atol rules."""
+
+
+def compare(outputs: Any, expected: Any, tolerance: Tolerance, specs: Sequence[TensorSpec]) -> Comparison:
+    """Compare outputs with the expected ones, on the device they are on, with one host synchronisation an output.
+
+    Integer and boolean outputs must agree within `atol` alone (so exactly, unless atol is at least 1): a relative
+    tolerance would let an index drift. Layout and aliasing are for the caller to judge.
+
+    Args:
+        outputs: a tensor or a tuple of them, as a kernel returned it.
+        expected: the high-precision answer, as a tensor or tuple of them.
+        tolerance: the problem's tolerance.
+        specs: the declared outputs.
+    """
+    got, want = as_tuple(outputs), as_tuple(expected)
+    if len(got) != len(specs):
+        return Comparison(False, f"returned {len(got)} outputs, expected {len(specs)}")
+    worst_abs, worst_rel, reason = 0.0, 0.0, ""
+    for actual, target, spec in zip(got, want, specs, strict=True):
+        misfit = _misfit(actual, spec)
+        if misfit:
+            return Comparison(False, misfit)
+        stats = _statistics(actual, target, tolerance)
+        worst_abs, worst_rel = max(worst_abs, stats.max_abs), max(worst_rel, stats.max_rel)
+        reason = reason or _verdict(stats, spec, tolerance)
+    return Comparison(not reason, reason, worst_abs, worst_rel)
+
+
+def _misfit(actual: Any, spec: TensorSpec) -> str:
+    """Why a value is not the declared kind of tensor; empty when it is."""
+    if not isinstance(actual, torch.Tensor):
+        return f"output {spec.name!r} is a {type(actual).__name__}, expected a tensor"
+    if tuple(actual.shape) != spec.shape:
+        return f"output {spec.name!r} has shape {list(actual.shape)}, expected {list(spec.shape)}"
+    dtype = str(actual.dtype).removeprefix("torch.")
+    if dtype != spec.dtype:
+        return f"output {spec.name!r} has dtype {dtype}, expected {spec.dtype}"
+    return ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Statistics:
+    numel: int
+    beyond: int
+    nonfinite: int
+    max_abs: float
+    max_rel: float
+
+
+def _statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> _Statistics:
+    exact = not (actual.is_floating_point() or actual.is_complex())
+    rtol = 0.0 if exact else tolerance.rtol
+    floor = tolerance.atol / rtol if rtol and tolerance.atol else 1.0 if exact else 1e-30
+    totals = torch.zeros(4, dtype=torch.float64, device=actual.device)
+    for out, want in _chunks(actual, target):
+        finite = torch.isfinite(out)
+        # Equal values have no error even where both are infinite; a NaN is never equal.
+        error = torch.where(out == want, 0.0, (out - want).abs())
+        size = want.abs()
+        beyond = ~(error <= tolerance.atol + rtol * size)
+        error = torch.where(torch.isfinite(error), error, 0.0)
+        totals[0] += beyond.sum()
+        totals[1] += (~finite & torch.isfinite(want)).sum()
+        totals[2] = torch.maximum(totals[2], error.max())
+        totals[3] = torch.maximum(totals[3], (error / size.clamp_min(floor)).max())
+    beyond_count, nonfinite, max_abs, max_rel = totals.tolist()
+    return _Statistics(actual.numel(), int(beyond_count), int(nonfinite), max_abs, max_rel)
+
+
+def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    flat, flat_target = actual.detach().reshape(-1), target.detach().reshape(-1)
+    if flat.shape != flat_target.shape:
+        raise ValueError(f"expected answer has {flat_target.numel()} elements, its specification {flat.numel()}")
+    for start in range(0, flat.numel(), CHUNK):
+        yield flat[start : start + CHUNK].to(torch.float64), flat_target[start : start + CHUNK].to(torch.float64)
+
+
+def _verdict(stats: _Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
+    """Why an output is wrong; empty when it is right."""
+    if stats.nonfinite:
+        return f"output {spec.name!r} has {stats.nonfinite} NaN or Inf of {stats.numel} elements"
+    if stats.beyond > math.floor(tolerance.mismatch_share * stats.numel):
+        return (
+            f"output {spec.name!r} has {stats.beyond} of {stats.numel} elements beyond tolerance"
+            f" (max abs error {stats.max_abs:.3g}, max rel error {stats.max_rel:.3g})"
+        )
+    return ""

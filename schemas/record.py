@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
-import functools
 import inspect
+import itertools
 import math
 import textwrap
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from kbench.schemas.errors import DataError
@@ -61,6 +61,19 @@ class Record:
 
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+
+def _once_per_type(derive: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
+    known: dict[type[Record], T] = {}
+
+    def derived(record: type[Record]) -> T:
+        if record not in known:
+            known[record] = derive(record)
+        return known[record]
+
+    derived.__doc__ = derive.__doc__
+    return derived
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +106,7 @@ def _take_apart(hint: Any) -> FieldType:
             return FieldType(hint, optional, limit)
 
 
-@functools.cache
+@_once_per_type
 def field_types(record: type[Record]) -> Mapping[str, FieldType]:
     """The record's fields in order, each with its type taken apart."""
     hints = typing.get_type_hints(record, include_extras=True)
@@ -101,13 +114,13 @@ def field_types(record: type[Record]) -> Mapping[str, FieldType]:
     return types.MappingProxyType({f.name: _take_apart(hints[f.name]) for f in fields})
 
 
-@functools.cache
+@_once_per_type
 def field_docs(record: type[Record]) -> Mapping[str, str]:
     """The string literal under each field."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(record)))
     body = typing.cast(ast.ClassDef, tree.body[0]).body
     docs: dict[str, str] = {}
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in itertools.pairwise(body):
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)
@@ -175,7 +188,7 @@ def _arrow_type(field: FieldType) -> pa.DataType:
     return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[field.base]
 
 
-@functools.cache
+@_once_per_type
 def arrow_schema(record: type[Record]) -> pa.Schema:
     """The record type's Arrow schema; every column nullable as `datasets` writes them."""
     import pyarrow as pa

@@ -1,0 +1,283 @@
+"""Comments and docstrings out of kernel sources: Python, and the CUDA C++ inside its string literals.
+
+Comments can give away what a kernel was meant to achieve, and they hide that two kernels are the same program.
+A string is CUDA source when it holds a CUDA mark such as `__global__`, or when it reaches a call that compiles it;
+every other string is left alone, so a `//` in a URL stays.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Iterable, Iterator
+
+from kbench.schemas.cpp import Unit, strip_cpp, strip_units
+from kbench.schemas.literal import Literal
+
+COMPILE_CALLS = frozenset(
+    {"CudaModule", "RawKernel", "RawModule", "SourceModule", "Program", "load_inline", "inline_asm_elementwise"}
+)
+"""Functions whose source argument is C++ or PTX, both of which have C++ comments."""
+CUDA_MARK = re.compile(
+    r"__(?:global|device|shared|constant|host|launch_bounds|forceinline|restrict)__"
+    r"|\bextern\s*\"C|^[ \t]*#[ \t]*(?:include|define|pragma|ifdef|ifndef|if|endif|undef)\b"
+    r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b",
+    re.MULTILINE,
+)
+Edit = tuple[int, int, str]
+"""Start, end, new text."""
+_SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of Python source that is one string literal or one other token."""
+
+    kind: str
+    start: int
+    end: int
+    text: str
+
+
+def strip_comments(source: str) -> str:
+    """The source without comments and docstrings.
+
+    What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
+    is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
+    """
+    source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        tree = parse(source)
+        pieces = list(python_pieces(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
+        return strip_cpp(source) if is_cpp else _strip_broken(source)
+    offsets = _Offsets(source)
+    sharing = _spans_sharing_a_line(pieces)
+    bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
+    edits = [(*span, "" if removable and span[0] not in sharing else "pass") for span, removable in bare.items()]
+    edits += [(p.start, p.end, "") for p in pieces if p.kind == "COMMENT" and not _inside(p, bare)]
+    edits += _cuda_edits(tree, pieces, offsets, bare)
+    return _apply(source, edits)
+
+
+def parse(source: str) -> ast.Module:
+    """The syntax tree, without the compiler's remarks about escapes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+class _Offsets:
+    """Character offsets from the (line, UTF-8 column) pairs of syntax trees and the (line, column) pairs of tokens."""
+
+    def __init__(self, source: str) -> None:
+        self.lines = source.split("\n")
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line) + 1)
+
+    def of_token(self, position: tuple[int, int]) -> int:
+        return self.starts[position[0] - 1] + position[1]
+
+    def of_node(self, line: int, column: int) -> int:
+        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
+
+    def span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.of_node(node.lineno, node.col_offset), self.of_node(node.end_lineno, node.end_col_offset)
+
+
+def python_pieces(source: str) -> Iterator[Piece]:
+    """The source's tokens, an f-string as one piece in every Python version."""
+    offsets = _Offsets(source)
+    opened: list[int] = []
+    # A form feed resets the tokenizer's column, and splitlines-like readers would see more lines than there are.
+    for token in tokenize.generate_tokens(io.StringIO(source, newline="\n").readline):
+        kind = tokenize.tok_name[token.type]
+        start, end = offsets.of_token(token.start), offsets.of_token(token.end)
+        if kind.endswith("STRING_START"):
+            opened.append(start)
+        elif kind.endswith("STRING_END"):
+            first = opened.pop()
+            if not opened:
+                yield Piece("STRING", first, end, source[first:end])
+        elif not opened:
+            yield Piece(kind, start, end, token.string)
+
+
+def _bare_strings(tree: ast.AST) -> Iterator[tuple[ast.stmt, bool]]:
+    """Statements that are only a string, and whether their body has other statements."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if not isinstance(body, list):
+                continue
+            strings = [s for s in body if isinstance(s, ast.Expr) and _is_string(s.value)]
+            spared = strings[:1] if len(strings) == len(body) and not isinstance(node, ast.Module) else []
+            yield from ((s, s not in spared) for s in strings)
+
+
+def _is_string(value: ast.expr) -> bool:
+    if isinstance(value, ast.JoinedStr):
+        return all(isinstance(part, ast.Constant) for part in value.values)
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _spans_sharing_a_line(pieces: list[Piece]) -> set[int]:
+    """Where simple statements start that a `;` or a `:` puts on a line with others."""
+    sharing: set[int] = set()
+    line: list[Piece] = []
+    for piece in pieces:
+        if piece.kind not in ("NEWLINE", "ENDMARKER"):
+            if piece.kind not in ("NL", "COMMENT", "INDENT", "DEDENT", "ENCODING"):
+                line.append(piece)
+            continue
+        if any(p.text in (";", ":") for p in line):
+            sharing |= {p.start for p in line}
+        line = []
+    return sharing
+
+
+def _inside(piece: Piece, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(start <= piece.start and piece.end <= end for start, end in spans)
+
+
+def cuda_spans(tree: ast.AST) -> Iterator[ast.expr]:
+    """String expressions that reach a compiling call, directly or through names."""
+    assigned: dict[str, list[ast.expr]] = {}
+    waiting: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    assigned.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.Call) and _called(node.func) in COMPILE_CALLS:
+            waiting += node.args[:2]
+            waiting += [k.value for k in node.keywords if k.arg and _SOURCE_ARGUMENTS.search(k.arg)]
+    seen: set[str] = set()
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+                yield node
+            elif isinstance(node, ast.Name) and node.id not in seen:
+                seen.add(node.id)
+                waiting += assigned.get(node.id, [])
+
+
+def _called(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def string_groups(pieces: list[Piece]) -> Iterator[tuple[list[Piece], str]]:
+    """Runs of adjacent literals, which Python joins into one string, each with the token that follows it."""
+    group: list[Piece] = []
+    for piece in pieces:
+        if piece.kind == "STRING":
+            group.append(piece)
+        elif group and piece.kind not in ("NL", "COMMENT"):
+            yield group, piece.text
+            group = []
+
+
+def _cuda_edits(
+    tree: ast.Module, pieces: list[Piece], offsets: _Offsets, bare: Iterable[tuple[int, int]]
+) -> Iterator[Edit]:
+    compiled = [offsets.span(node) for node in cuda_spans(tree)]
+    for group, following in string_groups(pieces):
+        if not _inside(group[0], bare) and is_cuda(group, compiled):
+            yield from _group_edits(group, following == "+")
+
+
+def is_cuda(group: list[Piece], compiled: list[tuple[int, int]]) -> bool:
+    """Whether adjacent literals are CUDA source."""
+    meaning = "".join(unit.char for piece in group for unit in Literal(piece.text).units())
+    return CUDA_MARK.search(meaning) is not None or _inside(group[0], compiled)
+
+
+def _group_edits(group: list[Piece], appended: bool) -> Iterator[Edit]:
+    literals = [Literal(piece.text) for piece in group]
+    parts = [literal.units() for literal in literals]
+    owner = {id(unit): number for number, part in enumerate(parts) for unit in part}
+    kept = strip_units([unit for part in parts for unit in part], keep_final_mark=appended)
+    bodies: list[list[str]] = [[] for _ in literals]
+    last = 0
+    for unit in kept:
+        last = owner.get(id(unit), last)
+        bodies[last].append(unit.text)
+    for piece, literal, body in zip(group, literals, bodies, strict=True):
+        yield piece.start, piece.end, literal.opening + _safe_end("".join(body), literal) + literal.closing
+
+
+def _safe_end(body: str, literal: Literal) -> str:
+    """The body, with a blank after an end that would swallow the closing quotes (only stripping brings one about)."""
+    if body == literal.body:
+        return body
+    before_quote = body[:-1] if body.endswith(literal.closing[0]) else body
+    backslashes = len(before_quote) - len(before_quote.rstrip("\\"))
+    quoted = before_quote is not body and backslashes % 2 == 0
+    open_escape = before_quote is body and backslashes % 2 == 1
+    return body + " " if quoted or open_escape else body
+
+
+def _apply(source: str, edits: list[Edit]) -> str:
+    """Make the edits; a line that loses all it had goes with its newline."""
+    result: list[str] = []
+    position = 0
+    for start, end, new in _merged(source, edits):
+        before = source[position:start]
+        if new == "":
+            line = source.rfind("\n", 0, start) + 1
+            newline = source.find("\n", end)
+            newline = len(source) if newline < 0 else newline
+            if not source[end:newline].strip():
+                if line >= position and not source[line:start].strip():
+                    before, end = source[position:line], min(newline + 1, len(source))
+                else:
+                    before = before.rstrip(" \t\f")
+        result += [before, new]
+        position = end
+    return "".join(result) + source[position:]
+
+
+def _merged(source: str, edits: list[Edit]) -> list[Edit]:
+    """The edits in order, deletions with only blanks between them as one."""
+    merged: list[Edit] = []
+    for start, end, new in sorted(edits):
+        if merged and new == merged[-1][2] == "" and not source[merged[-1][1] : start].strip(" \t\f"):
+            merged[-1] = (merged[-1][0], end, "")
+        else:
+            merged.append((start, end, new))
+    return merged
+
+
+def _looks_like_python(source: str) -> bool:
+    return re.search(r"^(?:import |from \w+ import |def \w+\(|@triton)", source, re.MULTILINE) is not None
+
+
+_BROKEN = re.compile(
+    r"""(?P<block>^[ \t]*(?:'''(?:\\.|[^\\])*?'''|\"\"\"(?:\\.|[^\\])*?\"\"\")[ \t]*\n)"""
+    r"""|(?P<string>'''(?:\\.|[^\\])*?'''|\"\"\"(?:\\.|[^\\])*?\"\"\"|'(?:\\.|[^\\\n'])*'|"(?:\\.|[^\\\n"])*")"""
+    r"""|(?P<line>^[ \t]*\#[^\n]*\n)|(?P<comment>[ \t]*\#[^\n]*)""",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def _strip_broken(source: str) -> str:
+    """Best effort on text Python refuses: strings are respected, comments and string statements go."""
+
+    def replace(found: re.Match[str]) -> str:
+        text = found.group("string") or (found.group("block") or "")
+        if not CUDA_MARK.search(text):
+            return found.group("string") or ""
+        indent, text, end = re.split(r"(?s)([\"'].*[\"'])", text, maxsplit=1)
+        literal = Literal(text)
+        kept = strip_units([Unit(char, char) for char in literal.body])
+        return indent + literal.opening + "".join(unit.text for unit in kept) + literal.closing + end
+
+    return _BROKEN.sub(replace, source)

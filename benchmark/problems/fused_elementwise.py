@@ -1,5 +1,182 @@
-"""fused_elementwise problems."""
+"""Fused memory-bound steps of a transformer layer: residual RMS norm, rotary embedding, gated units, norm backward."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BF16 = "bfloat16"
+BF16_ONCE = Tolerance(
+    1e-3, 1e-2, "computed in float32, rounded to bfloat16 once: 2^-8 relative, and some for the order"
+)
+
+
+def rmsnorm_residual(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    hidden = x + residual
+    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    return (wide * scale * weight).to(x.dtype), hidden
+
+
+def _residual_inputs(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["tokens"], p["hidden"])
+    return (
+        TensorSpec("x", shape, BF16, normal(1.5)),
+        TensorSpec("residual", shape, BF16, normal(2.0)),
+        TensorSpec("weight", (p["hidden"],), BF16, uniform(0.5, 1.5)),
+    )
+
+
+def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    first, second = x[..., :half], x[..., half:]
+    cos, sin = cos[None, :, None, :], sin[None, :, None, :]
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
+    # A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
+    table = (p["length"], p["dim"] // 2)
+    return (
+        TensorSpec("x", (p["batch"], p["length"], p["heads"], p["dim"]), BF16),
+        TensorSpec("cos", table, fill=uniform(-1.0, 1.0)),
+        TensorSpec("sin", table, fill=uniform(-1.0, 1.0)),
+    )
+
+
+def swiglu(gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def geglu(gate: Tensor, up: Tensor) -> Tensor:
+    return F.gelu(gate, approximate="tanh") * up
+
+
+def _gate_and_up(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["tokens"], p["width"])
+    return (TensorSpec("gate", shape, BF16, normal(2.0)), TensorSpec("up", shape, BF16))
+
+
+def layernorm_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    shape = x.shape[-1:]
+    _, mean, rstd = torch.native_layer_norm(x, shape, weight, None, 1e-5)
+    wanted = [True, True, True]
+    bias = torch.zeros_like(weight)
+    return torch.ops.aten.native_layer_norm_backward(grad, x, shape, mean, rstd, weight, bias, wanted)  # type: ignore[no-any-return]
+
+
+def _backward_inputs(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["rows"], p["cols"])
+    return (
+        TensorSpec("grad", shape),
+        TensorSpec("x", shape, fill=normal(1.5, 0.5)),
+        TensorSpec("weight", (p["cols"],), fill=uniform(0.5, 1.5)),
+    )
+
+
+def _backward_outputs(p: Params) -> tuple[TensorSpec, ...]:
+    row = (p["cols"],)
+    return (TensorSpec("grad_x", (p["rows"], p["cols"])), TensorSpec("grad_weight", row), TensorSpec("grad_bias", row))
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="rmsnorm_residual",
+        title="Residual add and RMS norm",
+        family="fused_elementwise",
+        description=(
+            "Add a bfloat16 residual to x, RMS-normalise each row of the sum in float32 (eps 1e-6) and scale it by"
+            " weight; return the normalised rows and the sum, both bfloat16."
+        ),
+        reference=rmsnorm_residual,
+        inputs=_residual_inputs,
+        outputs=lambda p: (
+            TensorSpec("y", (p["tokens"], p["hidden"]), BF16),
+            TensorSpec("hidden", (p["tokens"], p["hidden"]), BF16),
+        ),
+        flops=lambda p: 5 * p["tokens"] * p["hidden"],
+        sizes=(
+            Size("prefill", {"tokens": 8192, "hidden": 5120}),
+            Size("decode", {"tokens": 64, "hidden": 8192}),
+        ),
+        tiny=Size("tiny", {"tokens": 5, "hidden": 48}),
+        tolerance=Tolerance(1e-2, 1.6e-2, "bfloat16 output of a bfloat16-rounded sum: two roundings of 2^-8 relative"),
+    ),
+    ProblemDefinition(
+        id="rope",
+        title="Rotary position embedding",
+        family="fused_elementwise",
+        description=(
+            "Rotate the halves of each head vector of a bfloat16 tensor (batch, length, heads, dim) by tables cos and"
+            " sin (length, dim/2): first*cos - second*sin, then second*cos + first*sin."
+        ),
+        reference=rope,
+        inputs=_rope_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["heads"], p["dim"]), BF16),),
+        flops=lambda p: 3 * p["batch"] * p["length"] * p["heads"] * p["dim"],
+        sizes=(
+            Size("prefill", {"batch": 4, "length": 4096, "heads": 32, "dim": 128}),
+            Size("short", {"batch": 2, "length": 1024, "heads": 40, "dim": 96}),
+        ),
+        tiny=Size("tiny", {"batch": 2, "length": 5, "heads": 3, "dim": 16}),
+        tolerance=BF16_ONCE,
+    ),
+    ProblemDefinition(
+        id="swiglu",
+        title="SwiGLU",
+        family="fused_elementwise",
+        description="SiLU of the left half of each bfloat16 row times the right half.",
+        reference=swiglu,
+        inputs=lambda p: (TensorSpec("gate_up", (p["tokens"], 2 * p["width"]), BF16, normal(1.5)),),
+        outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
+        flops=lambda p: 6 * p["tokens"] * p["width"],
+        sizes=(
+            Size("prefill", {"tokens": 4096, "width": 14336}),
+            Size("decode", {"tokens": 128, "width": 11008}),
+        ),
+        tiny=Size("tiny", {"tokens": 5, "width": 40}),
+        tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
+    ),
+    ProblemDefinition(
+        id="geglu",
+        title="GeGLU",
+        family="fused_elementwise",
+        description="Tanh-form GELU of a bfloat16 gate times a bfloat16 matrix of the same shape.",
+        reference=geglu,
+        inputs=_gate_and_up,
+        outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
+        flops=lambda p: 9 * p["tokens"] * p["width"],
+        sizes=(
+            Size("prefill", {"tokens": 4096, "width": 12288}),
+            Size("decode", {"tokens": 128, "width": 9216}),
+        ),
+        tiny=Size("tiny", {"tokens": 5, "width": 40}),
+        tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
+    ),
+    ProblemDefinition(
+        id="layernorm_backward",
+        title="Layer norm, backward",
+        family="fused_elementwise",
+        description=(
+            "Gradients of layer norm (eps 1e-5) over the rows of a float32 matrix x with a weight: given the gradient"
+            " of its output, return the gradients of x, of the weight and of the bias. Mean and variance are not given."
+        ),
+        reference=layernorm_backward,
+        inputs=_backward_inputs,
+        outputs=_backward_outputs,
+        flops=lambda p: 14 * p["rows"] * p["cols"],
+        sizes=(
+            Size("large", {"rows": 8192, "cols": 4096}),
+            Size("small", {"rows": 2048, "cols": 1024}),
+        ),
+        tiny=Size("tiny", {"rows": 11, "cols": 40}),
+        tolerance=Tolerance(5e-4, 1e-4, "float32 column sums of 8192 unit terms: sums of size 90, errors of 1e-4"),
+    ),
+)

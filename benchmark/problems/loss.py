@@ -1,5 +1,148 @@
-"""loss problems."""
+"""Losses: one number for a whole batch."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec, integers
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+SCALAR_MEAN = Tolerance(1e-6, 2e-5, "float32 mean of positive terms in a tree: about 1e-6 relative, times twenty")
+KB_V0 = Size("kb_v0", {"rows": 128, "cols": 4096})
+LARGE = Size("large", {"rows": 4096, "cols": 8192})
+TINY = Size("tiny", {"rows": 9, "cols": 37})
+
+
+def scaled_normal() -> Fill:
+    """Gaussian values whose deviation, between 0.6 and 1.6, is drawn too.
+
+    A mean over millions of like-drawn values hardly varies: without this a remembered loss would pass for a new one.
+    """
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        scale = torch.rand((), generator=generator, device=device) + 0.6
+        return torch.randn(spec.shape, generator=generator, device=device).mul_(scale)
+
+    return fill
+
+
+def row_scaled_normal() -> Fill:
+    """Gaussian values whose deviation, between 0.6 and 1.6, is drawn for each row."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        scale = torch.rand((spec.shape[0], 1), generator=generator, device=device) + 0.6
+        return torch.randn(spec.shape, generator=generator, device=device).mul_(scale)
+
+    return fill
+
+
+def row_distributions() -> Fill:
+    """Rows of positive numbers that sum to one, of a peakedness that is drawn too."""
+    draw = scaled_normal()
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        return torch.softmax(draw(generator, spec, device), dim=-1)
+
+    return fill
+
+
+def _tensors(*names: str, fill: Fill, p: Params) -> tuple[InputSpec, ...]:
+    return tuple(TensorSpec(name, (p["rows"], p["cols"]), fill=fill) for name in names)
+
+
+def _scalar(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("loss", ()),)
+
+
+def cross_entropy_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits, targets)
+
+
+def huber_loss(predictions: Tensor, targets: Tensor) -> Tensor:
+    return F.smooth_l1_loss(predictions, targets)
+
+
+def kl_div_loss(predictions: Tensor, targets: Tensor) -> Tensor:
+    return F.kl_div(torch.log(predictions), targets, reduction="batchmean")
+
+
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    return F.triplet_margin_loss(anchor, positive, negative, margin=1.0)
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="cross_entropy_loss",
+        title="Cross-entropy loss",
+        family="loss",
+        description="Mean over rows of the cross entropy between float32 logits and int64 class indices.",
+        reference=cross_entropy_loss,
+        inputs=lambda p: (
+            *_tensors("logits", fill=scaled_normal(), p=p),
+            TensorSpec("targets", (p["rows"],), "int64", integers(0, p["cols"])),
+        ),
+        outputs=_scalar,
+        flops=lambda p: 4 * p["rows"] * p["cols"],
+        sizes=(Size("kb_v0_1", {"rows": 32768, "cols": 4096}), Size("kb_v0", {"rows": 4096, "cols": 10})),
+        tiny=TINY,
+        tolerance=SCALAR_MEAN,
+        aliases=("kernelbench/v0/L1/95", "kernelbench/v0.1/L1/95"),
+    ),
+    ProblemDefinition(
+        id="huber_loss",
+        title="Huber loss",
+        family="loss",
+        description=(
+            "Mean over all elements of the Huber loss with threshold 1 between two float32 matrices: half the squared"
+            " difference where it is below 1, else the absolute difference minus one half."
+        ),
+        reference=huber_loss,
+        inputs=lambda p: _tensors("predictions", "targets", fill=scaled_normal(), p=p),
+        outputs=_scalar,
+        flops=lambda p: 5 * p["rows"] * p["cols"],
+        sizes=(LARGE, KB_V0),
+        tiny=TINY,
+        tolerance=SCALAR_MEAN,
+        aliases=("kernelbench/v0/L1/96",),
+    ),
+    ProblemDefinition(
+        id="kl_div_loss",
+        title="Kullback-Leibler divergence",
+        family="loss",
+        description=(
+            "Sum over all elements of target * (log(target) - log(prediction)), divided by the number of rows; both"
+            " float32 matrices hold a distribution in each row."
+        ),
+        reference=kl_div_loss,
+        inputs=lambda p: _tensors("predictions", "targets", fill=row_distributions(), p=p),
+        outputs=_scalar,
+        flops=lambda p: 5 * p["rows"] * p["cols"],
+        sizes=(LARGE, KB_V0),
+        tiny=TINY,
+        tolerance=Tolerance(
+            2e-6, 5e-5, "float32 sum of terms of both signs that partly cancel: about 5e-6 relative, times ten"
+        ),
+        aliases=("kernelbench/v0/L1/98",),
+    ),
+    ProblemDefinition(
+        id="triplet_margin_loss",
+        title="Triplet margin loss",
+        family="loss",
+        description=(
+            "Mean over rows of max(0, d(anchor, positive) - d(anchor, negative) + 1) for three float32 matrices, where"
+            " d is the Euclidean distance of two rows (1e-6 is added to each difference)."
+        ),
+        reference=triplet_margin_loss,
+        inputs=lambda p: _tensors("anchor", "positive", "negative", fill=row_scaled_normal(), p=p),
+        outputs=_scalar,
+        flops=lambda p: 6 * p["rows"] * p["cols"],
+        sizes=(LARGE, KB_V0),
+        tiny=TINY,
+        tolerance=Tolerance(2e-5, 2e-5, "differences of float32 distances of size 130: about 1e-7 of those"),
+        aliases=("kernelbench/v0/L1/99",),
+    ),
+)

@@ -1,5 +1,211 @@
-"""norm problems."""
+"""Normalisations: softmax and its logarithm, batch, instance, group and RMS norm, Frobenius and L2 scaling."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KB_IMAGE = Size("kb_v0", {"batch": 16, "channels": 64, "height": 256, "width": 256})
+TINY_IMAGE = Size("tiny", {"batch": 3, "channels": 16, "height": 5, "width": 7})
+FP32_STATISTICS = Tolerance(
+    2e-5, 2e-5, "float32 statistics of up to a million elements, tree-summed: about 1e-6 relative, times ten"
+)
+
+
+def _matrix(p: Params) -> tuple[InputSpec, ...]:
+    return (TensorSpec("x", (p["rows"], p["cols"]), fill=normal(2.0)),)
+
+
+def _matrix_out(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("y", (p["rows"], p["cols"])),)
+
+
+def _image_shape(p: Params) -> tuple[int, ...]:
+    return (p["batch"], p["channels"], p["height"], p["width"])
+
+
+def _image(p: Params) -> tuple[InputSpec, ...]:
+    # Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
+    return (TensorSpec("x", _image_shape(p), fill=normal(1.5, 0.5)),)
+
+
+def _image_affine(p: Params) -> tuple[InputSpec, ...]:
+    channels = (p["channels"],)
+    weight = TensorSpec("weight", channels, fill=uniform(0.5, 1.5))
+    return (*_image(p), weight, TensorSpec("bias", channels, fill=normal(0.5)))
+
+
+def _image_out(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("y", _image_shape(p)),)
+
+
+def _image_numel(p: Params) -> int:
+    return int(p["batch"] * p["channels"] * p["height"] * p["width"])
+
+
+def softmax(x: Tensor) -> Tensor:
+    return torch.softmax(x, dim=1)
+
+
+def log_softmax(x: Tensor) -> Tensor:
+    return torch.log_softmax(x, dim=1)
+
+
+def batch_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.batch_norm(x, None, None, weight, bias, training=True, eps=1e-5)
+
+
+def instance_norm(x: Tensor) -> Tensor:
+    return F.instance_norm(x, eps=1e-5)
+
+
+def group_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.group_norm(x, 8, weight, bias, eps=1e-5)
+
+
+def rms_norm(x: Tensor) -> Tensor:
+    return x / torch.sqrt(torch.mean(x * x, dim=1, keepdim=True) + 1e-5)
+
+
+def frobenius_norm(x: Tensor) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(x)
+    return x / length
+
+
+def l2_norm(x: Tensor) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / length
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="softmax",
+        title="Softmax over rows",
+        family="norm",
+        description="Softmax of each row of a float32 matrix.",
+        reference=softmax,
+        inputs=_matrix,
+        outputs=_matrix_out,
+        flops=lambda p: 5 * p["rows"] * p["cols"],
+        sizes=(Size("large", {"rows": 4096, "cols": 8192}), Size("kb_v0", {"rows": 16, "cols": 16384})),
+        tiny=Size("tiny", {"rows": 7, "cols": 45}),
+        tolerance=Tolerance(1e-8, 2e-5, "float32 exponentials of exponents down to -20, summed over up to 16384"),
+        aliases=("kernelbench/v0/L1/23",),
+    ),
+    ProblemDefinition(
+        id="log_softmax",
+        title="Log-softmax over rows",
+        family="norm",
+        description="Natural logarithm of the softmax of each row of a float32 matrix.",
+        reference=log_softmax,
+        inputs=_matrix,
+        outputs=_matrix_out,
+        flops=lambda p: 5 * p["rows"] * p["cols"],
+        sizes=(Size("vocabulary", {"rows": 2048, "cols": 32000}), Size("kb_v0", {"rows": 16, "cols": 16384})),
+        tiny=Size("tiny", {"rows": 7, "cols": 45}),
+        tolerance=Tolerance(1e-5, 1e-5, "float32 logarithm of a sum of up to 32000 exponentials; results of size 10"),
+        aliases=("kernelbench/v0/L1/24",),
+    ),
+    ProblemDefinition(
+        id="batch_norm",
+        title="Batch norm, training mode",
+        family="norm",
+        description=(
+            "Normalise each channel of a float32 image batch (N, C, H, W) by its mean and biased variance over N, H"
+            " and W (eps 1e-5), then scale by weight and add bias."
+        ),
+        reference=batch_norm,
+        inputs=_image_affine,
+        outputs=_image_out,
+        flops=lambda p: 6 * _image_numel(p),
+        sizes=(KB_IMAGE,),
+        tiny=TINY_IMAGE,
+        tolerance=FP32_STATISTICS,
+        aliases=("kernelbench/v0/L1/33",),
+    ),
+    ProblemDefinition(
+        id="instance_norm",
+        title="Instance norm",
+        family="norm",
+        description=(
+            "Normalise every image plane of a float32 batch (N, C, H, W) by its own mean and biased variance over H"
+            " and W (eps 1e-5)."
+        ),
+        reference=instance_norm,
+        inputs=_image,
+        outputs=_image_out,
+        flops=lambda p: 5 * _image_numel(p),
+        sizes=(KB_IMAGE,),
+        tiny=TINY_IMAGE,
+        tolerance=FP32_STATISTICS,
+        aliases=("kernelbench/v0/L1/34",),
+    ),
+    ProblemDefinition(
+        id="group_norm",
+        title="Group norm, 8 groups",
+        family="norm",
+        description=(
+            "Split the channels of a float32 image batch (N, C, H, W) into 8 groups, normalise each group of each"
+            " image by its mean and biased variance (eps 1e-5), then scale and shift each channel by weight and bias."
+        ),
+        reference=group_norm,
+        inputs=_image_affine,
+        outputs=_image_out,
+        flops=lambda p: 6 * _image_numel(p),
+        sizes=(KB_IMAGE,),
+        tiny=TINY_IMAGE,
+        tolerance=FP32_STATISTICS,
+        aliases=("kernelbench/v0/L1/35",),
+    ),
+    ProblemDefinition(
+        id="rms_norm",
+        title="RMS norm over channels",
+        family="norm",
+        description=(
+            "Divide a float32 image batch (N, C, H, W) by the root of the mean square over the channels at each"
+            " pixel plus 1e-5."
+        ),
+        reference=rms_norm,
+        inputs=_image,
+        outputs=_image_out,
+        flops=lambda p: 3 * _image_numel(p),
+        sizes=(KB_IMAGE,),
+        tiny=TINY_IMAGE,
+        tolerance=Tolerance(1e-6, 1e-5, "float32 mean of 64 squares: a few units in the last place"),
+        aliases=("kernelbench/v0/L1/36",),
+    ),
+    ProblemDefinition(
+        id="frobenius_norm",
+        title="Frobenius normalisation",
+        family="norm",
+        description="Divide a float32 tensor by the root of the sum of squares of all its elements.",
+        reference=frobenius_norm,
+        inputs=_image,
+        outputs=_image_out,
+        flops=lambda p: 3 * _image_numel(p),
+        sizes=(KB_IMAGE,),
+        tiny=TINY_IMAGE,
+        tolerance=Tolerance(1e-9, 2e-5, "float32 sum of 67 million squares in a tree: about 1e-6 relative, times ten"),
+        aliases=("kernelbench/v0/L1/37",),
+    ),
+    ProblemDefinition(
+        id="l2_norm",
+        title="L2 normalisation of rows",
+        family="norm",
+        description="Divide each row of a float32 matrix by its Euclidean length.",
+        reference=l2_norm,
+        inputs=_matrix,
+        outputs=_matrix_out,
+        flops=lambda p: 3 * p["rows"] * p["cols"],
+        sizes=(Size("large", {"rows": 8192, "cols": 4096}), Size("kb_v0", {"rows": 16, "cols": 16384})),
+        tiny=Size("tiny", {"rows": 7, "cols": 45}),
+        tolerance=Tolerance(1e-7, 1e-5, "float32 sum of up to 16384 squares: about 1e-6 relative, times ten"),
+        aliases=("kernelbench/v0/L1/39",),
+    ),
+)

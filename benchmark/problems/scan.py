@@ -1,5 +1,135 @@
-"""scan problems."""
+"""Scans: running sums and products along rows, and one long prefix sum."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+import math
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, booleans, integers, uniform
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RUNNING_SUM = Tolerance(
+    2e-3, 1e-5, "float32 running sum of up to 8192 unit normals, in any order: sums of size 100, errors of 1e-4"
+)
+LARGE = Size("large", {"rows": 4096, "cols": 8192})
+KB_V0 = Size("kb_v0", {"rows": 128, "cols": 4000})
+TINY = Size("tiny", {"rows": 5, "cols": 150})
+
+
+def _matrix(p: Params) -> tuple[InputSpec, ...]:
+    return (TensorSpec("x", (p["rows"], p["cols"])),)
+
+
+def _factors(p: Params) -> tuple[InputSpec, ...]:
+    # Factors around one, closer for longer rows, so that products neither vanish nor overflow at any length.
+    spread = min(0.9, 1.8 / math.sqrt(p["cols"]))
+    return (TensorSpec("x", (p["rows"], p["cols"]), fill=uniform(1 - spread, 1 + spread)),)
+
+
+def _masked(p: Params) -> tuple[InputSpec, ...]:
+    return (*_matrix(p), TensorSpec("mask", (p["rows"], p["cols"]), "bool", booleans()))
+
+
+def _same(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("y", (p["rows"], p["cols"])),)
+
+
+def _elements(p: Params) -> int:
+    return int(p["rows"] * p["cols"])
+
+
+def cumsum(x: Tensor) -> Tensor:
+    return torch.cumsum(x, dim=1)
+
+
+def cumprod(x: Tensor) -> Tensor:
+    return torch.cumprod(x, dim=1)
+
+
+def cumsum_reverse(x: Tensor) -> Tensor:
+    return torch.cumsum(x.flip(1), dim=1).flip(1)
+
+
+def masked_cumsum(x: Tensor, mask: Tensor) -> Tensor:
+    return torch.cumsum(x * mask, dim=1)
+
+
+def prefix_sum(x: Tensor) -> Tensor:
+    return torch.cumsum(x, dim=0, dtype=torch.int32)
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="cumsum",
+        title="Cumulative sum along rows",
+        family="scan",
+        description="Inclusive running sum along each row of a float32 matrix.",
+        reference=cumsum,
+        inputs=_matrix,
+        outputs=_same,
+        flops=_elements,
+        sizes=(LARGE, KB_V0),
+        tiny=TINY,
+        tolerance=RUNNING_SUM,
+        aliases=("kernelbench/v0/L1/89",),
+    ),
+    ProblemDefinition(
+        id="cumprod",
+        title="Cumulative product along rows",
+        family="scan",
+        description="Inclusive running product along each row of a float32 matrix of factors around one.",
+        reference=cumprod,
+        inputs=_factors,
+        outputs=_same,
+        flops=_elements,
+        sizes=(Size("large", {"rows": 8192, "cols": 4096}), KB_V0),
+        tiny=TINY,
+        tolerance=Tolerance(1e-6, 5e-5, "float32 running product of up to 4096 factors: errors grow as the root"),
+        aliases=("kernelbench/v0/L1/90",),
+    ),
+    ProblemDefinition(
+        id="cumsum_reverse",
+        title="Reverse cumulative sum along rows",
+        family="scan",
+        description="Running sum along each row of a float32 matrix from its end: element i is the sum from i on.",
+        reference=cumsum_reverse,
+        inputs=_matrix,
+        outputs=_same,
+        flops=_elements,
+        sizes=(Size("large", {"rows": 4096, "cols": 8000}), KB_V0),
+        tiny=TINY,
+        tolerance=RUNNING_SUM,
+        aliases=("kernelbench/v0/L1/91",),
+    ),
+    ProblemDefinition(
+        id="masked_cumsum",
+        title="Masked cumulative sum along rows",
+        family="scan",
+        description="Inclusive running sum along each row of a float32 matrix, of the elements a boolean mask selects.",
+        reference=masked_cumsum,
+        inputs=_masked,
+        outputs=_same,
+        flops=lambda p: 2 * _elements(p),
+        sizes=(LARGE, KB_V0),
+        tiny=TINY,
+        tolerance=RUNNING_SUM,
+        aliases=("kernelbench/v0/L1/93",),
+    ),
+    ProblemDefinition(
+        id="prefix_sum",
+        title="Long prefix sum",
+        family="scan",
+        description="Inclusive running sum of one long int32 vector, as stream compaction and sorting need it.",
+        reference=prefix_sum,
+        inputs=lambda p: (TensorSpec("x", (p["length"],), "int32", integers(-50, 51)),),
+        outputs=lambda p: (TensorSpec("y", (p["length"],), "int32"),),
+        flops=lambda p: int(p["length"]),
+        sizes=(Size("long", {"length": 50_000_000}), Size("medium", {"length": 1 << 20})),
+        tiny=Size("tiny", {"length": 5003}),
+        tolerance=Tolerance(0.0, 0.0, "exact: integer arithmetic"),
+    ),
+)

@@ -1,0 +1,64 @@
+"""What every metric is given: checked arrays of probabilities, bins, confidences and scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.schemas import bins
+from kbench.schemas.errors import UserError
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+SUM_TOLERANCE = 1e-6
+"""How far a row's probabilities may be from one: past any float32 rounding, short of any mistake."""
+
+
+def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
+    """Rows of eight probabilities.
+
+    Raises:
+        UserError: wrong shape, a value that is negative or not finite, or a row that does not sum to one.
+    """
+    values = np.asarray(probabilities, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != bins.COUNT:
+        raise UserError(f"probabilities have shape {values.shape}; they must be [n, {bins.COUNT}]")
+    sums = values.sum(axis=1)
+    # NaN and infinity make the sum fail the comparison, so two reductions check four things.
+    wrong = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE) | (values.min(axis=1, initial=0.0) < 0.0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise UserError(
+            f"probabilities[{row}] is {values[row].tolist()}; it must hold eight numbers ≥ 0 that sum to one"
+        )
+    return values
+
+
+def as_bins(numbers: npt.ArrayLike, rows: int) -> Ints:
+    """Bins 1 to 8, one a row."""
+    values = np.asarray(numbers)
+    if values.shape != (rows,):
+        raise UserError(f"bins have shape {values.shape}; they must be [{rows}], one for each forecast")
+    if values.size and (values.dtype.kind not in "iu" or values.min() < 1 or values.max() > bins.COUNT):
+        raise UserError(f"bins must be whole numbers from 1 to {bins.COUNT}, got {np.unique(values)[:10].tolist()}")
+    return values.astype(np.int64)
+
+
+def check(probabilities: npt.ArrayLike, numbers: npt.ArrayLike) -> tuple[Floats, Ints]:
+    """Both arguments of a forecast metric."""
+    values = as_probabilities(probabilities)
+    return values, as_bins(numbers, len(values))
+
+
+def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:
+    """One-dimensional arrays of one length, as float64."""
+    arrays = tuple(np.asarray(vector, dtype=np.float64) for vector in vectors)
+    if any(a.ndim != 1 or a.shape != arrays[0].shape for a in arrays):
+        raise UserError(f"arrays have shapes {[a.shape for a in arrays]}; they must be vectors of one length")
+    return arrays
+
+
+def mean(values: Floats) -> float:
+    """The mean; NaN, without a warning, when there is nothing to average."""
+    return float(values.mean()) if values.size else float("nan")

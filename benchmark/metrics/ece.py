@@ -1,0 +1,44 @@
+"""Expected calibration error: how far confidence and accuracy part, averaged over buckets of confidence."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.accuracy import correct
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.metrics.distribution import confidence
+
+BUCKETS = 10
+
+
+def equal_width(confidences: Floats, buckets: int = BUCKETS) -> Ints:
+    """Bucket of each confidence: index min(int(10c), 9)."""
+    return np.minimum((confidences * buckets).astype(np.int64), buckets - 1)
+
+
+def equal_mass(confidences: Floats, buckets: int = BUCKETS) -> Ints:
+    """Bucket of each confidence when buckets hold equally many rows; tied confidences stay together."""
+    ordered = np.sort(confidences)
+    cuts = ordered[(np.arange(1, buckets) * len(ordered)) // buckets] if len(ordered) else np.zeros(0)
+    return np.searchsorted(cuts, confidences, side="right").astype(np.int64)
+
+
+def gap(bucket: Ints, confidences: Floats, hits: Floats) -> float:
+    """Σ over buckets of its share of rows × |mean confidence − accuracy|."""
+    if not len(bucket):
+        return float("nan")
+    difference = np.bincount(bucket, weights=confidences - hits)
+    return float(np.abs(difference).sum() / len(bucket))
+
+
+def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
+    """Calibration error over ten equally wide buckets of the predicted bin's probability."""
+    confidences = confidence(probabilities)
+    return gap(equal_width(confidences), confidences, correct(probabilities, bins))
+
+
+def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
+    """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
+    confidences = confidence(probabilities)
+    return gap(equal_mass(confidences), confidences, correct(probabilities, bins))

@@ -1,0 +1,71 @@
+"""Regret: measure only the top share of a pool by forecast; how much slower is the best found than the pool's best?
+
+Where the cut falls among tied scores, the kernels measured are drawn from the tie at random and regret is the mean
+over all draws, computed exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Floats, as_vectors
+from kbench.schemas.errors import UserError
+
+FRACTIONS: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+
+
+def measured(rows: int, fraction: float) -> int:
+    """How many of a pool's kernels a share buys: rounded up, at least one."""
+    if not 0 < fraction <= 1:
+        raise UserError(f"fraction is {fraction!r}; it must be more than 0 and at most 1")
+    # The small slack keeps 0.1 × 30 = 3.0000000000000004 from buying a fourth kernel.
+    return max(1, math.ceil(fraction * rows - 1e-9))
+
+
+def expected_minimum(sorted_values: Floats, draws: int, limit: float) -> float:
+    """Mean of min(limit, smallest of `draws` values drawn without replacement)."""
+    count = len(sorted_values)
+    # P(the smallest drawn is the j-th) = P(none before j drawn) × P(j drawn | none before j drawn).
+    chance, total = 1.0, 0.0
+    for position, value in enumerate(sorted_values):
+        drawn = min(1.0, draws / (count - position))
+        total += chance * drawn * min(limit, float(value))
+        chance *= 1.0 - drawn
+        if chance <= 0.0:
+            break
+    return total
+
+
+def best_runtime(scores: Floats, runtimes: Floats, count: int) -> float:
+    """Expected fastest runtime among the `count` kernels of highest score."""
+    if count >= len(scores):
+        return float(runtimes.min())
+    cut = np.partition(scores, len(scores) - count)[len(scores) - count]
+    above = scores > cut
+    limit = float(runtimes[above].min()) if above.any() else math.inf
+    tied = np.sort(runtimes[scores == cut])
+    return expected_minimum(tied, count - int(above.sum()), limit)
+
+
+def regret_at(scores: npt.ArrayLike, runtimes: npt.ArrayLike, fraction: float = 0.1) -> float:
+    """Best runtime among the top share by score over the pool's best runtime, minus one; NaN for an empty pool.
+
+    Args:
+        scores: forecasts, higher means faster.
+        runtimes: measured times of the same kernels.
+        fraction: share of the pool that is measured.
+    """
+    predicted, times = as_vectors(scores, runtimes)
+    if not len(times):
+        return float("nan")
+    return best_runtime(predicted, times, measured(len(times), fraction)) / float(times.min()) - 1.0
+
+
+def regret_curve(
+    scores: npt.ArrayLike, runtimes: npt.ArrayLike, fractions: tuple[float, ...] = FRACTIONS
+) -> dict[float, float]:
+    """Regret at each share of the pool."""
+    return {fraction: regret_at(scores, runtimes, fraction) for fraction in fractions}

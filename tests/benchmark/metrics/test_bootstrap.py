@@ -1,0 +1,103 @@
+"""Intervals: weights over clusters give what resampling rows would give."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kbench.benchmark import metrics
+from kbench.benchmark.metrics.accuracy import correct
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.metrics.bootstrap import Bootstrap
+from kbench.benchmark.metrics.ordered import aurc_figures, auroc_figure, coverage_figures
+from kbench.benchmark.metrics.rps import rps_rows
+
+
+def drawn(rows: int = 300, clusters: int = 12) -> tuple[Floats, Ints, Ints]:
+    generator = np.random.default_rng(5)
+    return generator.dirichlet(np.ones(8), rows), generator.integers(1, 9, rows), generator.integers(0, clusters, rows)
+
+
+def resampled_rows(bootstrap: Bootstrap, draw: int) -> Ints:
+    """The rows of one draw, each repeated as often as its cluster was drawn."""
+    weights = bootstrap._weights[draw].astype(int)
+    return np.repeat(np.arange(len(bootstrap.index)), weights[bootstrap.index])
+
+
+def test_draws_equal_metrics_of_resampled_rows() -> None:
+    probabilities, numbers, clusters = drawn()
+    bootstrap = Bootstrap(clusters, resamples=7, seed=1)
+    hits, sure = correct(probabilities, numbers), probabilities.max(axis=1)
+    mean, ece = bootstrap.mean(rps_rows(probabilities, numbers)), bootstrap.ece(sure, hits)
+    valid = auroc_figure(bootstrap, sure, hits)
+    for draw in range(7):
+        rows = resampled_rows(bootstrap, draw)
+        assert mean.draws[draw] == pytest.approx(metrics.rps(probabilities[rows], numbers[rows]))
+        assert ece.draws[draw] == pytest.approx(metrics.ece(probabilities[rows], numbers[rows]))
+        assert valid.draws[draw] == pytest.approx(metrics.auroc(sure[rows], hits[rows]))
+
+
+def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:
+    probabilities, numbers, clusters = drawn(3000)
+    bootstrap = Bootstrap(clusters, resamples=5, seed=1)
+    loss, sure = 1 - correct(probabilities, numbers), probabilities.max(axis=1)
+    area, excess = aurc_figures(bootstrap, loss, sure)
+    coverage = coverage_figures(bootstrap, loss, sure, (0.8,))[0.8]
+    for draw in range(5):
+        rows = resampled_rows(bootstrap, draw)
+        assert area.draws[draw] == pytest.approx(metrics.aurc(loss[rows], sure[rows]), abs=5e-3)
+        assert excess.draws[draw] == pytest.approx(metrics.excess_aurc(loss[rows], sure[rows]), abs=5e-3)
+        assert coverage.draws[draw] == pytest.approx(metrics.coverage_at_risk(loss[rows], sure[rows], 0.8), abs=0.02)
+
+
+def test_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    probabilities, numbers, clusters = drawn()
+    rows = rps_rows(probabilities, numbers)
+    one, same, other = (Bootstrap(clusters, 200, seed).mean(rows) for seed in (1, 1, 2))
+    assert (one.low, one.high) == (same.low, same.high)
+    assert one.low != other.low
+    assert one.low < one.value < one.high
+
+
+def test_interval_grows_when_rows_of_a_cluster_are_alike() -> None:
+    generator = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(20), 50)
+    values = np.repeat(generator.normal(size=20), 50)
+    clustered = Bootstrap(clusters, 500, 0).mean(values)
+    independent = Bootstrap(np.arange(1000), 500, 0).mean(values)
+    assert clustered.high - clustered.low > 4 * (independent.high - independent.low)
+
+
+def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(11)
+    clusters, covered = np.repeat(np.arange(40), 5), 0
+    for trial in range(100):
+        values = np.repeat(generator.normal(size=40), 5) + generator.normal(size=200)
+        figure = Bootstrap(clusters, 300, trial).mean(values)
+        covered += figure.low <= 0.0 <= figure.high
+    assert covered >= 87
+
+
+def test_one_cluster_has_no_interval() -> None:
+    figure = Bootstrap(np.zeros(5), 100, 0).mean(np.arange(5.0))
+    assert figure.value == 2.0
+    assert math.isnan(figure.low)
+    assert math.isnan(figure.high)
+
+
+def test_paired_difference_is_narrower_than_its_parts() -> None:
+    generator = np.random.default_rng(2)
+    shared = np.repeat(generator.normal(size=30), 10)
+    bootstrap = Bootstrap(np.repeat(np.arange(30), 10), 500, 0)
+    one, other = bootstrap.mean(shared), bootstrap.mean(shared - 0.1)
+    difference = one.minus(other)
+    assert difference.value == pytest.approx(0.1)
+    assert difference.high - difference.low < 1e-9 < one.high - one.low
+
+
+def test_rows_without_a_value_are_left_out_of_the_mean() -> None:
+    bootstrap = Bootstrap(np.arange(4), 50, 0)
+    assert bootstrap.mean(np.array([1.0, math.nan, 3.0, math.nan])).value == 2.0
+    assert math.isnan(bootstrap.mean(np.full(4, math.nan)).value)

@@ -1,0 +1,160 @@
+"""Metrics of a distribution: published figures, the meaning of properness, ties and empty input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from kbench.benchmark import metrics
+from kbench.benchmark.metrics import distribution
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.schemas.errors import UserError
+
+KNOWN = np.array([[0.01, 0.04, 0.05, 0.10, 0.50, 0.20, 0.05, 0.05]])
+UNIFORM = np.full((1, 8), 1 / 8)
+PROPER = {"brier": metrics.brier, "rps": metrics.rps, "log_score": metrics.log_score}
+
+
+def one_hot(number: int) -> Floats:
+    return np.eye(8)[[number - 1]]
+
+
+@st.composite
+def simplex(draw: st.DrawFn, rows: int = 1) -> Floats:
+    raw = draw(hnp.arrays(np.float64, (rows, 8), elements=st.floats(0.01, 1.0)))
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+def test_known_distribution_has_the_published_scores() -> None:
+    assert metrics.brier(KNOWN, [5]) == pytest.approx(0.1546, abs=1e-12)
+    assert metrics.rps(KNOWN, [5]) == pytest.approx(0.022157142857, abs=1e-12)
+    assert distribution.entropy(KNOWN)[0] == pytest.approx(1.522886257954, abs=1e-12)
+    assert metrics.sharpness(KNOWN) == pytest.approx(0.267646515937, abs=1e-12)
+    assert distribution.margin(KNOWN)[0] == pytest.approx(0.3)
+    assert distribution.expected_bin(KNOWN)[0] == pytest.approx(5.09)
+    assert distribution.predicted_bin(KNOWN).tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(1, 0.3125), (2, 0.205357142857), (3, 0.133928571429), (4, 0.098214285714), (5, 0.098214285714), (8, 0.3125)],
+)
+def test_uniform_forecast_has_the_published_rps(number: int, expected: float) -> None:
+    assert metrics.rps(UNIFORM, [number]) == pytest.approx(expected, abs=1e-12)
+    assert metrics.brier(UNIFORM, [number]) == pytest.approx(0.4375)
+
+
+@pytest.mark.parametrize("gap", range(8))
+def test_certain_miss_by_g_bins_costs_g_sevenths(gap: int) -> None:
+    assert metrics.rps(one_hot(1), [1 + gap]) == pytest.approx(gap / 7)
+
+
+def test_certain_miss_is_floored_in_the_log_score() -> None:
+    assert metrics.log_score(one_hot(1), [2]) == pytest.approx(-math.log(1e-12))
+
+
+def test_uniform_forecast_is_right_one_time_in_eight_whatever_the_bin() -> None:
+    assert [metrics.accuracy(UNIFORM, [number]) for number in range(1, 9)] == pytest.approx([1 / 8] * 8)
+    assert metrics.within_one(UNIFORM, [1]) == pytest.approx(2 / 8)
+    assert metrics.within_one(UNIFORM, [4]) == pytest.approx(3 / 8)
+
+
+def test_tied_modes_share_the_credit() -> None:
+    tied = np.array([[0.4, 0.4, 0.2, 0, 0, 0, 0, 0]])
+    assert metrics.accuracy(tied, [2]) == pytest.approx(0.5)
+    assert metrics.accuracy(tied, [3]) == 0.0
+    assert metrics.within_one(tied, [3]) == pytest.approx(0.5)
+
+
+def test_three_rows_at_85_percent_with_one_right_have_the_published_ece() -> None:
+    rows = np.tile([0.85, 0.15, 0, 0, 0, 0, 0, 0], (3, 1))
+    assert metrics.ece(rows, [1, 2, 2]) == pytest.approx(0.516666666667, abs=1e-12)
+    assert metrics.ece_adaptive(rows, [1, 2, 2]) == pytest.approx(0.516666666667, abs=1e-12)
+
+
+def test_certainty_falls_in_the_last_ece_bucket() -> None:
+    curve = metrics.reliability_curve(one_hot(3), [3])
+    assert curve.confidence.tolist() == [1.0]
+    assert curve.accuracy.tolist() == [1.0]
+    assert curve.rows.tolist() == [1]
+
+
+def test_adaptive_ece_sees_what_equal_width_averages_away() -> None:
+    low, high = np.tile([0.51] + [0.07] * 7, (50, 1)), np.tile([0.58] + [0.06] * 7, (50, 1))
+    rows = np.concatenate([low, high])
+    # Under-confident below, over-confident above, in one equal-width bucket: the two errors cancel there.
+    bins = [1] * 50 + [2] * 45 + [1] * 5
+    assert metrics.ece(rows, bins) < 0.01
+    assert metrics.ece_adaptive(rows, bins) > 0.4
+
+
+@pytest.mark.parametrize("name", PROPER)
+@given(truth=simplex(), other=simplex())
+@settings(max_examples=40, deadline=None)
+def test_proper_scores_are_least_for_the_truth(name: str, truth: Floats, other: Floats) -> None:
+    score = PROPER[name]
+    numbers = np.arange(1, 9)
+
+    def expected(forecast: Floats) -> float:
+        return float(sum(truth[0, k - 1] * score(forecast, [k]) for k in numbers))
+
+    assert expected(truth) <= expected(other) + 1e-12
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [metrics.accuracy, metrics.within_one, metrics.brier, metrics.rps, metrics.log_score, metrics.ece,
+     metrics.ece_adaptive],
+    ids=lambda m: m.__name__,
+)  # fmt: skip
+@given(rows=simplex(rows=12), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_order_of_rows_does_not_matter(metric: metrics.Metric, rows: Floats, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    numbers = generator.integers(1, 9, 12)
+    order = generator.permutation(12)
+    assert metric(rows[order], numbers[order]) == pytest.approx(metric(rows, numbers), abs=1e-12)
+
+
+def test_skill_is_zero_for_the_prior_and_one_for_the_truth() -> None:
+    prior = np.tile(KNOWN, (2, 1))
+    assert metrics.rps_skill(prior, [5, 1], prior) == 0.0
+    assert metrics.rps_skill(np.eye(8)[[4, 0]], [5, 1], prior) == 1.0
+
+
+@pytest.mark.parametrize(
+    "metric", [metrics.accuracy, metrics.within_one, metrics.brier, metrics.rps, metrics.log_score, metrics.ece]
+)
+def test_no_rows_give_nan(metric: metrics.Metric) -> None:
+    assert math.isnan(metric(np.zeros((0, 8)), np.zeros(0, dtype=np.int64)))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.5] * 8,
+        [-0.1, 1.1, 0, 0, 0, 0, 0, 0],
+        [math.nan] * 8,
+        [math.inf, 0, 0, 0, 0, 0, 0, 0],
+        [0] * 8,
+    ],
+)
+def test_what_is_no_distribution_is_refused_with_its_row(row: list[float]) -> None:
+    with pytest.raises(UserError, match=r"probabilities\[1\]"):
+        metrics.rps([[1, 0, 0, 0, 0, 0, 0, 0], row], [1, 1])
+
+
+def test_seven_bins_are_refused() -> None:
+    with pytest.raises(UserError, match=r"must be \[n, 8\]"):
+        metrics.rps(np.full((1, 7), 1 / 7), [1])
+
+
+@pytest.mark.parametrize("numbers", [[0], [9], [1.5], [1, 2]])
+def test_wrong_bins_are_refused(numbers: list[float]) -> None:
+    with pytest.raises(UserError, match="bins"):
+        metrics.accuracy(KNOWN, numbers)

@@ -1,5 +1,219 @@
-"""attention problems."""
+"""Attention: prefill, and decoding one token against dense, grouped and paged caches."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+PAGE = 16
+"""Tokens of a cache page."""
+BF16_ATTENTION = Tolerance(
+    4e-3, 2e-2, "bfloat16 inputs and output (relative step 2^-8) and probabilities possibly rounded to bfloat16"
+)
+
+
+def page_numbers(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Every page used once, in random order."""
+    drawn = torch.rand(spec.numel, generator=spec_generator, device=device)
+    return drawn.argsort().view(spec.shape).to(torch.int32)
+
+
+def attention_prefill(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def _prefill_inputs(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["batch"], p["heads"], p["length"], p["dim"])
+    return (
+        TensorSpec("q", shape, "bfloat16", normal(2.0)),
+        TensorSpec("k", shape, "bfloat16"),
+        TensorSpec("v", shape, "bfloat16"),
+    )
+
+
+def attention_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q.unsqueeze(2), k, v).squeeze(2)
+
+
+def _decode_inputs(p: Params) -> tuple[InputSpec, ...]:
+    cache = (p["batch"], p["heads"], p["length"], p["dim"])
+    return (
+        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), "bfloat16", normal(2.0)),
+        TensorSpec("k", cache, "bfloat16"),
+        TensorSpec("v", cache, "bfloat16"),
+    )
+
+
+def gqa_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    o = F.scaled_dot_product_attention(q.unsqueeze(2), k.transpose(1, 2), v.transpose(1, 2), enable_gqa=True)
+    return o.reshape(q.shape)
+
+
+def _gqa_inputs(p: Params) -> tuple[InputSpec, ...]:
+    cache = (p["batch"], p["length"], p["kv_heads"], p["dim"])
+    return (
+        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), "bfloat16", normal(2.0)),
+        TensorSpec("k", cache, "bfloat16"),
+        TensorSpec("v", cache, "bfloat16"),
+    )
+
+
+def paged_attention_decode(
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, page_table: Tensor, context_lengths: Tensor
+) -> Tensor:
+    batch, heads, dim = q.shape
+    k = k_pages[page_table.long()].view(batch, -1, heads, dim).transpose(1, 2)
+    v = v_pages[page_table.long()].view(batch, -1, heads, dim).transpose(1, 2)
+    used = torch.arange(k.shape[2], device=q.device) < context_lengths.unsqueeze(1)
+    o = F.scaled_dot_product_attention(q.unsqueeze(2), k, v, attn_mask=used.view(batch, 1, 1, -1))
+    return o.reshape(q.shape)
+
+
+def _paged_inputs(p: Params) -> tuple[InputSpec, ...]:
+    pages = p["max_length"] // PAGE
+    cache = (p["batch"] * pages, PAGE, p["heads"], p["dim"])
+    return (
+        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), "bfloat16", normal(2.0)),
+        TensorSpec("k_pages", cache, "bfloat16"),
+        TensorSpec("v_pages", cache, "bfloat16"),
+        TensorSpec("page_table", (p["batch"], pages), "int32", page_numbers),
+        TensorSpec("context_lengths", (p["batch"],), "int32", integers(p["min_length"], p["max_length"] + 1)),
+    )
+
+
+def _paged_bytes(p: Params) -> int:
+    tokens = p["batch"] * p["min_length"] + 2 * p["batch"]
+    return int(tokens * p["heads"] * p["dim"] * 2 * 2)
+
+
+def paged_kv_dequant(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor:
+    batch, table_width = page_table.shape
+    tokens = pages[page_table.long()].to(scales.dtype) * scales[page_table.long()].unsqueeze(-1)
+    return tokens.view(batch, table_width * pages.shape[1], *pages.shape[2:]).to(torch.bfloat16)
+
+
+def _dequant_oracle(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor:
+    batch, table_width = page_table.shape
+    tokens = pages[page_table.long()].to(torch.float64) * scales[page_table.long()].unsqueeze(-1).to(torch.float64)
+    return tokens.view(batch, table_width * pages.shape[1], *pages.shape[2:])
+
+
+def _dequant_inputs(p: Params) -> tuple[InputSpec, ...]:
+    table_width = p["length"] // PAGE
+    pages = p["batch"] * table_width
+    return (
+        TensorSpec("pages", (pages, PAGE, p["heads"], p["dim"]), "int8", integers(-127, 128)),
+        TensorSpec("scales", (pages, PAGE, p["heads"]), fill=uniform(0.005, 0.02)),
+        TensorSpec("page_table", (p["batch"], table_width), "int32", page_numbers),
+    )
+
+
+def _query_output(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("o", (p["batch"], p["heads"], p["dim"]), "bfloat16"),)
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="attention_prefill",
+        title="Attention over a whole prompt",
+        family="attention",
+        description=(
+            "Multi-head attention without a mask, as in encoders and prefix language models: "
+            "softmax(q kᵀ / sqrt(dim)) v per batch and head, bfloat16 in and out."
+        ),
+        reference=attention_prefill,
+        inputs=_prefill_inputs,
+        outputs=lambda p: (TensorSpec("o", (p["batch"], p["heads"], p["length"], p["dim"]), "bfloat16"),),
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] ** 2 * p["dim"],
+        sizes=(
+            Size("s2048_d64", {"batch": 2, "heads": 16, "length": 2048, "dim": 64}),
+            Size("s1024_d128", {"batch": 4, "heads": 16, "length": 1024, "dim": 128}),
+        ),
+        tiny=Size("tiny", {"batch": 1, "heads": 2, "length": 64, "dim": 64}),
+        tolerance=BF16_ATTENTION,
+        compute_unit="bf16",
+    ),
+    ProblemDefinition(
+        id="attention_decode",
+        title="Attention of one new token",
+        family="attention",
+        description=(
+            "Decoding step of multi-head attention: one query per batch and head against a full cache, "
+            "softmax(q kᵀ / sqrt(dim)) v, bfloat16 in and out. The cache is laid out [batch, head, token, dim]."
+        ),
+        reference=attention_decode,
+        inputs=_decode_inputs,
+        outputs=_query_output,
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
+        sizes=(
+            Size("b16_s2048", {"batch": 16, "heads": 16, "length": 2048, "dim": 128}),
+            Size("b4_s8192", {"batch": 4, "heads": 16, "length": 8192, "dim": 128}),
+        ),
+        tiny=Size("tiny", {"batch": 2, "heads": 2, "length": 160, "dim": 64}),
+        tolerance=BF16_ATTENTION,
+        compute_unit="bf16",
+    ),
+    ProblemDefinition(
+        id="gqa_decode",
+        title="Grouped-query attention of one new token",
+        family="attention",
+        description=(
+            "Decoding step of grouped-query attention: neighbouring query heads share a key-value head. "
+            "The cache is laid out [batch, token, key-value head, dim]; bfloat16 in and out."
+        ),
+        reference=gqa_decode,
+        inputs=_gqa_inputs,
+        outputs=_query_output,
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
+        sizes=(
+            Size("b32_s2048", {"batch": 32, "heads": 32, "kv_heads": 8, "length": 2048, "dim": 128}),
+            Size("b8_s8192", {"batch": 8, "heads": 32, "kv_heads": 8, "length": 8192, "dim": 128}),
+        ),
+        tiny=Size("tiny", {"batch": 2, "heads": 4, "kv_heads": 2, "length": 160, "dim": 64}),
+        tolerance=BF16_ATTENTION,
+        compute_unit="bf16",
+    ),
+    ProblemDefinition(
+        id="paged_attention_decode",
+        title="Attention of one new token over a paged cache",
+        family="attention",
+        description=(
+            "Decoding step of multi-head attention over a cache of pages of 16 tokens. Sequence b's token t lies in "
+            "page page_table[b, t // 16] at place t % 16, for t below context_lengths[b]; later places are not part of "
+            "it. Pages are laid out [page, place, head, dim]; bfloat16 in and out."
+        ),
+        reference=paged_attention_decode,
+        inputs=_paged_inputs,
+        outputs=_query_output,
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["max_length"] * p["dim"],
+        min_bytes=_paged_bytes,
+        sizes=(Size("b16_s2048", {"batch": 16, "heads": 16, "min_length": 1024, "max_length": 2048, "dim": 128}),),
+        tiny=Size("tiny", {"batch": 2, "heads": 2, "min_length": 70, "max_length": 160, "dim": 64}),
+        tolerance=BF16_ATTENTION,
+        compute_unit="bf16",
+    ),
+    ProblemDefinition(
+        id="paged_kv_dequant",
+        title="Collect and dequantise a paged cache",
+        family="attention",
+        description=(
+            "Read an int8 key-value cache of pages of 16 tokens through a page table, multiply each token and head by "
+            "its float32 scale, and write the sequences contiguously in bfloat16: "
+            "out[b, t] = pages[page_table[b, t // 16], t % 16] * scales of the same place."
+        ),
+        reference=paged_kv_dequant,
+        oracle=_dequant_oracle,
+        inputs=_dequant_inputs,
+        outputs=lambda p: (TensorSpec("tokens", (p["batch"], p["length"], p["heads"], p["dim"]), "bfloat16"),),
+        flops=lambda p: p["batch"] * p["length"] * p["heads"] * p["dim"],
+        sizes=(Size("b16_s4096", {"batch": 16, "length": 4096, "heads": 8, "dim": 128}),),
+        tiny=Size("tiny", {"batch": 2, "length": 48, "heads": 2, "dim": 64}),
+        tolerance=Tolerance(1e-6, 5e-3, "one product rounded to bfloat16: half a step is 2^-9 of the value"),
+    ),
+)

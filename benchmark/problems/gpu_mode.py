@@ -1,5 +1,362 @@
-"""gpu_mode problems."""
+"""The six GPU MODE tasks, with their published shapes; references and inputs are our own."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    ScalarSpec,
+    TensorSpec,
+    booleans,
+    integers,
+    normal,
+    uniform,
+)
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+CHUNK = 64
+"""Tokens of a gated-deltanet chunk."""
+HIDDEN = 128
+"""Channels inside the triangle update."""
+
+
+def chunk_cumsum(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Log decay of a gated recurrence: negative steps, summed up from the start of each chunk of 64 tokens."""
+    steps = torch.rand(spec.shape, generator=spec_generator, device=device, dtype=torch.float32) * -0.1
+    batch, length, heads = spec.shape
+    return steps.view(batch, length // CHUNK, CHUNK, heads).cumsum(2).view(spec.shape)
+
+
+def lower_triangle(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """One lower-triangular 64 × 64 matrix with a unit diagonal per chunk and head, laid out by token."""
+    batch, length, heads, _ = spec.shape
+    shape = (batch, length // CHUNK, CHUNK, heads, CHUNK)
+    drawn = torch.randn(shape, generator=spec_generator, device=device, dtype=torch.float32) * 0.1
+    row = torch.arange(CHUNK, device=device).view(CHUNK, 1, 1)
+    column = torch.arange(CHUNK, device=device)
+    return (drawn * (column < row) + (column == row)).view(spec.shape)
+
+
+def trimul(
+    x: Tensor,
+    mask: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+    left_weight: Tensor,
+    right_weight: Tensor,
+    left_gate_weight: Tensor,
+    right_gate_weight: Tensor,
+    out_gate_weight: Tensor,
+    out_norm_weight: Tensor,
+    out_norm_bias: Tensor,
+    out_weight: Tensor,
+) -> Tensor:
+    x = F.layer_norm(x, x.shape[-1:], norm_weight, norm_bias)
+    left = (x @ left_weight.T) * mask.unsqueeze(-1) * torch.sigmoid(x @ left_gate_weight.T)
+    right = (x @ right_weight.T) * mask.unsqueeze(-1) * torch.sigmoid(x @ right_gate_weight.T)
+    gate = torch.sigmoid(x @ out_gate_weight.T)
+    product = left.permute(0, 3, 1, 2) @ right.permute(0, 3, 2, 1)
+    product = product.permute(0, 2, 3, 1)
+    product = F.layer_norm(product, product.shape[-1:], out_norm_weight, out_norm_bias)
+    return (product * gate) @ out_weight.T
+
+
+def _trimul_inputs(p: Params) -> tuple[InputSpec, ...]:
+    batch, length, dim = p["batch"], p["length"], p["dim"]
+    project = normal(dim**-0.5)
+    return (
+        TensorSpec("x", (batch, length, length, dim)),
+        TensorSpec("mask", (batch, length, length), fill=booleans(0.9)),
+        TensorSpec("norm_weight", (dim,), fill=normal(0.2, 1.0)),
+        TensorSpec("norm_bias", (dim,), fill=normal(0.2)),
+        *(
+            TensorSpec(f"{name}_weight", (HIDDEN, dim), fill=project)
+            for name in ("left", "right", "left_gate", "right_gate", "out_gate")
+        ),
+        TensorSpec("out_norm_weight", (HIDDEN,), fill=normal(0.2, 1.0)),
+        TensorSpec("out_norm_bias", (HIDDEN,), fill=normal(0.2)),
+        TensorSpec("out_weight", (dim, HIDDEN), fill=normal(HIDDEN**-0.5)),
+    )
+
+
+def _trimul_flops(p: Params) -> int:
+    pairs = p["batch"] * p["length"] ** 2
+    return int(2 * pairs * HIDDEN * (6 * p["dim"] + p["length"]))
+
+
+def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    log_probs = torch.log_softmax(wide, dim=-1)
+    losses = -log_probs.gather(1, targets.unsqueeze(1)).squeeze(1)
+    grad = log_probs.exp()
+    grad.scatter_add_(1, targets.unsqueeze(1), torch.full_like(losses, -1.0).unsqueeze(1))
+    return losses, (grad * loss_grad.unsqueeze(1)).to(logits.dtype)
+
+
+def _cross_entropy_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("logits", (p["rows"], p["vocab"]), "bfloat16", normal(2.0)),
+        TensorSpec("targets", (p["rows"],), "int64", integers(0, p["vocab"])),
+        TensorSpec("loss_grad", (p["rows"],), fill=uniform(0.5, 1.5)),
+    )
+
+
+def fp8_quant(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    tokens, hidden = x.shape
+    wide = x.to(torch.promote_types(x.dtype, torch.float32)).view(tokens, hidden // group, group)
+    scales = wide.abs().amax(-1).clamp(min=1e-10) / 448.0
+    quantised = (wide / scales.unsqueeze(-1)).clamp(-448.0, 448.0)
+    return quantised.view(tokens, hidden).to(torch.float8_e4m3fn), scales
+
+
+def _fp8_quant_oracle(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    quantised, scales = fp8_quant(x.to(torch.float64), group)
+    return quantised.to(torch.float64), scales
+
+
+def _fp8_quant_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return TensorSpec("x", (p["tokens"], p["hidden"]), "bfloat16"), ScalarSpec("group", p["group"])
+
+
+def gdn_chunk_fwd_h(k: Tensor, w: Tensor, u: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    batch, length, heads, width = k.shape
+    chunks = length // 64
+
+    def by_chunk(x: Tensor) -> Tensor:
+        return x.view(batch, chunks, 64, heads, -1).permute(1, 0, 3, 2, 4)
+
+    keys, weights, values, decay = by_chunk(k), by_chunk(w), by_chunk(u), by_chunk(g.unsqueeze(-1))
+    state = u.new_zeros(batch, heads, width, u.shape[-1])
+    states, new_values = [], []
+    for n in range(chunks):
+        states.append(state)
+        fresh = values[n] - weights[n] @ state
+        new_values.append(fresh)
+        last = decay[n][:, :, -1:]
+        state = state * last.exp() + keys[n].transpose(-1, -2) @ (fresh * (last - decay[n]).exp())
+    v_new = torch.stack(new_values, 1).permute(0, 1, 3, 2, 4).reshape(u.shape)
+    return torch.stack(states, 1), v_new
+
+
+def gdn_chunk_fwd_o(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    batch, length, heads, width = q.shape
+
+    def by_chunk(x: Tensor) -> Tensor:
+        return x.view(batch, length // 64, 64, heads, -1).transpose(2, 3)
+
+    queries, keys, values, decay = by_chunk(q), by_chunk(k), by_chunk(v), by_chunk(g.unsqueeze(-1))
+    across = (queries * decay.exp()) @ h
+    gap = (decay - decay.transpose(-1, -2)).tril().exp()
+    within = ((queries @ keys.transpose(-1, -2)) * gap).tril() @ values
+    scale: float = width**-0.5
+    return ((across + within) * scale).transpose(2, 3).reshape(v.shape)
+
+
+def gdn_recompute_w_u(k: Tensor, v: Tensor, beta: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    batch, length, heads, _ = k.shape
+
+    def by_chunk(x: Tensor) -> Tensor:
+        return x.view(batch, length // 64, 64, heads, -1).transpose(2, 3)
+
+    matrix = by_chunk(a)
+    w = matrix @ by_chunk(k * (beta * g.exp()).unsqueeze(-1))
+    u = matrix @ by_chunk(v * beta.unsqueeze(-1))
+    return w.transpose(2, 3).reshape(k.shape), u.transpose(2, 3).reshape(v.shape)
+
+
+def _gdn_tensor(p: Params, name: str, last: str, scale: float = 1.0) -> TensorSpec:
+    return TensorSpec(name, (p["batch"], p["length"], p["heads"], p[last]), fill=normal(scale))
+
+
+def _gdn_decay(p: Params) -> TensorSpec:
+    return TensorSpec("g", (p["batch"], p["length"], p["heads"]), fill=chunk_cumsum)
+
+
+def _gdn_state(p: Params, name: str) -> TensorSpec:
+    return TensorSpec(name, (p["batch"], p["length"] // CHUNK, p["heads"], p["key"], p["value"]))
+
+
+def _gdn_h_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        _gdn_tensor(p, "k", "key", 0.125),
+        _gdn_tensor(p, "w", "key", 0.05),
+        _gdn_tensor(p, "u", "value"),
+        _gdn_decay(p),
+    )
+
+
+def _gdn_o_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        _gdn_tensor(p, "q", "key"),
+        _gdn_tensor(p, "k", "key", 0.125),
+        _gdn_tensor(p, "v", "value"),
+        _gdn_state(p, "h"),
+        _gdn_decay(p),
+    )
+
+
+def _gdn_w_u_inputs(p: Params) -> tuple[InputSpec, ...]:
+    tokens = (p["batch"], p["length"], p["heads"])
+    return (
+        _gdn_tensor(p, "k", "key"),
+        _gdn_tensor(p, "v", "value"),
+        TensorSpec("beta", tokens, fill=uniform(0.1, 1.0)),
+        TensorSpec("a", (*tokens, CHUNK), fill=lower_triangle),
+        _gdn_decay(p),
+    )
+
+
+def _gdn_tokens(p: Params) -> int:
+    return int(p["batch"] * p["length"] * p["heads"])
+
+
+def _gdn_size(name: str, batch: int, length: int, heads: int) -> Size:
+    return Size(name, {"batch": batch, "length": length, "heads": heads, "key": 64, "value": 64})
+
+
+GDN_PUBLISHED = _gdn_size("published_1024", 2, 1024, 3)
+GDN_TINY = _gdn_size("tiny", 1, 128, 2)
+GDN_TOLERANCE = Tolerance(
+    1e-3, 1e-3, "the task's published 1e-3: float32 products over 64 terms, with room for three-pass tf32"
+)
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="trimul",
+        title="Triangle multiplicative update (outgoing)",
+        family="gpu_mode",
+        description=(
+            "The outgoing triangle multiplicative update of protein-structure models, in float32. Layer-normalise x "
+            "over its last dimension (eps 1e-5); project it to 128 left and 128 right channels, each multiplied by the "
+            "mask and by the sigmoid of its own gate projection; for every channel form out[i, j] = sum over k of "
+            "left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the output gate "
+            "projection of the normalised x, and project back. The mask holds zeros and ones, drawn at random."
+        ),
+        reference=trimul,
+        inputs=_trimul_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["length"], p["dim"])),),
+        flops=_trimul_flops,
+        sizes=(
+            Size("n256_b2_d128", {"length": 256, "batch": 2, "dim": 128}),
+            Size("n256_b2_d384", {"length": 256, "batch": 2, "dim": 384}),
+        ),
+        tiny=Size("tiny", {"length": 16, "batch": 1, "dim": 32}),
+        tolerance=Tolerance(2e-2, 2e-2, "the task's published 2e-2: bfloat16 tensor cores inside are allowed"),
+        compute_unit="bf16",
+    ),
+    ProblemDefinition(
+        id="cross_entropy_fwd_bwd",
+        title="Cross entropy, forward and backward",
+        family="gpu_mode",
+        description=(
+            "For each row of bfloat16 logits return the cross-entropy loss against the row's target class in float32, "
+            "and the gradient with respect to the logits in bfloat16: (softmax - one-hot of the target) times the "
+            "gradient of the row's loss."
+        ),
+        reference=cross_entropy_fwd_bwd,
+        inputs=_cross_entropy_inputs,
+        outputs=lambda p: (
+            TensorSpec("losses", (p["rows"],)),
+            TensorSpec("logits_grad", (p["rows"], p["vocab"]), "bfloat16"),
+        ),
+        flops=lambda p: 5 * p["rows"] * p["vocab"],
+        sizes=(
+            Size("v32000", {"rows": 4096, "vocab": 32000}),
+            Size("v50264", {"rows": 4096, "vocab": 50264}),
+        ),
+        tiny=Size("tiny", {"rows": 6, "vocab": 264}),
+        tolerance=Tolerance(
+            1e-6,
+            1e-2,
+            "the task's published rtol 1e-2; atol far below it because a softmax over 32,000 classes is small",
+        ),
+    ),
+    ProblemDefinition(
+        id="fp8_quant",
+        title="Per-group float8 quantisation",
+        family="gpu_mode",
+        description=(
+            "Split every row of a bfloat16 matrix into groups of `group` neighbours. A group's scale is its largest "
+            "magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and rounded to float8 "
+            "e4m3 is the first output, the float32 scales are the second."
+        ),
+        reference=fp8_quant,
+        oracle=_fp8_quant_oracle,
+        inputs=_fp8_quant_inputs,
+        outputs=lambda p: (
+            TensorSpec("quantised", (p["tokens"], p["hidden"]), "float8_e4m3fn"),
+            TensorSpec("scales", (p["tokens"], p["hidden"] // p["group"])),
+        ),
+        flops=lambda p: 2 * p["tokens"] * p["hidden"],
+        sizes=(
+            Size("t4096_h7168", {"tokens": 4096, "hidden": 7168, "group": 128}),
+            Size("t256_h8192", {"tokens": 256, "hidden": 8192, "group": 128}),
+        ),
+        tiny=Size("tiny", {"tokens": 3, "hidden": 384, "group": 128}),
+        tolerance=Tolerance(
+            1e-6,
+            1e-3,
+            "the task's published 1e-3; bfloat16 inputs often land on ties between two float8 values, where "
+            "multiplying by the reciprocal scale may round the other way",
+            mismatch_share=5e-3,
+        ),
+    ),
+    ProblemDefinition(
+        id="gdn_chunk_fwd_h",
+        title="Gated DeltaNet: chunk states",
+        family="gpu_mode",
+        description=(
+            "State recurrence of a gated delta network over chunks of 64 tokens, per batch and head, from a zero state "
+            "S: output S as the chunk's state h; v_new = u - w S; then S becomes exp(g_last) S + kᵀ (exp(g_last - g) "
+            "v_new), where g is the log decay summed up within the chunk and g_last its value at the chunk's last "
+            "token. Outputs: h for every chunk, and v_new for every token."
+        ),
+        reference=gdn_chunk_fwd_h,
+        inputs=_gdn_h_inputs,
+        outputs=lambda p: (_gdn_state(p, "h"), _gdn_tensor(p, "v_new", "value")),
+        flops=lambda p: 4 * _gdn_tokens(p) * p["key"] * p["value"],
+        sizes=(GDN_PUBLISHED, _gdn_size("wide_2048", 8, 2048, 16)),
+        tiny=GDN_TINY,
+        tolerance=GDN_TOLERANCE,
+        compute_unit="tf32",
+    ),
+    ProblemDefinition(
+        id="gdn_chunk_fwd_o",
+        title="Gated DeltaNet: chunk outputs",
+        family="gpu_mode",
+        description=(
+            "Output of a gated delta network from the states of its chunks of 64 tokens. Per chunk, batch and head: "
+            "o = K^-0.5 (exp(g) q h + A v) with A[i, j] = (q_i · k_j) exp(g_i - g_j) for j <= i, else 0."
+        ),
+        reference=gdn_chunk_fwd_o,
+        inputs=_gdn_o_inputs,
+        outputs=lambda p: (_gdn_tensor(p, "o", "value"),),
+        flops=lambda p: 2 * _gdn_tokens(p) * (p["key"] * p["value"] + CHUNK * (p["key"] + p["value"])),
+        sizes=(GDN_PUBLISHED, _gdn_size("long_4096", 4, 4096, 8)),
+        tiny=GDN_TINY,
+        tolerance=GDN_TOLERANCE,
+        compute_unit="tf32",
+    ),
+    ProblemDefinition(
+        id="gdn_recompute_w_u",
+        title="Gated DeltaNet: recompute w and u",
+        family="gpu_mode",
+        description=(
+            "Per chunk of 64 tokens, batch and head, with the chunk's lower-triangular 64 × 64 matrix A: "
+            "w = A (k beta exp(g)) and u = A (v beta), where beta and g are one number per token."
+        ),
+        reference=gdn_recompute_w_u,
+        inputs=_gdn_w_u_inputs,
+        outputs=lambda p: (_gdn_tensor(p, "w", "key"), _gdn_tensor(p, "u", "value")),
+        flops=lambda p: 2 * _gdn_tokens(p) * CHUNK * (p["key"] + p["value"]),
+        sizes=(GDN_PUBLISHED, _gdn_size("long_4096", 4, 4096, 8)),
+        tiny=GDN_TINY,
+        tolerance=GDN_TOLERANCE,
+        compute_unit="tf32",
+    ),
+)

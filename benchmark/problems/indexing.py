@@ -1,5 +1,156 @@
-"""indexing problems."""
+"""Indexing and data movement: gathers, scatters, counts and changes of layout."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+import math
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+EXACT = Tolerance(0.0, 0.0, "values are moved or counted, never computed: exact")
+
+
+def skewed_bins(bins: int) -> Fill:
+    """Bin numbers whose frequency falls as the number rises, as in counts of real data."""
+
+    def fill(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        drawn = torch.rand(spec.shape, generator=spec_generator, device=device, dtype=torch.float32)
+        return (drawn * drawn * bins).to(getattr(torch, spec.dtype)).clamp_(max=bins - 1)
+
+    return fill
+
+
+def embedding_gather(ids: Tensor, table: Tensor) -> Tensor:
+    return F.embedding(ids, table)
+
+
+def _embedding_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("ids", (p["tokens"],), "int64", integers(0, p["vocab"])),
+        TensorSpec("table", (p["vocab"], p["dim"]), "bfloat16"),
+    )
+
+
+def _embedding_bytes(p: Params) -> int:
+    # Repeated ids can be served from cache: count 98 % of the rows expected to be hit at least once.
+    touched = 0.98 * p["vocab"] * (1.0 - math.exp(-p["tokens"] / p["vocab"]))
+    return int(8 * p["tokens"] + 2 * p["dim"] * (p["tokens"] + touched))
+
+
+def scatter_add(source: Tensor, index: Tensor, rows: int) -> Tensor:
+    return source.new_zeros(rows, source.shape[1]).index_add_(0, index, source)
+
+
+def _scatter_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("source", (p["items"], p["dim"])),
+        TensorSpec("index", (p["items"],), "int64", integers(0, p["rows"])),
+        ScalarSpec("rows", p["rows"]),
+    )
+
+
+def histogram(x: Tensor, bins: int) -> Tensor:
+    return torch.bincount(x, minlength=bins).to(torch.int32)
+
+
+def _histogram_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return TensorSpec("x", (p["count"],), "int32", skewed_bins(p["bins"])), ScalarSpec("bins", p["bins"])
+
+
+def transpose(x: Tensor) -> Tensor:
+    return x.t().contiguous()
+
+
+def permute_4d(x: Tensor) -> Tensor:
+    return x.permute(0, 2, 3, 1).contiguous()
+
+
+def _permute_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (TensorSpec("x", (p["batch"], p["length"], p["heads"], p["dim"]), "bfloat16"),)
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="embedding_gather",
+        title="Embedding lookup",
+        family="indexing",
+        description="Return the rows of a bfloat16 embedding table named by int64 token ids, in order.",
+        reference=embedding_gather,
+        inputs=_embedding_inputs,
+        outputs=lambda p: (TensorSpec("rows", (p["tokens"], p["dim"]), "bfloat16"),),
+        flops=lambda p: 0,
+        min_bytes=_embedding_bytes,
+        sizes=(
+            Size("t16384_d4096", {"tokens": 16384, "vocab": 32000, "dim": 4096}),
+            Size("t65536_d512", {"tokens": 65536, "vocab": 128256, "dim": 512}),
+        ),
+        tiny=Size("tiny", {"tokens": 11, "vocab": 50, "dim": 64}),
+        tolerance=EXACT,
+    ),
+    ProblemDefinition(
+        id="scatter_add",
+        title="Add rows into places given by an index",
+        family="indexing",
+        description=(
+            "Start from zeros of shape [rows, dim] and add each float32 source row to the row its int64 index names; "
+            "several sources may name the same row."
+        ),
+        reference=scatter_add,
+        inputs=_scatter_inputs,
+        outputs=lambda p: (TensorSpec("sums", (p["rows"], p["dim"])),),
+        flops=lambda p: p["items"] * p["dim"],
+        sizes=(Size("m262144_d128", {"items": 262144, "dim": 128, "rows": 32768}),),
+        tiny=Size("tiny", {"items": 40, "dim": 32, "rows": 7}),
+        tolerance=Tolerance(2e-5, 1e-5, "float32 sums of about 8 and at most some 30 terms of size 1, in any order"),
+    ),
+    ProblemDefinition(
+        id="histogram",
+        title="Histogram of bin numbers",
+        family="indexing",
+        description="Count how often each number from 0 to bins - 1 occurs among int32 values; int32 counts.",
+        reference=histogram,
+        inputs=_histogram_inputs,
+        outputs=lambda p: (TensorSpec("counts", (p["bins"],), "int32"),),
+        flops=lambda p: p["count"],
+        sizes=(
+            Size("n33m_b256", {"count": 1 << 25, "bins": 256}),
+            Size("n16m_b4096", {"count": 1 << 24, "bins": 4096}),
+        ),
+        tiny=Size("tiny", {"count": 1000, "bins": 16}),
+        tolerance=EXACT,
+    ),
+    ProblemDefinition(
+        id="transpose",
+        title="Matrix transpose",
+        family="indexing",
+        description="Transpose a float32 matrix into contiguous memory.",
+        reference=transpose,
+        inputs=lambda p: (TensorSpec("x", (p["rows"], p["cols"])),),
+        outputs=lambda p: (TensorSpec("y", (p["cols"], p["rows"])),),
+        flops=lambda p: 0,
+        sizes=(
+            Size("r8192_c4096", {"rows": 8192, "cols": 4096}),
+            Size("r5000_c6000", {"rows": 5000, "cols": 6000}),
+        ),
+        tiny=Size("tiny", {"rows": 37, "cols": 53}),
+        tolerance=EXACT,
+    ),
+    ProblemDefinition(
+        id="permute_4d",
+        title="Heads and channels before tokens",
+        family="indexing",
+        description="Bring a bfloat16 tensor [batch, token, head, dim] to contiguous [batch, head, dim, token].",
+        reference=permute_4d,
+        inputs=_permute_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["batch"], p["heads"], p["dim"], p["length"]), "bfloat16"),),
+        flops=lambda p: 0,
+        sizes=(Size("b16_s2048", {"batch": 16, "length": 2048, "heads": 16, "dim": 128}),),
+        tiny=Size("tiny", {"batch": 2, "length": 40, "heads": 3, "dim": 16}),
+        tolerance=EXACT,
+    ),
+)

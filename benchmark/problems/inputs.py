@@ -62,6 +62,18 @@ def booleans(share: float = 0.5) -> Fill:
     return fill
 
 
+def distinct_in_row(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Gaussian float32 values, no two equal within a row, so that ranks are unambiguous.
+
+    Values are rounded to a grid, and each column adds its own fraction of a grid step: exact in 24 bits.
+    """
+    columns = spec.shape[-1]
+    finest = 2.0**-19
+    step = finest * 2.0 ** math.ceil(math.log2(columns))
+    drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32).clamp_(-7.0, 7.0)
+    return (drawn / step).round_().mul_(step).add_(torch.arange(columns, device=device) * finest)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSpec:
     """A tensor's name, shape, element type and, for an input, how it is drawn. Always contiguous."""

@@ -1,5 +1,95 @@
-"""mixture_of_experts problems."""
+"""Mixture of experts: choosing experts per token, and bringing tokens into expert order."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, integers
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def moe_topk_routing(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    chosen, experts = torch.topk(torch.softmax(logits, dim=-1), k, dim=-1)
+    return chosen / chosen.sum(-1, keepdim=True), experts.to(torch.int32)
+
+
+def _routing_oracle(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    return moe_topk_routing(logits.to(torch.float64), k)
+
+
+def _routing_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return TensorSpec("logits", (p["tokens"], p["experts"]), fill=distinct_in_row), ScalarSpec("k", p["k"])
+
+
+def moe_permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
+    flat = experts.flatten()
+    order = torch.argsort(flat, stable=True)
+    tokens = order // experts.shape[1]
+    counts = torch.bincount(flat, minlength=num_experts)
+    return x[tokens], tokens.to(torch.int32), counts.to(torch.int32)
+
+
+def _permute_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["tokens"], p["hidden"]), "bfloat16"),
+        TensorSpec("experts", (p["tokens"], p["k"]), "int32", integers(0, p["experts"])),
+        ScalarSpec("num_experts", p["experts"]),
+    )
+
+
+def _permute_outputs(p: Params) -> tuple[TensorSpec, ...]:
+    rows = p["tokens"] * p["k"]
+    return (
+        TensorSpec("permuted", (rows, p["hidden"]), "bfloat16"),
+        TensorSpec("source_tokens", (rows,), "int32"),
+        TensorSpec("counts", (p["experts"],), "int32"),
+    )
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="moe_topk_routing",
+        title="Expert routing: softmax and top-k",
+        family="mixture_of_experts",
+        description=(
+            "For every token take the softmax over its float32 router logits, keep the k largest in falling order, "
+            "divide them by their sum, and return these weights with the int32 numbers of their experts. "
+            "Logits within a row are distinct."
+        ),
+        reference=moe_topk_routing,
+        oracle=_routing_oracle,
+        inputs=_routing_inputs,
+        outputs=lambda p: (
+            TensorSpec("weights", (p["tokens"], p["k"])),
+            TensorSpec("experts", (p["tokens"], p["k"]), "int32"),
+        ),
+        flops=lambda p: 3 * p["tokens"] * p["experts"],
+        sizes=(
+            Size("t65536_e128_k8", {"tokens": 65536, "experts": 128, "k": 8}),
+            Size("t65536_e64_k6", {"tokens": 65536, "experts": 64, "k": 6}),
+        ),
+        tiny=Size("tiny", {"tokens": 9, "experts": 32, "k": 4}),
+        tolerance=Tolerance(1e-6, 1e-4, "float32 exponentials and a sum over at most 8 of them"),
+    ),
+    ProblemDefinition(
+        id="moe_permute",
+        title="Bring tokens into expert order",
+        family="mixture_of_experts",
+        description=(
+            "Each token goes to k experts (with possible repeats). Sort the (token, choice) pairs by expert, keeping "
+            "token order within an expert (a stable sort of the flattened int32 expert matrix). Return the tokens' "
+            "bfloat16 rows in that order, the int32 source token of each row, and how many rows each expert gets."
+        ),
+        reference=moe_permute,
+        inputs=_permute_inputs,
+        outputs=_permute_outputs,
+        flops=lambda p: 0,
+        sizes=(Size("t8192_h2048_k4", {"tokens": 8192, "hidden": 2048, "k": 4, "experts": 64}),),
+        tiny=Size("tiny", {"tokens": 24, "hidden": 64, "k": 2, "experts": 5}),
+        tolerance=Tolerance(0.0, 0.0, "values are moved and counted, never computed: exact"),
+    ),
+)

@@ -1,5 +1,241 @@
-"""scientific problems."""
+"""Scientific computing: sparse products, small solves, Fourier transforms, clustering and forces."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+import math
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers, uniform
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+def row_starts(entries: int) -> Fill:
+    """Starts of sparse rows: sorted random cuts, so that row lengths vary widely and some rows are empty."""
+
+    def fill(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        cuts = torch.randint(0, entries + 1, (spec.numel - 2,), generator=spec_generator, device=device)
+        ends = torch.tensor([0, entries], device=device)
+        return torch.cat((ends, cuts)).sort().values.to(torch.int32)
+
+    return fill
+
+
+def positive_definite(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Well-conditioned symmetric positive definite matrices."""
+    size = spec.shape[-1]
+    root = torch.randn(spec.shape, generator=spec_generator, device=device, dtype=torch.float32)
+    return root @ root.transpose(-1, -2) / size + torch.eye(size, device=device)
+
+
+def spmv_csr(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
+    rows = starts.numel() - 1
+    row = torch.repeat_interleave(
+        torch.arange(rows, device=x.device), starts.diff().long(), output_size=columns.numel()
+    )
+    return x.new_zeros(rows).index_add_(0, row, values * x[columns.long()])
+
+
+def _spmv_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("starts", (p["rows"] + 1,), "int32", row_starts(p["entries"])),
+        TensorSpec("columns", (p["entries"],), "int32", integers(0, p["cols"])),
+        TensorSpec("values", (p["entries"],)),
+        TensorSpec("x", (p["cols"],)),
+    )
+
+
+def batched_solve(a: Tensor, b: Tensor) -> Tensor:
+    factor = torch.linalg.cholesky_ex(a).L
+    return torch.cholesky_solve(b.unsqueeze(-1), factor).squeeze(-1)
+
+
+def _solve_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("a", (p["systems"], p["size"], p["size"]), fill=positive_definite),
+        TensorSpec("b", (p["systems"], p["size"])),
+    )
+
+
+def fft_butterfly(real: Tensor, imag: Tensor) -> tuple[Tensor, Tensor]:
+    spectrum = torch.fft.fft(torch.complex(real, imag), norm="ortho")
+    return spectrum.real.contiguous(), spectrum.imag.contiguous()
+
+
+def kmeans_assign(points: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    distances = (points * points).sum(1, keepdim=True) + (centroids * centroids).sum(1) - 2 * (points @ centroids.T)
+    nearest = distances.min(dim=1)
+    return nearest.indices.to(torch.int32), nearest.values
+
+
+def tridiagonal_solve(lower: Tensor, diagonal: Tensor, upper: Tensor, rhs: Tensor) -> Tensor:
+    size = diagonal.shape[1]
+    a, b, c, d = lower.clone(), diagonal, upper.clone(), rhs
+    a[:, 0] = 0
+    c[:, -1] = 0
+    stride = 1
+    while stride < size:
+        pad = a.new_zeros(a.shape[0], stride)
+        ones = pad + 1
+        before = [torch.cat((fill, x[:, :-stride]), 1) for fill, x in ((pad, a), (ones, b), (pad, c), (pad, d))]
+        after = [torch.cat((x[:, stride:], fill), 1) for fill, x in ((pad, a), (ones, b), (pad, c), (pad, d))]
+        up, down = -a / before[1], -c / after[1]
+        b = b + up * before[2] + down * after[0]
+        d = d + up * before[3] + down * after[3]
+        a, c = up * before[0], down * after[2]
+        stride *= 2
+    return d / b
+
+
+def _tridiagonal_inputs(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["systems"], p["size"])
+    return (
+        TensorSpec("lower", shape, fill=uniform(-1.0, 1.0)),
+        TensorSpec("diagonal", shape, fill=uniform(2.5, 4.0)),
+        TensorSpec("upper", shape, fill=uniform(-1.0, 1.0)),
+        TensorSpec("rhs", shape),
+    )
+
+
+def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
+    x, y, z = positions.unbind(1)
+    dx, dy, dz = (axis.unsqueeze(0) - axis.unsqueeze(1) for axis in (x, y, z))
+    weight = masses * (dx * dx + dy * dy + dz * dz + softening).pow(-1.5)
+    return torch.stack([(gap * weight).sum(1) for gap in (dx, dy, dz)], dim=1)
+
+
+def _nbody_inputs(p: Params) -> tuple[InputSpec, ...]:
+    count = p["bodies"]
+    return (
+        TensorSpec("positions", (count, 3)),
+        TensorSpec("masses", (count,), fill=uniform(0.5 / count, 1.5 / count)),
+        ScalarSpec("softening", 0.01),
+    )
+
+
+def _fft_flops(p: Params) -> int:
+    return int(5 * p["rows"] * p["size"] * math.log2(p["size"]))
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="spmv_csr",
+        title="Sparse matrix times vector, CSR",
+        family="scientific",
+        description=(
+            "Multiply a float32 sparse matrix by a vector. Row r holds entries starts[r] to starts[r + 1] - 1 of "
+            "`columns` and `values`; row lengths vary widely and rows may be empty or name a column twice."
+        ),
+        reference=spmv_csr,
+        inputs=_spmv_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["rows"],)),),
+        flops=lambda p: 2 * p["entries"],
+        sizes=(
+            Size("r131072_e8m", {"rows": 131072, "cols": 131072, "entries": 1 << 23}),
+            Size("r524288_e4m", {"rows": 524288, "cols": 131072, "entries": 1 << 22}),
+        ),
+        tiny=Size("tiny", {"rows": 23, "cols": 17, "entries": 150}),
+        tolerance=Tolerance(2e-4, 1e-4, "float32 sums of up to about 1,000 products of size 1, in any order"),
+    ),
+    ProblemDefinition(
+        id="batched_solve",
+        title="Many small positive definite systems",
+        family="scientific",
+        description="Solve a x = b for many small, well-conditioned symmetric positive definite float32 matrices.",
+        reference=batched_solve,
+        inputs=_solve_inputs,
+        outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
+        flops=lambda p: p["systems"] * (p["size"] ** 3 // 3 + 2 * p["size"] ** 2),
+        sizes=(
+            Size("b32768_n16", {"systems": 32768, "size": 16}),
+            Size("b8192_n32", {"systems": 8192, "size": 32}),
+        ),
+        tiny=Size("tiny", {"systems": 5, "size": 8}),
+        tolerance=Tolerance(1e-5, 1e-4, "float32 elimination of at most 32 columns, condition number about 5"),
+    ),
+    ProblemDefinition(
+        id="fft_butterfly",
+        title="Fast Fourier transform of rows",
+        family="scientific",
+        description=(
+            "Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
+            "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two."
+        ),
+        reference=fft_butterfly,
+        inputs=lambda p: (
+            TensorSpec("real", (p["rows"], p["size"])),
+            TensorSpec("imag", (p["rows"], p["size"])),
+        ),
+        outputs=lambda p: (
+            TensorSpec("spectrum_real", (p["rows"], p["size"])),
+            TensorSpec("spectrum_imag", (p["rows"], p["size"])),
+        ),
+        flops=_fft_flops,
+        sizes=(
+            Size("r8192_n1024", {"rows": 8192, "size": 1024}),
+            Size("r32768_n256", {"rows": 32768, "size": 256}),
+        ),
+        tiny=Size("tiny", {"rows": 3, "size": 64}),
+        tolerance=Tolerance(5e-5, 1e-4, "float32 butterflies, 10 levels, twiddle factors good to 2^-20"),
+    ),
+    ProblemDefinition(
+        id="kmeans_assign",
+        title="Nearest centroid of every point",
+        family="scientific",
+        description=(
+            "For every float32 point return the int32 number of the nearest centroid and the squared Euclidean "
+            "distance to it: the assignment step of k-means."
+        ),
+        reference=kmeans_assign,
+        inputs=lambda p: (
+            TensorSpec("points", (p["points"], p["dim"])),
+            TensorSpec("centroids", (p["centroids"], p["dim"])),
+        ),
+        outputs=lambda p: (TensorSpec("labels", (p["points"],), "int32"), TensorSpec("distances", (p["points"],))),
+        flops=lambda p: 2 * p["points"] * p["centroids"] * p["dim"],
+        sizes=(Size("n131072_k256_d64", {"points": 131072, "centroids": 256, "dim": 64}),),
+        tiny=Size("tiny", {"points": 70, "centroids": 32, "dim": 16}),
+        tolerance=Tolerance(
+            1e-3,
+            1e-5,
+            "float32 sum of 64 squares near 100; a point half-way between two centroids may go to either",
+            mismatch_share=1e-3,
+        ),
+        compute_unit="tf32",
+    ),
+    ProblemDefinition(
+        id="tridiagonal_solve",
+        title="Many tridiagonal systems",
+        family="scientific",
+        description=(
+            "Solve lower[i] x[i - 1] + diagonal[i] x[i] + upper[i] x[i + 1] = rhs[i] for every row of float32 "
+            "matrices; diagonally dominant. The first lower and the last upper number of a row take no part."
+        ),
+        reference=tridiagonal_solve,
+        inputs=_tridiagonal_inputs,
+        outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
+        flops=lambda p: 8 * p["systems"] * p["size"],
+        sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),),
+        tiny=Size("tiny", {"systems": 5, "size": 32}),
+        tolerance=Tolerance(1e-5, 1e-4, "float32, diagonally dominant: errors do not grow along the row"),
+    ),
+    ProblemDefinition(
+        id="nbody_forces",
+        title="Gravity between all bodies",
+        family="scientific",
+        description=(
+            "Acceleration of every body: sum over all others of mass * gap / (|gap|^2 + softening)^1.5, with float32 "
+            "positions [body, 3] and masses; the body itself adds nothing."
+        ),
+        reference=nbody_forces,
+        inputs=_nbody_inputs,
+        outputs=lambda p: (TensorSpec("accelerations", (p["bodies"], 3)),),
+        flops=lambda p: 18 * p["bodies"] ** 2,
+        sizes=(Size("n8192", {"bodies": 8192}),),
+        tiny=Size("tiny", {"bodies": 70}),
+        tolerance=Tolerance(2e-5, 1e-4, "float32 sum of 8,192 terms, the largest about 0.02"),
+    ),
+)

@@ -1,5 +1,110 @@
-"""sorting problems."""
+"""Sorting and selection: sorted rows, the largest of a row, and drawing a token."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, normal
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+def exponential(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Exponential values with mean 1, never zero."""
+    drawn = torch.rand(spec.shape, generator=spec_generator, device=device, dtype=torch.float32)
+    return -torch.log1p(-drawn.clamp_(min=1e-7))
+
+
+def sort(x: Tensor) -> Tensor:
+    return torch.sort(x, dim=-1).values
+
+
+def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, places = torch.topk(x, k, dim=-1)
+    return values, places.to(torch.int32)
+
+
+def _top_k_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return TensorSpec("x", (p["rows"], p["cols"]), fill=distinct_in_row), ScalarSpec("k", p["k"])
+
+
+def sampling_softmax(logits: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    log_probs = torch.log_softmax(logits / temperature, dim=-1)
+    tokens = (log_probs.exp() / noise).argmax(dim=-1, keepdim=True)
+    return tokens.squeeze(1).to(torch.int32), log_probs.gather(1, tokens).squeeze(1)
+
+
+def _sampling_inputs(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["rows"], p["vocab"])
+    return (
+        TensorSpec("logits", shape, fill=normal(2.0)),
+        TensorSpec("noise", shape, fill=exponential),
+        ScalarSpec("temperature", 0.8),
+    )
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="sort",
+        title="Sort rows",
+        family="sorting",
+        description="Sort every row of a float32 matrix in rising order; rows are a power of two long.",
+        reference=sort,
+        inputs=lambda p: (TensorSpec("x", (p["rows"], p["cols"])),),
+        outputs=lambda p: (TensorSpec("y", (p["rows"], p["cols"])),),
+        flops=lambda p: 0,
+        sizes=(
+            Size("r4096_c1024", {"rows": 4096, "cols": 1024}),
+            Size("r16384_c256", {"rows": 16384, "cols": 256}),
+        ),
+        tiny=Size("tiny", {"rows": 3, "cols": 64}),
+        tolerance=Tolerance(0.0, 0.0, "values are moved, never computed: exact"),
+    ),
+    ProblemDefinition(
+        id="top_k",
+        title="Largest k of every row",
+        family="sorting",
+        description=(
+            "Return the k largest values of every row of a float32 matrix in falling order, and their int32 places. "
+            "Values within a row are distinct."
+        ),
+        reference=top_k,
+        inputs=_top_k_inputs,
+        outputs=lambda p: (
+            TensorSpec("values", (p["rows"], p["k"])),
+            TensorSpec("places", (p["rows"], p["k"]), "int32"),
+        ),
+        flops=lambda p: p["rows"] * p["cols"],
+        sizes=(
+            Size("r2048_c8192_k16", {"rows": 2048, "cols": 8192, "k": 16}),
+            Size("r8192_c1024_k8", {"rows": 8192, "cols": 1024, "k": 8}),
+        ),
+        tiny=Size("tiny", {"rows": 3, "cols": 128, "k": 4}),
+        tolerance=Tolerance(0.0, 0.0, "values are moved and places are distinct: exact"),
+    ),
+    ProblemDefinition(
+        id="sampling_softmax",
+        title="Draw a token from softmax probabilities",
+        family="sorting",
+        description=(
+            "Divide each row of float32 logits by the temperature and take its softmax; the drawn token is the place "
+            "of the largest probability / noise, where noise holds given exponential random numbers. "
+            "Return the int32 token and its float32 log probability."
+        ),
+        reference=sampling_softmax,
+        inputs=_sampling_inputs,
+        outputs=lambda p: (TensorSpec("tokens", (p["rows"],), "int32"), TensorSpec("log_probs", (p["rows"],))),
+        flops=lambda p: 5 * p["rows"] * p["vocab"],
+        sizes=(Size("r512_v32000", {"rows": 512, "vocab": 32000}),),
+        tiny=Size("tiny", {"rows": 5, "vocab": 200}),
+        tolerance=Tolerance(
+            1e-4,
+            1e-5,
+            "float32 log of a sum over 32,000 terms; two leading quotients may be equal to float32 in a rare row",
+            mismatch_share=0.005,
+        ),
+    ),
+)

@@ -1,5 +1,59 @@
-"""state_space problems."""
+"""State-space models: the selective scan."""
 
-from kbench.benchmark.problems.definition import ProblemDefinition
+from __future__ import annotations
 
-PROBLEMS: tuple[ProblemDefinition, ...] = ()
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, uniform
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
+    batch, channels, length = u.shape
+    state = u.new_zeros(batch, channels, a.shape[1], 1)
+    pieces = []
+    for start in range(0, length, 32):
+        part = slice(start, start + 32)
+        decay = (delta[:, :, None, part] * a[:, :, None]).cumsum(-1)
+        drive = (delta[..., part] * u[..., part]).unsqueeze(2) * b[:, None, :, part]
+        states = decay.exp() * (state + (drive * (-decay).exp()).cumsum(-1))
+        pieces.append((states * c[:, None, :, part]).sum(2))
+        state = states[..., -1:]
+    return torch.cat(pieces, -1) + skip.unsqueeze(-1) * u
+
+
+def _inputs(p: Params) -> tuple[InputSpec, ...]:
+    batch, channels, length, states = p["batch"], p["channels"], p["length"], p["states"]
+    return (
+        TensorSpec("u", (batch, channels, length)),
+        TensorSpec("delta", (batch, channels, length), fill=uniform(0.01, 0.2)),
+        TensorSpec("a", (channels, states), fill=uniform(-2.0, -0.5)),
+        TensorSpec("b", (batch, states, length)),
+        TensorSpec("c", (batch, states, length)),
+        TensorSpec("skip", (channels,)),
+    )
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="selective_scan",
+        title="Selective scan of a state-space model",
+        family="state_space",
+        description=(
+            "Per batch and channel a float32 state of a few numbers h follows h = exp(delta_t a) h + delta_t u_t b_t "
+            "over the tokens t, from zero; the output is y_t = sum of c_t h + skip * u_t. b and c are shared by all "
+            "channels of a batch; sequences run along the last dimension."
+        ),
+        reference=selective_scan,
+        inputs=_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["batch"], p["channels"], p["length"])),),
+        flops=lambda p: 7 * p["batch"] * p["channels"] * p["length"] * p["states"],
+        sizes=(Size("d2048_l512", {"batch": 4, "channels": 2048, "length": 512, "states": 16}),),
+        tiny=Size("tiny", {"batch": 2, "channels": 6, "length": 64, "states": 16}),
+        tolerance=Tolerance(1e-4, 1e-4, "float32 recurrence whose memory is some 10 tokens, and a sum over 16 states"),
+    ),
+)

@@ -1,0 +1,315 @@
+// The leaderboard page: everything is drawn from the embedded data; text from submissions is only ever set as text.
+(() => {
+  "use strict";
+  const DATA = JSON.parse(document.getElementById("data").textContent);
+  const BY_ID = new Map(DATA.entries.map((entry) => [entry.id, entry]));
+  const main = document.querySelector("main");
+  const SVG = "http://www.w3.org/2000/svg";
+  const state = { track: DATA.tracks[0].id, family: "", backend: "", gpu: "", access: "", search: "", sort: null };
+
+  // ---- small builders -------------------------------------------------------------------------------------------
+  function el(tag, attributes = {}, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name === "on") for (const [event, handler] of Object.entries(value)) node.addEventListener(event, handler);
+      else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.filter((child) => child !== null && child !== undefined));
+    return node;
+  }
+  function svg(tag, attributes = {}, ...children) {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children);
+    return node;
+  }
+  const show = (value) => (value === null || value === undefined ? "—" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(3));
+
+  // ---- scores and ranks -----------------------------------------------------------------------------------------
+  // A slice key joins the chosen facets in a fixed order; the builder stored one score set per key.
+  function sliceKey() {
+    const parts = ["family", "backend", "gpu"].filter((facet) => state[facet]).map((facet) => `${facet}=${state[facet]}`);
+    return parts.length ? parts.join("&") : "all";
+  }
+  function score(entry, track, metric, key) {
+    const set = entry.scores[key];
+    const found = set && set[`${track}.${metric}`];
+    return found ? { value: found[0], low: found[1], high: found[2], ceiling: found[3] } : null;
+  }
+  function signed(metric, value) { return DATA.metrics[metric].better === "high" ? value : -value; }
+
+  // Rank from values; the range counts who is surely better and who may be (intervals that overlap are ties).
+  function rankings(entries, track, metric, key) {
+    const rows = entries.map((entry) => ({ entry, score: score(entry, track, metric, key) }));
+    const scored = rows.filter((row) => row.score && row.score.value !== null);
+    const ends = (row) => {
+      const low = row.score.low ?? row.score.value, high = row.score.high ?? row.score.value;
+      const pair = [signed(metric, low), signed(metric, high)];
+      return [Math.min(...pair), Math.max(...pair)];
+    };
+    const spans = scored.map((row) => ends(row));
+    const lows = spans.map((span) => span[0]).sort((a, b) => a - b);
+    const highs = spans.map((span) => span[1]).sort((a, b) => a - b);
+    const above = (sorted, limit) => { let lo = 0, hi = sorted.length; while (lo < hi) { const mid = (lo + hi) >> 1; if (sorted[mid] > limit) hi = mid; else lo = mid + 1; } return sorted.length - lo; };
+    const ordered = scored.map((row, i) => ({ ...row, span: spans[i] })).sort((a, b) => signed(metric, b.score.value) - signed(metric, a.score.value));
+    let previous = null;
+    ordered.forEach((row, i) => {
+      const tied = previous && previous.score.value === row.score.value;
+      row.rank = tied ? previous.rank : i + 1;
+      row.best = 1 + above(lows, row.span[1]);
+      row.worst = Math.max(row.best, above(highs, row.span[0]) + 1 - (row.span[1] > row.span[0] ? 1 : 0));
+      previous = row;
+    });
+    return new Map(ordered.map((row) => [row.entry.id, row]));
+  }
+  function visibleEntries() {
+    return DATA.entries.filter((entry) => !state.access || (state.access === "open") === entry.open);
+  }
+
+  // ---- charts ---------------------------------------------------------------------------------------------------
+  const FRAME = { width: 340, height: 240, left: 44, right: 10, top: 10, bottom: 36 };
+  function frame(xLabel, yLabel, yMax, xMax = 1, xTicks = null) {
+    const x = (v) => FRAME.left + (v / xMax) * (FRAME.width - FRAME.left - FRAME.right);
+    const y = (v) => FRAME.height - FRAME.bottom - (Math.min(v, yMax) / yMax) * (FRAME.height - FRAME.top - FRAME.bottom);
+    const chart = svg("svg", { class: "chart", viewBox: `0 0 ${FRAME.width} ${FRAME.height}`, role: "img" });
+    for (let i = 0; i <= 4; i++) {
+      const vy = (yMax * i) / 4, vx = (xMax * i) / 4;
+      chart.append(svg("line", { class: "grid", x1: x(0), x2: x(xMax), y1: y(vy), y2: y(vy) }));
+      chart.append(text(x(0) - 6, y(vy) + 4, Number(vy.toPrecision(2)).toString(), "end"));
+      chart.append(text(x(vx), FRAME.height - FRAME.bottom + 16, xTicks ? xTicks(vx) : Number(vx.toPrecision(2)).toString(), "middle"));
+    }
+    chart.append(text(x(xMax / 2), FRAME.height - 4, xLabel, "middle"));
+    const side = text(12, y(yMax / 2), yLabel, "middle");
+    side.setAttribute("transform", `rotate(-90 12 ${y(yMax / 2)})`);
+    chart.append(side);
+    return { chart, x, y };
+  }
+  function text(x, y, content, anchor) {
+    const node = svg("text", { x, y, "text-anchor": anchor });
+    node.textContent = content;
+    return node;
+  }
+  function lineChart(entries, curve, xLabel, yLabel, options = {}) {
+    const lists = entries.map((entry) => (entry.curves && entry.curves[curve]) || []);
+    if (lists.every((points) => points.length === 0)) return el("p", {}, "No data for this curve.");
+    const yMax = options.yMax || Math.max(0.05, ...lists.flat().map((point) => point[1])) * 1.05;
+    const { chart, x, y } = frame(xLabel, yLabel, yMax);
+    chart.setAttribute("aria-label", `${yLabel} against ${xLabel}`);
+    if (options.diagonal) chart.append(svg("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
+    lists.forEach((points, i) => {
+      const style = i === 0 ? "one" : "two";
+      const path = points.map((point, j) => `${j ? "L" : "M"}${x(point[0]).toFixed(1)},${y(point[1]).toFixed(1)}`).join("");
+      chart.append(svg("path", { class: style, d: path }));
+      if (options.dots) for (const point of points) chart.append(svg("circle", { class: `dot-${style}`, cx: x(point[0]), cy: y(point[1]), r: 3 }));
+    });
+    return chart;
+  }
+  function costChart(entry) {
+    const track = DATA.tracks[0];
+    const points = DATA.entries.map((other) => ({ other, cost: other.cost.seconds_per_1000, score: score(other, track.id, track.headline, "all") }))
+      .filter((point) => point.cost > 0 && point.score && point.score.value !== null);
+    if (points.length < 2) return el("p", {}, "Not enough entries state their cost.");
+    const logs = points.map((point) => Math.log10(point.cost));
+    const low = Math.floor(Math.min(...logs)), span = Math.max(1, Math.ceil(Math.max(...logs)) - low);
+    const floor = Math.min(0, ...points.map((point) => point.score.value));
+    const yMax = Math.max(0.05, ...points.map((point) => point.score.value - floor)) * 1.1;
+    const { chart, x, y } = frame("seconds per 1,000 forecasts (log)", track.headline_label, yMax, span, (v) => Number((10 ** (v + low)).toPrecision(2)).toString());
+    chart.setAttribute("aria-label", "cost against quality");
+    for (const point of points) {
+      const dot = svg("circle", { class: point.other === entry ? "dot-one" : "dot-other", cx: x(Math.log10(point.cost) - low), cy: y(point.score.value - floor), r: point.other === entry ? 6 : 4 });
+      const title = svg("title");
+      title.textContent = point.other.name;
+      dot.append(title);
+      chart.append(dot);
+    }
+    return chart;
+  }
+  function intervalBar(s, scale) {
+    const place = (v) => 2 + 96 * Math.min(1, Math.max(0, (v - scale.low) / (scale.high - scale.low || 1)));
+    return svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("line", { class: "track", x1: 2, x2: 98, y1: 5, y2: 5, "stroke-width": 1 }),
+      svg("line", { class: "span", x1: place(s.low ?? s.value), x2: place(s.high ?? s.value), y1: 5, y2: 5, "stroke-width": 3 }),
+      svg("rect", { class: "dot", x: place(s.value) - 1.2, y: 0, width: 2.4, height: 10 }));
+  }
+
+  // ---- views ----------------------------------------------------------------------------------------------------
+  function tableView() {
+    const track = DATA.tracks.find((candidate) => candidate.id === state.track);
+    const holder = el("div", { class: "scroll" });
+    const count = el("p", { class: "lead", role: "status", "aria-live": "polite" });
+    const draw = () => drawTable(track, holder, count);
+    const tabs = el("div", { class: "tabs", role: "group", "aria-label": "Track" },
+      ...DATA.tracks.map((candidate) => el("button", { type: "button", "aria-pressed": String(candidate.id === state.track), on: { click: () => { state.sort = null; go({ track: candidate.id }); } } }, candidate.title)));
+    const choice = (facet, label, values) => el("label", {}, label,
+      el("select", { "data-facet": facet, on: { change: (event) => go({ [facet]: event.target.value }) } },
+        el("option", { value: "" }, "all"),
+        ...values.map((value) => el("option", { value, selected: state[facet] === value }, value))));
+    const search = el("input", { type: "search", value: state.search, placeholder: "name, author, kind", on: { input: (event) => { state.search = event.target.value; draw(); } } });
+    const controls = el("div", { class: "controls" },
+      choice("family", "Family", DATA.facets.family), choice("backend", "Backend", DATA.facets.backend), choice("gpu", "GPU", DATA.facets.gpu),
+      choice("access", "Weights", ["open", "closed"]), el("label", {}, "Search", search));
+    main.replaceChildren(el("h1", {}, "Leaderboard"), el("p", { class: "lead" }, track.question), tabs, controls, count, holder, footer());
+    draw();
+  }
+  function columns(track, ranks) {
+    const key = sliceKey();
+    const base = [
+      { id: "name", title: "Surrogate", value: (entry) => entry.name.toLowerCase(), text: true },
+      { id: "rank", title: "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? Infinity },
+    ];
+    const metrics = track.metrics.map((metric) => ({
+      id: metric, title: DATA.metrics[metric].label, metric, better: DATA.metrics[metric].better,
+      value: (entry) => { const s = score(entry, track.id, metric, key); return s && s.value !== null ? s.value : null; },
+    }));
+    return [...base, ...metrics, { id: "cost", title: "s / 1,000", value: (entry) => entry.cost.seconds_per_1000 }];
+  }
+  function drawTable(track, holder, count) {
+    const key = sliceKey();
+    const entries = visibleEntries();
+    const ranks = rankings(entries, track.id, track.headline, key);
+    const all = columns(track, ranks);
+    const sort = state.sort || { id: "rank", down: false };
+    const column = all.find((candidate) => candidate.id === sort.id) || all[1];
+    const needle = state.search.trim().toLowerCase();
+    const shown = entries.filter((entry) => !needle || entry.search.includes(needle)).sort((a, b) => {
+      const one = column.value(a), two = column.value(b);
+      if (one === two) return a.name < b.name ? -1 : 1;
+      if (one === null || one === undefined) return 1;
+      if (two === null || two === undefined) return -1;
+      return (one < two ? -1 : 1) * (sort.down ? -1 : 1);
+    });
+    const head = el("tr", {}, ...all.map((candidate) => el("th", { scope: "col", class: candidate.text ? null : "num", "data-column": candidate.id, "aria-sort": candidate.id === sort.id ? (sort.down ? "descending" : "ascending") : "none" },
+      el("button", { type: "button", on: { click: () => { state.sort = { id: candidate.id, down: candidate.id === sort.id ? !sort.down : candidate.better === "high" }; drawTable(track, holder, count); } } }, candidate.title))));
+    const headlineScores = entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && s.value !== null);
+    const scale = { low: Math.min(...headlineScores.map((s) => s.low ?? s.value)), high: Math.max(...headlineScores.map((s) => s.high ?? s.value)) };
+    const body = shown.map((entry) => row(entry, track, key, ranks, scale));
+    holder.replaceChildren(el("table", {}, el("caption", { class: "hidden" }, `${track.title} track`), el("thead", {}, head), el("tbody", {}, ...body)));
+    count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${key === "all" ? "all test queries" : key} · the bar is the 95 % interval of ${track.headline_label}; entries whose intervals overlap share a rank range.`;
+  }
+  function row(entry, track, key, ranks, scale) {
+    const place = ranks.get(entry.id);
+    const cells = track.metrics.map((metric) => {
+      const s = score(entry, track.id, metric, key);
+      if (!s || s.value === null) return el("td", { class: "num" }, "—");
+      const range = s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null;
+      return el("td", { class: "num" }, show(s.value), range, metric === track.headline ? intervalBar(s, scale) : null);
+    });
+    return el("tr", { "data-entry": entry.id },
+      el("td", {}, el("a", { href: `#/entry/${encodeURIComponent(entry.id)}` }, entry.name), el("span", { class: "badge" }, entry.kind), entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
+      el("td", { class: "num" }, place ? String(place.rank) : "—", place && place.worst > place.best ? el("span", { class: "range" }, ` (${place.best}–${place.worst})`) : null),
+      ...cells, el("td", { class: "num" }, show(entry.cost.seconds_per_1000)));
+  }
+  function charts(entries) {
+    return el("div", { class: "cards" },
+      el("div", { class: "card" }, el("h3", {}, "Reliability"), lineChart(entries, "reliability", "stated probability", "share right", { diagonal: true, dots: true, yMax: 1 }), el("p", {}, "On the dashed line, stated confidence is what comes true.")),
+      el("div", { class: "card" }, el("h3", {}, "Risk against coverage"), lineChart(entries, "risk_coverage", "share answered", "share wrong"), el("p", {}, "Lower is better: answer the sure ones first, defer the rest to the GPU.")),
+      el("div", { class: "card" }, el("h3", {}, "Regret against budget"), lineChart(entries, "regret", "share of the pool measured", "regret"), el("p", {}, "How much slower the best kernel found is than the pool's best.")),
+      entries.length === 1 ? el("div", { class: "card" }, el("h3", {}, "Cost against quality"), costChart(entries[0]), el("p", {}, "Each dot is an entry; this one is highlighted.")) : null);
+  }
+  function scoreTable(entries, key = "all") {
+    const rows = DATA.tracks.flatMap((track) => track.metrics.map((metric) => ({ track, metric })));
+    return el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Track"), el("th", { scope: "col" }, "Metric"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)), el("th", { scope: "col", class: "num" }, "Ceiling"))),
+      el("tbody", {}, ...rows.map(({ track, metric }) => {
+        const found = entries.map((entry) => score(entry, track.id, metric, key));
+        const ceiling = found.find((s) => s && s.ceiling !== null && s.ceiling !== undefined);
+        return el("tr", {}, el("td", {}, track.title), el("td", {}, DATA.metrics[metric].label),
+          ...found.map((s) => el("td", { class: "num" }, s ? show(s.value) : "—", s && s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null)),
+          el("td", { class: "num" }, ceiling ? show(ceiling.ceiling) : "—"));
+      }))));
+  }
+  function sliceTable(entries) {
+    const track = DATA.tracks[0];
+    const keys = Object.keys(entries[0].scores).filter((key) => key !== "all" && !key.includes("&")).sort();
+    return el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Slice"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)))),
+      el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, key), ...entries.map((entry) => {
+        const s = score(entry, track.id, track.headline, key);
+        return el("td", { class: "num" }, s ? show(s.value) : "—", s && s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null);
+      }))))));
+  }
+  function facts(entry) {
+    const pairs = [["Version", entry.version], ["Authors", entry.authors.join(", ")], ["Organisation", entry.organisation], ["Licence", entry.license], ["Looks at", entry.inputs],
+      ["Weights", entry.open ? "open" : "closed"], ["Hardware", entry.hardware], ["Training data", entry.training_data], ["Contamination", entry.contamination],
+      ["Cost", `${show(entry.cost.seconds_per_1000)} s and ${show(entry.cost.tokens_per_1000)} tokens per 1,000 forecasts`], ["Answered", `${show(100 * entry.answered_share)} %`], ["Submitted", entry.created_at]];
+    return el("dl", { class: "facts" }, ...pairs.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+      ...entry.links.flatMap((link) => [el("dt", {}, "Link"), el("dd", {}, el("a", { href: link, rel: "noopener noreferrer nofollow" }, link))]));
+  }
+  function entryView(id) {
+    const entry = BY_ID.get(id);
+    if (!entry) return missing(`No entry is called ${id}.`);
+    const overall = DATA.overall.find((candidate) => candidate.id === id);
+    main.replaceChildren(el("h1", {}, entry.name, el("span", { class: "badge" }, entry.kind)),
+      el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.overall.length}.` : ""),
+      ...entry.flags.map((flag) => el("p", {}, el("span", { class: "badge flag" }, "flag"), ` ${flag}`)),
+      facts(entry), compareForm(entry), el("h2", {}, "Curves"), charts([entry]), el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry]),
+      el("h2", {}, `${DATA.tracks[0].headline_label} by slice`), sliceTable([entry]), el("p", {}, el("a", { href: `data/${entry.id}.json`, download: true }, "Download every number of this entry (JSON)")), footer());
+  }
+  function compareForm(entry) {
+    const others = DATA.entries.filter((other) => other !== entry);
+    if (!others.length) return null;
+    const pick = el("select", { "data-compare": true }, ...others.map((other) => el("option", { value: other.id }, other.name)));
+    return el("div", { class: "controls" }, el("label", {}, "Compare with", pick),
+      el("button", { type: "button", class: "primary", on: { click: () => { location.hash = `#/compare/${encodeURIComponent(entry.id)}/${encodeURIComponent(pick.value)}`; } } }, "Compare"));
+  }
+  function compareView(one, two) {
+    const entries = [BY_ID.get(one), BY_ID.get(two)];
+    if (!entries[0] || !entries[1]) return missing("One of the two entries does not exist.");
+    main.replaceChildren(el("h1", {}, `${entries[0].name} and ${entries[1].name}`),
+      el("p", { class: "legend" }, el("span", { class: "k1" }, entries[0].name), el("span", { class: "k2" }, entries[1].name)),
+      charts(entries), el("h2", {}, "Scores"), scoreTable(entries), el("h2", {}, `${DATA.tracks[0].headline_label} by slice`), sliceTable(entries), footer());
+  }
+  function compareIndex() {
+    const [first, second] = DATA.entries;
+    if (!second) return missing("Comparison needs two entries.");
+    compareView(DATA.overall[0] ? DATA.overall[0].id : first.id, DATA.overall[1] ? DATA.overall[1].id : second.id);
+    const picks = [0, 1].map((i) => el("select", { "aria-label": `Entry ${i + 1}` }, ...DATA.overall.map((place, j) => el("option", { value: place.id, selected: j === i }, BY_ID.get(place.id).name))));
+    main.querySelector("h1").after(el("div", { class: "controls" }, ...picks, el("button", { type: "button", class: "primary", on: { click: () => { location.hash = `#/compare/${encodeURIComponent(picks[0].value)}/${encodeURIComponent(picks[1].value)}`; } } }, "Compare")));
+  }
+  function template(id) {
+    main.replaceChildren(document.getElementById(id).content.cloneNode(true), footer());
+  }
+  function missing(message) {
+    main.replaceChildren(el("h1", {}, "Not found"), el("p", {}, message), el("p", {}, el("a", { href: "#/" }, "Back to the table")));
+  }
+  function footer() {
+    return el("footer", {}, `kbench ${DATA.version} · dataset ${DATA.dataset.fingerprint.slice(0, 12)} · seed ${DATA.seed} · `, el("a", { href: "data/leaderboard.json", download: true }, "all numbers as JSON"));
+  }
+
+  // ---- routing: the hash is the deep link -----------------------------------------------------------------------
+  function go(changes) {
+    Object.assign(state, changes);
+    const query = new URLSearchParams(["track", "family", "backend", "gpu", "access"].filter((name) => state[name]).map((name) => [name, state[name]]));
+    const target = `#/?${query}`;
+    if (location.hash === target) route(); else location.hash = target;
+  }
+  function route() {
+    const [path, query] = location.hash.replace(/^#/, "").split("?");
+    const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+    document.querySelectorAll("header nav a").forEach((link) => link.toggleAttribute("aria-current", false));
+    const active = document.querySelector(`header nav a[data-page="${["compare", "dataset", "submit"].includes(parts[0]) ? parts[0] : "table"}"]`);
+    if (active) active.setAttribute("aria-current", "page");
+    if (parts[0] === "entry") entryView(parts[1]);
+    else if (parts[0] === "compare") parts.length === 3 ? compareView(parts[1], parts[2]) : compareIndex();
+    else if (parts[0] === "dataset" || parts[0] === "submit") template(parts[0]);
+    else {
+      const given = new URLSearchParams(query || "");
+      for (const name of ["family", "backend", "gpu", "access"]) state[name] = given.get(name) || "";
+      if (DATA.tracks.some((track) => track.id === given.get("track"))) state.track = given.get("track");
+      tableView();
+    }
+  }
+  function theme(next) {
+    document.documentElement.dataset.theme = next;
+    try { localStorage.setItem("kbench-theme", next); } catch { /* storage is off: the choice lasts for this page */ }
+  }
+  let stored = null;
+  try { stored = localStorage.getItem("kbench-theme"); } catch { stored = null; }
+  if (stored === "dark" || stored === "light") theme(stored);
+  document.getElementById("theme").addEventListener("click", () => {
+    const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    theme(dark ? "light" : "dark");
+  });
+  window.addEventListener("hashchange", () => { route(); window.scrollTo(0, 0); });
+  route();
+})();

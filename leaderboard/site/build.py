@@ -1,0 +1,226 @@
+"""Build the static site from scored results."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench import __version__
+from kbench.leaderboard.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
+from kbench.leaderboard.results import Results
+from kbench.leaderboard.tracks import TRACKS
+from kbench.schemas import Forecast, Submission, UserError, json_schema
+
+HERE = Path(__file__).parent
+DIGITS = 6
+"""Significant digits on the page and in the JSON beside it: past the third the intervals drown them."""
+SLICE_FACETS = ("family", "backend", "gpu")
+
+
+def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> Path:
+    """Write the site.
+
+    Args:
+        results: scored entries, all on one dataset and seed.
+        dataset: what the dataset page shows: fingerprint, counts, bins.
+        out: folder to write into; created when missing, other files in it are left alone.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        UserError: the results are of different datasets or seeds.
+    """
+    _check_comparable(results)
+    data = page_data(results, dataset)
+    (out / "data").mkdir(parents=True, exist_ok=True)
+    for entry, result in zip(data["entries"], results, strict=True):
+        _write(out / "data" / f"{entry['id']}.json", _json(_rounded(result.to_json())))
+    _write(out / "data" / "leaderboard.json", _json(data))
+    page = out / "index.html"
+    _write(page, render_page(data))
+    return page
+
+
+def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything the page draws from, rounded as shown."""
+    entries = [_entry(result) for result in results]
+    ranked = {track.id: rank_track(_headlines(results, track.id)) for track in TRACKS}
+    headlines = {track.id: _headlines(results, track.id) for track in TRACKS}
+    entered = {track: found for track, found in headlines.items() if found}
+    overall = rank_overall(entered, [result.entry_id for result in results])
+    names = {result.entry_id: result.submission.name for result in results}
+    data = {
+        "version": __version__,
+        "seed": results[0].seed if results else 0,
+        "dataset": dict(dataset),
+        "tracks": [_track(track) for track in TRACKS if headlines[track.id] or not results],
+        "metrics": {m.name: {"label": m.label, "better": m.better} for track in TRACKS for m in track.metrics},
+        "facets": _facets(results),
+        "overall": [_place(place, names) for place in overall],
+        "track_ranks": {track: [_place(place, names) for place in places] for track, places in ranked.items()},
+        "entries": entries,
+    }
+    rounded: dict[str, Any] = _rounded(data)
+    return rounded
+
+
+def render_page(data: Mapping[str, Any]) -> str:
+    """The page's HTML: style and script inline, each allowed by its hash and nothing else allowed."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    script, style = (HERE / "app.js").read_text("utf-8"), (HERE / "style.css").read_text("utf-8")
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("page.html.jinja").render(
+        data=data,
+        payload=_embeddable(data),
+        script=script,
+        style=style,
+        script_hash=_csp_hash(script),
+        style_hash=_csp_hash(style),
+        overall_rule=OVERALL_RULE,
+        submission_fields=_fields(json_schema(Submission)),
+        forecast_fields=_fields(json_schema(Forecast)),
+    )
+
+
+def _check_comparable(results: Sequence[Results]) -> None:
+    for name in ("dataset_fingerprint", "seed"):
+        found = sorted({str(getattr(result, name)) for result in results})
+        if len(found) > 1:
+            raise UserError(f"results differ in {name} ({', '.join(found)}); score all entries again on one dataset")
+    ids = [result.entry_id for result in results]
+    twice = sorted({entry for entry in ids if ids.count(entry) > 1})
+    if twice:
+        raise UserError(f"entry id {twice[0]!r} appears twice; rename one submission or raise its version")
+
+
+def _entry(result: Results) -> dict[str, Any]:
+    meta = result.submission
+    searchable = " ".join([meta.name, *meta.authors, meta.organisation or "", meta.kind]).lower()
+    return {
+        "id": result.entry_id,
+        "name": meta.name,
+        "version": meta.version,
+        "authors": list(meta.authors),
+        "organisation": meta.organisation,
+        "license": meta.license,
+        "links": list(meta.links),
+        "kind": meta.kind,
+        "open": meta.open_weights,
+        "inputs": meta.inputs,
+        "hardware": meta.hardware,
+        "training_data": meta.training_data,
+        "contamination": meta.contamination,
+        "created_at": meta.created_at,
+        "search": searchable,
+        "cost": result.cost,
+        "answered_share": result.answered_share,
+        "flags": list(result.flags),
+        "curves": result.curves,
+        "scores": _scores_by_slice(result),
+    }
+
+
+def _scores_by_slice(result: Results) -> dict[str, dict[str, list[float | None]]]:
+    shown = {(track.id, metric.name) for track in TRACKS for metric in track.metrics}
+    table: dict[str, dict[str, list[float | None]]] = {}
+    for score in result.scores:
+        facets = [part.split("=", 1)[0] for part in score.slice.split("&")]
+        if score.slice != "all" and not set(facets) <= set(SLICE_FACETS):
+            continue
+        if (score.track, score.metric) in shown:
+            row = [score.value, score.low, score.high, score.ceiling]
+            table.setdefault(score.slice, {})[f"{score.track}.{score.metric}"] = row
+    return table
+
+
+def _headlines(results: Sequence[Results], track_id: str) -> dict[str, Headline]:
+    track = next(track for track in TRACKS if track.id == track_id)
+    sign = 1.0 if track.headline.better == "high" else -1.0
+    found = {}
+    for result in results:
+        value = result.headline(track_id, track.headline.name)
+        draws = result.draws.get(track_id)
+        if value is not None and draws:
+            found[result.entry_id] = Headline(sign * value, [sign * draw for draw in draws])
+    return found
+
+
+def _track(track: Any) -> dict[str, Any]:
+    return {
+        "id": track.id,
+        "title": track.title,
+        "question": track.question,
+        "headline": track.headline.name,
+        "headline_label": track.headline.label,
+        "metrics": [metric.name for metric in track.metrics],
+    }
+
+
+def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
+    slices = {part for result in results for score in result.scores for part in score.slice.split("&") if "=" in part}
+    found: dict[str, list[str]] = {facet: [] for facet in SLICE_FACETS}
+    for text in sorted(slices):
+        facet, value = text.split("=", 1)
+        if facet in found:
+            found[facet].append(value)
+    return found
+
+
+def _place(place: Place, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "id": place.entry_id,
+        "name": names[place.entry_id],
+        "rank": place.rank,
+        "rank_low": place.rank_low,
+        "rank_high": place.rank_high,
+        "figure": place.figure,
+    }
+
+
+def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def words(spec: Mapping[str, Any]) -> str:
+        kind = spec["type"]
+        text = " or ".join(kind) if isinstance(kind, list) else str(kind)
+        return f"{text}, {spec['pattern']}" if "pattern" in spec else text
+
+    return [
+        {"name": name, "type": words(spec), "description": spec["description"], "required": name in schema["required"]}
+        for name, spec in schema["properties"].items()
+    ]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _embeddable(value: Any) -> str:
+    # Inside a script element only "<" can end the element or open a comment; U+2028/9 end lines in old parsers.
+    text = _json(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _csp_hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(path.suffix + ".part")
+    temporary.write_text(text, "utf-8")
+    os.replace(temporary, path)

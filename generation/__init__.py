@@ -1,1 +1,1 @@
-"""Evolutionary search that builds the corpus: proposers, methods, event log, executors."""
+"""Evolutionary search that builds the corpus: event log, reducer, methods, proposers, executors, assembly."""

@@ -1,0 +1,78 @@
+"""Budget: what a run may spend, and what its log says it has spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from kbench.schemas import UserError
+
+IDLE_LIMIT_S = 300.0
+"""Longest gap between two facts that still counts as search time; a longer one means the search was not running."""
+
+UNITS = {"": "measurements", "m": "measurements", "s": "gpu_seconds", "t": "tokens", "w": "wall_seconds"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Charge:
+    """What has been spent, computed from the log alone."""
+
+    measurements: int = 0
+    gpu_seconds: float = 0.0
+    build_seconds: float = 0.0
+    tokens: int = 0
+    wall_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Budget:
+    """Upper limits; None is no limit. A search stops at the first one reached."""
+
+    measurements: int | None = None
+    gpu_seconds: float | None = None
+    tokens: int | None = None
+    wall_seconds: float | None = None
+
+    def spent(self, charge: Charge) -> str | None:
+        """Which limit is reached, in words; None while there is budget left."""
+        for field in dataclasses.fields(self):
+            limit = getattr(self, field.name)
+            used = getattr(charge, field.name)
+            if limit is not None and used >= limit:
+                return f"{field.name} {used:g} of {limit:g}"
+        return None
+
+    def measurements_left(self, charge: Charge) -> int | None:
+        """Measurements still allowed; None when unlimited."""
+        return None if self.measurements is None else max(0, self.measurements - charge.measurements)
+
+
+UNLIMITED = Budget()
+NOTHING_SPENT = Charge()
+
+
+def parse_budget(text: str) -> Budget:
+    """Read `--budget`: comma-separated amounts with a unit letter.
+
+    `320` or `320m` measurements, `600s` GPU-seconds, `2000000t` tokens, `3600w` wall seconds.
+
+    Raises:
+        UserError: names the part that cannot be read.
+    """
+    limits: dict[str, float] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([mstw]?)", part)
+        if found is None or float(found[1]) <= 0:
+            raise UserError(f"budget {part!r} is not an amount with a unit; write 320m, 600s, 2000000t or 3600w")
+        unit = UNITS[found[2]]
+        if unit in limits:
+            raise UserError(f"budget names {unit} twice in {text!r}; give it once")
+        limits[unit] = float(found[1])
+    if not limits:
+        raise UserError("budget is empty; write for example --budget 320 (measurements) or --budget 600s (GPU-seconds)")
+    return Budget(
+        measurements=int(limits["measurements"]) if "measurements" in limits else None,
+        gpu_seconds=limits.get("gpu_seconds"),
+        tokens=int(limits["tokens"]) if "tokens" in limits else None,
+        wall_seconds=limits.get("wall_seconds"),
+    )

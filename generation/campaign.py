@@ -1,0 +1,205 @@
+"""Campaign: many searches at once over one executor, so that the GPU never waits for a search to think.
+
+Every search works in steps; while one waits for its measurements, the others propose. Searches that have taken the
+fewest steps go first, problem by problem, so that budgets spread evenly and kernels of a problem are measured together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from kbench.generation.executors.executor import Executor, Result
+from kbench.generation.log import LogWriter
+from kbench.generation.outcome import Outcome
+from kbench.generation.search import Search
+from kbench.generation.state import Node, RunState
+from kbench.schemas import Backend, KernelSource
+
+AHEAD = 384
+"""Kernels kept in flight: enough that builds run ahead of the GPU on every core."""
+ATTEMPTS = 3
+"""How often a kernel is tried when the machine, not the kernel, fails."""
+POLL_S = 0.2
+
+
+@dataclasses.dataclass(slots=True)
+class Progress:
+    """What has happened since the campaign was started or resumed."""
+
+    total: int = 0
+    """Measurements all runs together may still make."""
+    measured: int = 0
+    ok: int = 0
+    lost: int = 0
+    reused: int = 0
+    in_flight: int = 0
+    live: int = 0
+    gpu_seconds: float = 0.0
+    started: float = dataclasses.field(default_factory=time.monotonic)
+
+    @property
+    def rate(self) -> float:
+        """Kernels measured a second."""
+        return self.measured / max(1e-9, time.monotonic() - self.started)
+
+    def line(self) -> str:
+        """One line for people."""
+        ok = f"{self.ok / self.measured:.0%}" if self.measured else "-"
+        left = max(0, self.total - self.measured) / self.rate if self.measured else float("nan")
+        return (
+            f"{self.measured}/{self.total} kernels, {self.rate:.1f}/s, ok {ok}, reused {self.reused}, "
+            f"lost {self.lost}, {self.live} runs live, {self.in_flight} in flight, {left:.0f} s left"
+        )
+
+
+class Campaign:
+    """Drives searches over an executor and keeps their common log."""
+
+    def __init__(
+        self, executor: Executor, log: LogWriter, *,
+        deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
+        report: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:  # fmt: skip
+        self._executor, self._log, self._ahead, self._report = executor, log, ahead, report
+        self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
+        self._gpu_seconds = gpu_seconds
+        self._known: dict[str, tuple[Outcome, str]] = {}
+        self._proposed: set[str] = set()
+        self._cells: defaultdict[tuple[str, Backend], list[Search]] = defaultdict(list)
+        self._waiting: dict[str, list[Search]] = {}
+        self._outstanding: dict[str, int] = {}
+        self._kernels: dict[str, KernelSource] = {}
+        self._attempts: defaultdict[str, int] = defaultdict(int)
+        self._searches: list[Search] = []
+        self.progress = Progress()
+
+    def add(self, search: Search) -> None:
+        """Take a search in; what its log already knows serves its siblings."""
+        self._searches.append(search)
+        self._cells[search.settings.problem_id, search.settings.backend].append(search)
+        self.remember([search.state])
+
+    def remember(self, states: Iterable[RunState]) -> None:
+        """Know what these runs measured, so that nothing is measured twice."""
+        for state in states:
+            for node in state.nodes.values():
+                self._proposed.add(node.kernel_id)
+                if node.outcome is not None:
+                    self._known.setdefault(node.kernel_id, (node.outcome, state.run_id))
+
+    def seen(self, key: str) -> bool:
+        """Whether any run has proposed this kernel."""
+        return key in self._proposed
+
+    def siblings(self, search_id: str, problem_id: str, backend: Backend) -> Iterable[Node]:
+        """Measured candidates of the other runs of a cell."""
+        for other in self._cells[problem_id, backend]:
+            if other.state.run_id != search_id:
+                yield from (node for node in other.state.nodes.values() if node.outcome is not None)
+
+    def run(self) -> Progress:
+        """Drive all searches until they end or the deadline comes; the log is complete whenever this returns or raises."""
+        self.progress.total = sum(_allowance(search) for search in self._searches)
+        ready = [search for search in self._searches if not search.done]
+        while (ready or self._outstanding) and not self._late():
+            ready = self._feed(ready)
+            for result in self._executor.collect(POLL_S if self._waiting else 0.0):
+                ready.extend(self._settle(result))
+            self._write()
+            self.progress.live = len(ready) + len(self._outstanding)
+            self.progress.in_flight = len(self._waiting)
+            self._report(self.progress)
+        self._write()
+        return self.progress
+
+    def _late(self) -> bool:
+        if self._gpu_seconds is not None and self.progress.gpu_seconds >= self._gpu_seconds:
+            return True
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def _feed(self, ready: list[Search]) -> list[Search]:
+        """Advance searches, least advanced first, until enough is in flight; returns those still ready."""
+        ready.sort(key=_turn, reverse=True)
+        kernels: list[KernelSource] = []
+        while ready and len(self._waiting) < self._ahead and not self._late():
+            search = ready.pop()
+            fresh = self._queue(search, search.advance())
+            kernels.extend(fresh)
+            if not search.done and search.state.run_id not in self._outstanding:
+                ready.insert(0, search)  # everything it asked for was known already: it may go on in a later round
+        self._write()
+        self._executor.submit(kernels)
+        return ready
+
+    def _queue(self, search: Search, kernels: Sequence[KernelSource]) -> list[KernelSource]:
+        fresh: list[KernelSource] = []
+        for kernel in kernels:
+            key = kernel.kernel_id
+            self._proposed.add(key)
+            if key in self._known:
+                outcome, run_id = self._known[key]
+                search.reuse(key, outcome, run_id)
+                self.progress.reused += 1
+                continue
+            if key not in self._waiting:
+                self._waiting[key] = []
+                self._kernels[key] = kernel
+                fresh.append(kernel)
+            self._waiting[key].append(search)
+            self._outstanding[search.state.run_id] = self._outstanding.get(search.state.run_id, 0) + 1
+        return fresh
+
+    def _settle(self, result: Result) -> list[Search]:
+        """Give a result to those who wait for it; returns the searches that may go on."""
+        key = result.kernel_id
+        if result.lost is not None:
+            self._attempts[key] += 1
+            if self._attempts[key] < ATTEMPTS and not result.final:
+                self._executor.submit([self._kernels[key]])
+                return []
+        waiting = self._waiting.pop(key)
+        del self._kernels[key]
+        first = waiting[0]
+        first.receive(result)
+        outcome = first.state.nodes[key].outcome
+        if outcome is not None:
+            self._known[key] = (outcome, first.state.run_id)
+        self._count(result, outcome)
+        for search in waiting[1:]:
+            if result.lost is not None:
+                search.receive(result)
+            else:
+                search.reuse(key, *self._known[key])
+        return [search for search in waiting if self._release(search)]
+
+    def _count(self, result: Result, outcome: Outcome | None) -> None:
+        if outcome is None:
+            self.progress.lost += 1
+            return
+        self.progress.measured += 1
+        self.progress.ok += outcome.speedup is not None
+        self.progress.gpu_seconds += sum(m.verify_s + m.time_s for m in result.measurements)
+
+    def _release(self, search: Search) -> bool:
+        left = self._outstanding[search.state.run_id] - 1
+        if left:
+            self._outstanding[search.state.run_id] = left
+            return False
+        del self._outstanding[search.state.run_id]
+        return True
+
+    def _write(self) -> None:
+        self._log.append([entry for search in self._searches for entry in search.take_entries()])
+
+
+def _turn(search: Search) -> tuple[int, str, str, str]:
+    settings = search.settings
+    return (search.state.step, settings.problem_id, settings.backend.value, search.state.run_id)
+
+
+def _allowance(search: Search) -> int:
+    left = search.state.settings.budget.measurements_left(search.state.charge)
+    return 0 if search.done or left is None else left

@@ -1,0 +1,208 @@
+"""`kbench generate`: search for kernels, look at runs, assemble corpora."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kbench.schemas import UserError
+
+if TYPE_CHECKING:
+    from kbench.generation.campaign import Progress
+    from kbench.generation.executors.executor import Executor
+    from kbench.generation.settings import Settings
+
+REPORT_EVERY_S = 2.0
+
+
+@click.group(invoke_without_command=True)
+@click.option("--problem", "problem_id", help="Problem to search kernels for.")
+@click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
+@click.option("--method", default="evolve", show_default=True, help="random, hill_climb, evolve or puct.")
+@click.option("--proposer", help="genome, rewrite, genome+rewrite or llm; with --from-folder: llm or human.")
+@click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (seconds).")
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder; an existing one is resumed.")
+@click.option("--seed", default=0, show_default=True, help="Random seed.")
+@click.option("--seeds", default=8, show_default=True, help="Fresh candidates of the first step.")
+@click.option("--batch", default=8, show_default=True, help="Candidates measured in each later step.")
+@click.option("--surrogate", help="Filter candidates by this surrogate's forecasts.")
+@click.option(
+    "--draw", default="4x", show_default=True, help="Candidates drawn for each one measured, with --surrogate."
+)
+@click.option("--unsure-share", default=0.25, show_default=True, help="Share of places for unsure forecasts.")
+@click.option("--confidence", default=0.5, show_default=True, help="A forecast below this confidence is unsure.")
+@click.option("--campaign", type=click.Path(path_type=Path), help="JSON file that describes many searches.")
+@click.option(
+    "--from-folder", type=click.Path(path_type=Path), help="Measure existing kernels <problem>__<backend>__<name>.py."
+)
+@click.option("--executor", type=click.Choice(["local", "ray", "replay"]), default="local", show_default=True)
+@click.option(
+    "--recorded", type=click.Path(path_type=Path), help="Run folder or corpus that --executor replay answers from."
+)
+@click.option("--gpu", default=0, show_default=True, help="GPU index for --executor local.")
+@click.option("--half-width", default=0.01, show_default=True, help="Relative half-width of a measurement's interval.")
+@click.option("--deadline", type=float, help="Stop cleanly after this many seconds; resume later.")
+@click.option("--gpu-seconds", type=float, help="Stop cleanly after this many GPU-seconds.")
+@click.option(
+    "--pack", "pack_to", type=click.Path(path_type=Path), help="Afterwards compress the log into this folder."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_context
+def generate(ctx: click.Context, /, **options: Any) -> None:
+    """Search for kernels and record every step; without a subcommand, run or resume searches."""
+    if ctx.invoked_subcommand is None:
+        _run(options)
+
+
+def _run(options: dict[str, Any]) -> None:
+    from kbench.generation.pack import pack
+    from kbench.generation.session import Drive, drive
+
+    if options["out"] is None:
+        raise UserError("--out is missing; name a folder for the run's log")
+    runs, proposer_for = _plan(options)
+    how = Drive(
+        executor=_executor(options, runs),
+        deadline_s=options["deadline"],
+        gpu_seconds=options["gpu_seconds"],
+        proposer_for=proposer_for,
+        report=_reporter(),
+    )
+    progress = drive(options["out"], runs, how)
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    packed = pack(options["out"], options["pack_to"]) if options["pack_to"] else []
+    summary = {
+        "runs": len(runs), "measured": progress.measured, "ok": progress.ok, "reused": progress.reused,
+        "lost": progress.lost, "gpu_seconds": progress.gpu_seconds, "kernels_per_s": progress.rate,
+        "packed": [{"file": str(path), "bytes": path.stat().st_size} for path in packed],
+    }  # fmt: skip
+    if options["as_json"]:
+        click.echo(json.dumps(summary))
+    else:
+        click.echo(progress.line())
+        for path in packed:
+            click.echo(f"packed {path} ({path.stat().st_size / 2**20:.1f} MiB)")
+
+
+def _plan(options: dict[str, Any]) -> tuple[list[Settings], Any]:
+    chosen = [name for name in ("campaign", "from_folder", "problem_id") if options[name] is not None]
+    if len(chosen) != 1:
+        raise UserError("give exactly one of --problem, --campaign or --from-folder")
+    if options["campaign"] is not None:
+        return _campaign_runs(options["campaign"]), None
+    if options["from_folder"] is not None:
+        from kbench.generation.ingest import folder_runs
+
+        return folder_runs(options["from_folder"], options["proposer"] or "human")
+    return [_single(options)], None
+
+
+def _campaign_runs(path: Path) -> list[Settings]:
+    from kbench.generation.spec import read_spec, runs_of
+
+    runs, uncovered = runs_of(read_spec(path))
+    if uncovered:
+        click.echo(f"no genome family for {len(uncovered)} cells, left out: {', '.join(uncovered)}", err=True)
+    if not runs:
+        raise UserError("the campaign has no runs; name problems that a genome family covers")
+    return runs
+
+
+def _single(options: dict[str, Any]) -> Settings:
+    from kbench.benchmark.problems.registry import problem
+    from kbench.generation.budget import parse_budget
+    from kbench.generation.methods.method import method
+    from kbench.generation.settings import FilterSettings, Settings, check
+    from kbench.schemas import Backend
+
+    for name in ("backend", "budget"):
+        if options[name] is None:
+            raise UserError(f"--{name} is missing; a search needs it")
+    chosen = None
+    if options["surrogate"]:
+        chosen = FilterSettings(
+            surrogate=options["surrogate"], draw=_draw(options["draw"]),
+            unsure_share=options["unsure_share"], confidence=options["confidence"],
+        )  # fmt: skip
+    settings = Settings(
+        problem_id=problem(options["problem_id"]).id, backend=Backend(options["backend"]),
+        method=method(options["method"]).name, proposer=options["proposer"] or "genome", seed=options["seed"],
+        seeds=options["seeds"], batch=options["batch"], filter=chosen, budget=parse_budget(options["budget"]),
+    )  # fmt: skip
+    check(settings)
+    return settings
+
+
+def _draw(text: str) -> int:
+    digits = text.removesuffix("x")
+    if not digits.isdigit():
+        raise UserError(f"draw is {text!r}; write a multiple such as 4x")
+    return int(digits)
+
+
+def _executor(options: dict[str, Any], runs: list[Settings]) -> Executor:
+    if options["executor"] == "replay":
+        return _replay(options)
+    if options["executor"] == "ray":
+        from kbench.generation.executors.ray import RayExecutor, harness_maker
+
+        return RayExecutor(harness_maker(options["half_width"]))
+    from kbench.generation.executors.local import LocalExecutor, open_harness
+    from kbench.generation.workloads import workload_count
+
+    gpu, half_width = options["gpu"], options["half_width"]
+    return LocalExecutor(lambda: open_harness(gpu, half_width), workload_count)
+
+
+def _replay(options: dict[str, Any]) -> Executor:
+    from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
+    from kbench.generation.session import read_environments
+
+    if options["recorded"] is None:
+        raise UserError("--executor replay needs --recorded: a run folder or a corpus with measurements")
+    return ReplayExecutor(recorded_measurements(options["recorded"]), read_environments(options["recorded"]))
+
+
+def _reporter() -> Callable[[Progress], None]:
+    last = time.monotonic()
+    ending = "\r" if sys.stderr.isatty() else "\n"
+    every = REPORT_EVERY_S if sys.stderr.isatty() else 10 * REPORT_EVERY_S
+
+    def report(progress: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= every:
+            last = now
+            click.echo(progress.line() + ending, nl=False, err=True)
+
+    return report
+
+
+@generate.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def status(run: Path, as_json: bool) -> None:
+    """Show what the runs in a folder have found and spent."""
+    from kbench.generation.report import render, summaries
+
+    rows = summaries(run)
+    click.echo(json.dumps(rows) if as_json else render(rows))
+
+
+@generate.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Corpus folder to write.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
+def assemble(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Merge run logs into a corpus: kernels, measurements, problems, pairs, environments, events."""
+    from kbench.generation.assemble import assemble as build
+
+    ledger = build(runs, out)
+    click.echo(json.dumps(ledger.to_json()) if as_json else ledger.text())

@@ -1,0 +1,119 @@
+"""The local executor: one GPU of this machine through the harness, fed from a queue in its own thread."""
+
+from __future__ import annotations
+
+import collections
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from kbench.generation.executors.executor import Result, result_of
+from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
+
+
+class Measurer(Protocol):
+    """What the executor needs of a harness."""
+
+    def measure(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
+        """Measurements of each kernel on each workload, as they finish."""
+        ...
+
+    def environment(self) -> Environment:
+        """The machine."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_harness(gpu: int, half_width: float) -> Measurer:
+    """The harness on one GPU."""
+    from kbench.harness.harness import Harness
+
+    return Harness(gpu=gpu, half_width=half_width)
+
+
+class LocalExecutor:
+    """Measures on one local GPU. The harness runs in a thread and pulls kernels as it has room for them."""
+
+    def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int]) -> None:
+        """Prepare.
+
+        Args:
+            make: opens the harness.
+            workloads: number of timed workloads of a problem, which is how many measurements complete a kernel.
+        """
+        self._make, self._workloads = make, workloads
+        self._queue: queue.Queue[KernelSource | None] = queue.Queue()
+        self._done: queue.Queue[Result | BaseException] = queue.Queue()
+        self._closing = threading.Event()
+        self._environments: list[Environment] = []
+        self._thread = threading.Thread(target=self._work, name="kbench-local-executor", daemon=True)
+        self._harness: Measurer | None = None
+
+    def __enter__(self) -> Self:
+        self._harness = self._make().__enter__()
+        self._environments = [self._harness.environment()]
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._queue.put(None)
+        self._thread.join(timeout=30)
+        if self._harness is not None:
+            self._harness.__exit__(kind, error, trace)
+
+    def submit(self, kernels: Sequence[KernelSource]) -> None:
+        """Queue kernels."""
+        for kernel in kernels:
+            self._queue.put(kernel)
+
+    def collect(self, timeout_s: float) -> list[Result]:
+        """Finished kernels.
+
+        Raises:
+            InfrastructureError: the harness itself failed.
+        """
+        found: list[Result] = []
+        try:
+            found.append(self._checked(self._done.get(timeout=timeout_s) if timeout_s > 0 else self._done.get_nowait()))
+            while True:
+                found.append(self._checked(self._done.get_nowait()))
+        except queue.Empty:
+            return found
+
+    def _checked(self, item: Result | BaseException) -> Result:
+        if isinstance(item, BaseException):
+            raise InfrastructureError(f"the harness failed: {type(item).__name__}: {item}") from item
+        return item
+
+    def environments(self) -> list[Environment]:
+        """This machine."""
+        return self._environments
+
+    def _feed(self) -> Iterator[KernelSource]:
+        while not self._closing.is_set():
+            kernel = self._queue.get()
+            if kernel is None:
+                return
+            yield kernel
+
+    def _work(self) -> None:
+        assert self._harness is not None
+        parts: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
+        try:
+            for measurement in self._harness.measure(self._feed()):
+                rows = parts[measurement.kernel_id]
+                rows.append(measurement)
+                if len(rows) == self._workloads(measurement.problem_id):
+                    self._done.put(result_of(measurement.kernel_id, parts.pop(measurement.kernel_id)))
+        except BaseException as error:  # noqa: BLE001 - handed to the collecting thread, which raises it
+            self._done.put(error)

@@ -1,0 +1,72 @@
+"""The replay executor: answers from recorded measurements and charges what they cost when they were made."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kbench.generation.entry import Entry
+from kbench.generation.executors.executor import Result, result_of
+from kbench.generation.log import read_log
+from kbench.schemas import Environment, KernelSource, Measurement, from_dict
+
+
+class ReplayExecutor:
+    """Measurements by kernel id; a kernel nobody recorded is lost with that reason."""
+
+    def __init__(self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = ()) -> None:
+        self._recorded = recorded
+        self._environments = list(environments)
+        self._queue: collections.deque[str] = collections.deque()
+
+    def submit(self, kernels: Sequence[KernelSource]) -> None:
+        """Queue kernels."""
+        self._queue.extend(kernel.kernel_id for kernel in kernels)
+
+    def collect(self, timeout_s: float) -> list[Result]:
+        """Everything queued, in order."""
+        done = [self._result(key) for key in self._queue]
+        self._queue.clear()
+        return done
+
+    def _result(self, key: str) -> Result:
+        if key not in self._recorded:
+            return Result(key, lost="not among the recorded measurements", final=True)
+        return result_of(key, self._recorded[key])
+
+    def environments(self) -> list[Environment]:
+        """The recording's environments."""
+        return self._environments
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._queue.clear()
+
+
+def measurements_in(entries: Iterable[Entry]) -> dict[str, tuple[Measurement, ...]]:
+    """Recorded measurements of a log by kernel id."""
+    return {
+        entry.payload["kernel_id"]: tuple(from_dict(Measurement, row) for row in entry.payload["measurements"])
+        for entry in entries
+        if entry.kind == "kernel_measured"
+    }
+
+
+def recorded_measurements(path: Path) -> dict[str, tuple[Measurement, ...]]:
+    """Recorded measurements of a run folder, a log file or a corpus, by kernel id."""
+    if path.is_file() or any(path.glob("events*.jsonl*")):
+        return measurements_in(read_log(path))
+    from kbench.loaders.corpus import Corpus
+
+    table = Corpus.open(path).table("measurements")
+    found: dict[str, list[Measurement]] = collections.defaultdict(list)
+    for row in table.to_pylist():
+        found[row["kernel_id"]].append(from_dict(Measurement, row))
+    return {key: tuple(rows) for key, rows in found.items()}

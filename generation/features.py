@@ -1,0 +1,43 @@
+"""Cheap numeric features of kernel text: hashed counts of tokens and of name-with-number pairs."""
+
+from __future__ import annotations
+
+import functools
+import re
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float64]
+
+WIDTH = 512
+TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+(?:\.\d+)?")
+
+
+@functools.lru_cache(maxsize=20_000)
+def _counts(source: str) -> tuple[tuple[int, int], ...]:
+    counts: dict[int, int] = {}
+    name = ""
+    for token in TOKEN.findall(source):
+        # A number means little without the name it stands behind: BLOCK 128 and num_warps 128 are different facts.
+        word = f"{name}={token}" if token[0].isdigit() else token
+        name = name if token[0].isdigit() else token
+        slot = zlib.crc32(word.encode()) % WIDTH
+        counts[slot] = counts.get(slot, 0) + 1
+    return tuple(counts.items())
+
+
+def features(sources: Sequence[str]) -> Matrix:
+    """One row of log counts for each source."""
+    import numpy
+
+    matrix = numpy.zeros((len(sources), WIDTH))
+    for row, source in enumerate(sources):
+        for slot, count in _counts(source):
+            matrix[row, slot] = count
+    logs: Matrix = numpy.log1p(matrix)
+    return logs

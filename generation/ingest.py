@@ -1,0 +1,38 @@
+"""Bringing existing kernels in: one run without search for every problem and backend found in a folder."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from kbench.generation.budget import Budget
+from kbench.generation.proposers.folder import FolderProposer, KernelFile, read_folder
+from kbench.generation.proposers.proposal import Proposer
+from kbench.generation.settings import Settings
+from kbench.schemas import Backend, UserError
+
+WRITERS = ("llm", "human")
+
+
+def folder_runs(folder: Path, writer: str) -> tuple[list[Settings], Callable[[Settings], Proposer]]:
+    """A run for every problem and backend of a folder, and the proposer of each.
+
+    Raises:
+        UserError: the writer is neither llm nor human, or a file names an unknown problem.
+    """
+    from kbench.benchmark.problems.registry import problem
+
+    if writer not in WRITERS:
+        raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")
+    files: defaultdict[tuple[str, Backend], list[KernelFile]] = defaultdict(list)
+    for file in read_folder(folder):
+        files[problem(file.problem_id).id, file.backend].append(file)
+    runs = [
+        Settings(
+            problem_id=problem_id, backend=backend, method="none", proposer=writer, label=folder.name,
+            seeds=len(found), batch=len(found), budget=Budget(measurements=len(found)),
+        )
+        for (problem_id, backend), found in files.items()
+    ]  # fmt: skip
+    return runs, lambda settings: FolderProposer(files[settings.problem_id, settings.backend], writer)

@@ -1,0 +1,54 @@
+"""Outcome: what the measurements of one kernel on all workloads say together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.schemas import Measurement, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """A kernel's verdict: ok only if every workload is; figures are geometric means over workloads."""
+
+    status: Status
+    error: str | None
+    runtime_us: float | None
+    speedup: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the log."""
+        data = dataclasses.asdict(self)
+        data["status"] = self.status.value
+        return data
+
+
+def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
+    """Read an outcome back from the log."""
+    return Outcome(Status(data["status"]), data["error"], data["runtime_us"], data["speedup"])
+
+
+def outcome_of(measurements: Sequence[Mapping[str, Any]]) -> Outcome:
+    """The outcome of measurements as the log holds them; the first failing workload names the failure."""
+    for row in measurements:
+        if row["status"] != Status.OK.value:
+            return Outcome(Status(row["status"]), row["error"], None, None)
+    runtime = _geometric_mean([row["runtime_us"] for row in measurements])
+    return Outcome(Status.OK, None, runtime, _geometric_mean([row["speedup"] for row in measurements]))
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def gpu_seconds(measurements: Sequence[Measurement]) -> float:
+    """GPU time the measurements of one kernel took."""
+    return math.fsum(m.verify_s + m.time_s for m in measurements)
+
+
+def build_seconds(measurements: Sequence[Measurement]) -> float:
+    """Build time of one kernel: every workload's record repeats it, it is charged once."""
+    return max((m.build_s for m in measurements), default=0.0)

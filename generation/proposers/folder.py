@@ -1,0 +1,69 @@
+"""The folder proposer: kernels that already exist as files, brought in as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.schemas import Backend, DataError, UserError
+from kbench.schemas.ids import kernel_id, structure_id
+
+SEPARATOR = "__"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A kernel file named PROBLEM__BACKEND__NAME.py."""
+
+    problem_id: str
+    backend: Backend
+    name: str
+    source: str
+
+
+def read_folder(folder: Path) -> list[KernelFile]:
+    """Every kernel file of a folder, sorted by name.
+
+    Raises:
+        UserError: there are no kernel files.
+        DataError: a file's name or text is not what it must be.
+    """
+    paths = sorted(folder.glob("*.py"))
+    if not paths:
+        raise UserError(f"no kernels in {str(folder)!r}; expected files named <problem>__<backend>__<name>.py")
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> KernelFile:
+    problem_id, _, rest = path.stem.partition(SEPARATOR)
+    backend, _, name = rest.partition(SEPARATOR)
+    if backend not in ("triton", "cuda") or not name:
+        raise DataError(f"{path.name!r} is not named <problem>__<triton|cuda>__<name>.py; rename it")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{path.name!r} is not UTF-8 text; save it as UTF-8") from None
+    return KernelFile(problem_id, Backend(backend), name, source)
+
+
+class FolderProposer:
+    """Hands out the files of one problem and backend, each once."""
+
+    def __init__(self, files: Sequence[KernelFile], name: str) -> None:
+        self.name = name
+        self._files = list(files)
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        """The next files that were not proposed before."""
+        for _ in asks:
+            yield self._next(task)
+
+    def _next(self, task: Task) -> Answer:
+        for file in self._files:
+            if not task.seen(kernel_id(task.problem_id, task.backend, file.source)):
+                return Proposal(
+                    source=file.source, proposer=self.name, niche=structure_id(file.source), recipe={"file": file.name}
+                )
+        return Refusal(reason="no more files: every file of the folder was proposed", proposer=self.name)

@@ -1,0 +1,113 @@
+"""The genome proposer: samples, mutates and crosses the parametrised families of a problem."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kbench.generation.proposers.genome.family import Family, Genome, cross, mutate, sample
+from kbench.generation.proposers.genome.registry import families
+from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.generation.request import Operator
+from kbench.schemas import UserError
+from kbench.schemas.ids import kernel_id
+
+TRIES = 8
+"""Draws before a duplicate is accepted: small families run out of unseen genomes."""
+
+
+class GenomeProposer:
+    """Candidates from parametrised families."""
+
+    name = "genome"
+
+    def __init__(self, known: Mapping[str, Family] | None = None) -> None:
+        """Propose from the registered families, or from those given."""
+        self._families = families() if known is None else known
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        """One candidate for each ask.
+
+        Raises:
+            UserError: no family solves the problem in this backend.
+        """
+        found = [f for f in self._families.values() if f.backend is task.backend and task.problem_id in f.problems]
+        if not found:
+            raise UserError(
+                f"no genome family solves problem {task.problem_id!r} in backend {task.backend.value!r}; "
+                "use --proposer llm, or --from-folder"
+            )
+        for ask in asks:
+            yield self._answer(task, ask, found)
+
+    def _answer(self, task: Task, ask: Ask, found: Sequence[Family]) -> Answer:
+        answer: Answer = Refusal(reason="no genome: no valid combination of genes found", proposer=self.name)
+        for _ in range(TRIES):
+            try:
+                answer = self._derive(task.problem_id, ask, found)
+            except ValueError as error:
+                return Refusal(reason=f"no genome: {error}", proposer=self.name)
+            if not task.seen(kernel_id(task.problem_id, task.backend, answer.source)):
+                break
+        return answer
+
+
+    def knows(self, recipe: Mapping[str, Any] | None) -> bool:
+        """Whether a recipe names a family that still exists."""
+        return recipe is not None and recipe.get("family") in self._families
+
+    def _derive(self, problem_id: str, ask: Ask, found: Sequence[Family]) -> Proposal:
+        parent = ask.parent
+        if ask.operator is Operator.FRESH or parent is None or parent.recipe is None or not self.knows(parent.recipe):
+            family = ask.rng.choice(found)
+            return _proposal(problem_id, family, sample(family, problem_id, ask.rng))
+        family = self._families[parent.recipe["family"]]
+        before = parent.recipe["genome"]
+        other = ask.other
+        if ask.operator is Operator.CROSS and other is not None and _same_family(other.recipe, family):
+            assert other.recipe is not None
+            child = cross(family, problem_id, before, other.recipe["genome"], ask.rng)
+            return _proposal(problem_id, family, child, parent.kernel_id, other.kernel_id, before)
+        child = _mutated(family, problem_id, before, ask.rng)
+        return _proposal(problem_id, family, child, parent.kernel_id, None, before)
+
+
+def _same_family(recipe: Mapping[str, Any] | None, family: Family) -> bool:
+    return recipe is not None and recipe.get("family") == family.name
+
+
+def _mutated(family: Family, problem_id: str, genome: Genome, rng: random.Random) -> dict[str, Any]:
+    known = {gene.name for gene in family.genes(problem_id)}
+    if known != set(genome):
+        raise ValueError(f"the recorded genome has genes {sorted(genome)}, family {family.name!r} has {sorted(known)}")
+    return mutate(family, problem_id, genome, rng)
+
+
+def _proposal(
+    problem_id: str, family: Family, genome: Genome,
+    parent_id: str | None = None, other_id: str | None = None, before: Genome | None = None,
+) -> Proposal:  # fmt: skip
+    return Proposal(
+        source=family.render(problem_id, genome),
+        proposer=GenomeProposer.name,
+        edit=describe(before, genome, other_id) if before is not None else None,
+        parent_id=parent_id,
+        other_id=other_id,
+        recipe={"family": family.name, "genome": dict(genome)},
+        niche=niche_of(family, problem_id, genome),
+    )
+
+
+def describe(before: Genome, after: Genome, other_id: str | None = None) -> str:
+    """The changed genes in words."""
+    changed = [f"{name}: {before.get(name)} -> {value}" for name, value in after.items() if before.get(name) != value]
+    text = ", ".join(changed) or "no gene"
+    return f"crossed with {other_id[:8]}: {text}" if other_id else text
+
+
+def niche_of(family: Family, problem_id: str, genome: Genome) -> str:
+    """The family with its structural genes."""
+    genes = {gene.name: genome[gene.name] for gene in family.genes(problem_id) if gene.structural}
+    return f"{family.name}:{json.dumps(genes, sort_keys=True)}"

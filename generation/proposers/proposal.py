@@ -1,0 +1,73 @@
+"""Proposal: what a proposer answers to one request, and the protocol proposers follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from kbench.generation.request import Operator
+from kbench.generation.state import Node
+from kbench.schemas import Backend
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ask:
+    """One request with its parents looked up and its own random generator."""
+
+    operator: Operator
+    parent: Node | None
+    other: Node | None
+    rng: random.Random
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """What all asks of a step share."""
+
+    problem_id: str
+    backend: Backend
+    seen: Callable[[str], bool]
+    """Whether a kernel id was proposed before, in this run or a sibling; proposers retry a few times to avoid it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A candidate's text and where it came from."""
+
+    source: str
+    proposer: str
+    edit: str | None = None
+    """What was changed against the parent; None when there is none."""
+    parent_id: str | None = None
+    other_id: str | None = None
+    recipe: Mapping[str, Any] | None = None
+    """What the proposer needs to derive from this candidate later, such as its genome."""
+    niche: str = ""
+    """Candidates of one niche have the same structure."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """No candidate, and why: `reason` starts with a short word for tables, then a colon and the detail."""
+
+    reason: str
+    proposer: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+Answer = Proposal | Refusal
+
+
+class Proposer(Protocol):
+    """Turns asks into candidates."""
+
+    name: str
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        """One answer for each ask, in order. Answers are consumed one by one: `task.seen` knows the earlier ones."""
+        ...

@@ -1,0 +1,196 @@
+"""Check a problem on its tiny size on the CPU: the reference runs, is right, and its tolerance has teeth."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.definition import ProblemDefinition, as_tuple
+from kbench.benchmark.problems.inputs import TensorSpec
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MEMORY_LIMIT_BYTES = 8 << 30
+"""Inputs and outputs of one workload together stay below this."""
+SEEDS = (0, 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What was found wrong with a problem; nothing when `failures` is empty."""
+
+    problem_id: str
+    failures: tuple[str, ...]
+    max_abs_error: float | None
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found wrong."""
+        return not self.failures
+
+
+def check(problem: ProblemDefinition) -> CheckResult:
+    """Run every check on the tiny size; an exception of the reference is a failure with its message."""
+    start = time.monotonic()
+    failures: list[str] = []
+    error: float | None = None
+    try:
+        with plain_cpu():
+            answers = {seed: _Answer.of(problem, seed) for seed in SEEDS}
+            for answer in answers.values():
+                failures.extend(answer.failures(problem))
+            failures.extend(_seed_failures(*answers.values()))
+            failures.extend(cheat_failures(problem))
+            error = max((a.error for a in answers.values() if a.error is not None), default=None)
+    except Exception as caught:  # noqa: BLE001 - the reference may be a user's code; whatever it raises is the finding
+        failures.append(f"raised {type(caught).__name__}: {first_line(caught)}")
+    failures.extend(_size_failures(problem))
+    return CheckResult(problem.id, tuple(dict.fromkeys(failures)), error, time.monotonic() - start)
+
+
+@contextlib.contextmanager
+def plain_cpu() -> Iterator[None]:
+    """Torch's own CPU loops: its accelerated ones warn on processors without bfloat16 instructions."""
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(before)  # type: ignore[no-untyped-call]
+
+
+def first_line(error: BaseException) -> str:
+    """First line of an exception's message, or its type where it has none."""
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+def output_failures(outputs: Any, specs: tuple[TensorSpec, ...], device: str) -> Iterator[str]:
+    """Where outputs differ in number, kind, device, shape or dtype from what is declared."""
+    got = as_tuple(outputs)
+    if len(got) != len(specs):
+        yield f"reference returns {len(got)} outputs, {len(specs)} are declared"
+        return
+    for value, spec in zip(got, specs, strict=True):
+        if not isinstance(value, torch.Tensor):
+            yield f"output {spec.name!r} is a {type(value).__name__}, not a tensor"
+        elif value.device.type != torch.device(device).type:
+            yield f"output {spec.name!r} is on device {value.device.type!r}, its inputs are on {device!r}"
+        elif tuple(value.shape) != spec.shape:
+            yield f"output {spec.name!r} has shape {list(value.shape)}, declared {list(spec.shape)}"
+        elif str(value.dtype) != f"torch.{spec.dtype}":
+            yield f"output {spec.name!r} has dtype {str(value.dtype).removeprefix('torch.')}, declared {spec.dtype}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Answer:
+    """A reference's answer for one seed, beside the expected one."""
+
+    outputs: Any
+    expected: tuple[Tensor, ...]
+    specs: tuple[TensorSpec, ...]
+    error: float | None
+
+    @classmethod
+    def of(cls, problem: ProblemDefinition, seed: int) -> _Answer:
+        inputs = problem.draw(problem.tiny, seed)
+        outputs, expected = problem.reference(*inputs), problem.expected(inputs)
+        specs = problem.outputs(problem.tiny.params)
+        if any(output_failures(outputs, specs, "cpu")):
+            return cls(outputs, expected, specs, None)
+        return cls(outputs, expected, specs, compare(outputs, expected, problem.tolerance, specs).max_abs_error)
+
+    def failures(self, problem: ProblemDefinition) -> Iterator[str]:
+        misfits = list(output_failures(self.outputs, self.specs, "cpu"))
+        yield from misfits
+        if misfits:
+            return
+        verdict = compare(self.outputs, self.expected, problem.tolerance, self.specs)
+        if not verdict.ok:
+            yield f"reference misses the high-precision answer: {verdict.reason}"
+        for value, spec in zip(as_tuple(self.outputs), self.specs, strict=True):
+            if not bool(torch.isfinite(value.to(torch.float64)).all()):
+                yield f"output {spec.name!r} holds NaN or Inf"
+            if spec.numel > 1 and not spread(value) > 0:
+                yield f"output {spec.name!r} is constant"
+
+
+def spread(value: Tensor) -> float:
+    """Standard deviation over the root mean square: 0 for a constant, 1 for values centred on zero."""
+    wide = value.to(torch.float64)
+    size = float(wide.square().mean().sqrt())
+    return float(wide.std(correction=0)) / size if size else 0.0
+
+
+def _seed_failures(one: _Answer, other: _Answer) -> Iterator[str]:
+    for a, b, spec in zip(one.expected, other.expected, one.specs, strict=False):
+        if a.shape == b.shape and torch.equal(a, b):
+            yield f"output {spec.name!r} is the same for two seeds"
+
+
+def cheat_failures(problem: ProblemDefinition) -> Iterator[str]:
+    """Cheating answers that the tolerance lets pass on every seed: nothing is verified on one seed alone."""
+    passed: dict[str, int] = {}
+    for seed in SEEDS:
+        inputs = problem.draw(problem.tiny, seed)
+        expected, specs = problem.expected(inputs), problem.outputs(problem.tiny.params)
+        for name, answer in cheats(inputs, expected, specs).items():
+            passed[name] = passed.get(name, 0) + compare(answer, expected, problem.tolerance, specs).ok
+    for name, count in passed.items():
+        if count == len(SEEDS):
+            yield f"tolerance accepts the {name} answer"
+
+
+def cheats(inputs: tuple[Any, ...], expected: tuple[Tensor, ...], specs: tuple[TensorSpec, ...]) -> dict[str, Any]:
+    """Answers by name that no tolerance may accept: a constant, zero, and the inputs handed back."""
+    means = [float(value.to(torch.float64).mean()) if len(value.shape) else 1.0 for value in expected]
+    return {
+        "constant": tuple(_filled(spec, mean) for spec, mean in zip(specs, means, strict=True)),
+        "zero": tuple(_filled(spec, 0.0) for spec in specs),
+        "passthrough": tuple(_borrowed(spec, inputs) for spec in specs),
+    }
+
+
+def _filled(spec: TensorSpec, value: float) -> Tensor:
+    return torch.full(spec.shape, value, dtype=torch.float64).to(getattr(torch, spec.dtype))
+
+
+def _borrowed(spec: TensorSpec, inputs: tuple[Any, ...]) -> Tensor:
+    """The input of the output's shape, else the first elements of an input, repeated where it is too short."""
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    same = [value for value in tensors if tuple(value.shape) == spec.shape]
+    source = (same or tensors)[0].to(torch.float64).reshape(-1)
+    repeated = source.repeat(math.ceil(spec.numel / source.numel()))[: spec.numel]
+    return repeated.reshape(spec.shape).to(getattr(torch, spec.dtype))
+
+
+def downgraded(problem: ProblemDefinition, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """The answer of somebody who computes in float16: float inputs and outputs rounded to it."""
+    rounded = tuple(_rounded(value) for value in inputs)
+    return tuple(_rounded(value) for value in as_tuple(problem.reference(*rounded)))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.to(torch.float16).to(value.dtype)
+    return value
+
+
+def resident_bytes(problem: ProblemDefinition, params: Any) -> int:
+    """Bytes of all inputs and outputs of a workload."""
+    tensors = [spec for spec in problem.inputs(params) if isinstance(spec, TensorSpec)]
+    return sum(spec.nbytes for spec in (*tensors, *problem.outputs(params)))
+
+
+def _size_failures(problem: ProblemDefinition) -> Iterator[str]:
+    for size in problem.sizes:
+        total = resident_bytes(problem, size.params)
+        if total >= MEMORY_LIMIT_BYTES:
+            yield f"workload {size.name!r} holds {total / 2**30:.1f} GiB, the limit is 8"

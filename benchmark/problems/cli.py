@@ -1,0 +1,100 @@
+"""`kbench problems list|show|check`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from kbench.benchmark.problems import registry
+from kbench.benchmark.problems.definition import ProblemDefinition
+from kbench.schemas import UnknownNameError
+from kbench.schemas.record import to_dict
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+file_option = click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="A problem of your own: a KernelBench file, a GPU MODE task folder, or a file with a PROBLEM. Its code runs.",
+)
+
+
+@click.group()
+def problems() -> None:
+    """List, show and check problems."""
+
+
+@problems.command("list")
+@click.option("--family", help="Only this family of operations.")
+@json_option
+def list_problems(family: str | None, as_json: bool) -> None:
+    """List problems: id, family, workloads, title."""
+    found = [p for p in registry.problems().values() if family in (None, p.family)]
+    if not found:
+        raise UnknownNameError("problem family", family, {p.family for p in registry.problems().values()})
+    if as_json:
+        click.echo(json.dumps([_summary(p) for p in found], indent=2))
+        return
+    width = max(len(p.id) for p in found)
+    for p in found:
+        click.echo(f"{p.id:<{width}}  {p.family:<22}  {', '.join(s.name for s in p.sizes):<24}  {p.title}")
+    click.echo(f"{len(found)} problems", err=True)
+
+
+def _summary(p: ProblemDefinition) -> dict[str, object]:
+    return {
+        "problem_id": p.id,
+        "family": p.family,
+        "title": p.title,
+        "aliases": list(p.aliases),
+        "workloads": [size.name for size in p.sizes],
+    }
+
+
+@problems.command("show")
+@click.argument("problem_id", required=False)
+@file_option
+@json_option
+def show(problem_id: str | None, path: Path | None, as_json: bool) -> None:
+    """Show one problem as told to a kernel writer."""
+    (chosen,) = _chosen((problem_id,) if problem_id else (), path, at_most_one=True)
+    record = chosen.record()
+    click.echo(json.dumps(to_dict(record), indent=2) if as_json else record.prompt, nl=as_json)
+
+
+@problems.command("check")
+@click.argument("problem_ids", nargs=-1)
+@file_option
+@json_option
+def check_problems(problem_ids: tuple[str, ...], path: Path | None, as_json: bool) -> None:
+    """Run references on their tiny workloads on the CPU; all problems unless some are named. Exit 1 if one fails."""
+    from kbench.benchmark.problems.check import check
+
+    chosen = _chosen(problem_ids, path) if problem_ids or path else tuple(registry.problems().values())
+    results = []
+    with click.progressbar(chosen, label="checking", file=sys.stderr, hidden=as_json) as bar:
+        for one in bar:
+            results.append(check(one))
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(r) | {"ok": r.ok} for r in results], indent=2))
+    else:
+        for r in results:
+            for failure in r.failures:
+                click.echo(f"{r.problem_id}: {failure}")
+        click.echo(f"{sum(r.ok for r in results)} of {len(results)} problems pass")
+    if not all(r.ok for r in results):
+        sys.exit(1)
+
+
+def _chosen(ids: tuple[str, ...], path: Path | None, at_most_one: bool = False) -> tuple[ProblemDefinition, ...]:
+    if bool(ids) == bool(path) or (at_most_one and len(ids) > 1):
+        raise click.UsageError("name a problem or give --file, not both and not neither")
+    if path is None:
+        return tuple(registry.problem(name) for name in ids)
+    from kbench.benchmark.problems.user import load_user_problem
+
+    return (load_user_problem(path),)

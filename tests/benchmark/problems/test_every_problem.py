@@ -1,0 +1,198 @@
+"""Every registered problem on its tiny workload on the CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from kbench.benchmark.problems import ProblemDefinition, problems
+from kbench.benchmark.problems.check import (
+    cheats,
+    check,
+    downgraded,
+    output_failures,
+    plain_cpu,
+    resident_bytes,
+    spread,
+)
+from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.definition import COMPUTE_UNITS, as_tuple
+from kbench.schemas import Problem, from_dict, to_dict
+
+ALL = tuple(problems().values())
+every_problem = pytest.mark.parametrize("problem", ALL, ids=lambda p: p.id)
+SEEDS = (0, 1)
+
+FP16_EXEMPTIONS: dict[str, str] = {}
+"""Problems with float32 outputs whose tolerance may accept a float16 computation, and why."""
+
+
+def independent_formulations() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
+    for path in sorted((Path(__file__).parent / "independent").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"independent_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        clash = found.keys() & module.CHECKS.keys()
+        assert not clash, f"{path.name} repeats {sorted(clash)}"
+        found.update(module.CHECKS)
+    return found
+
+
+INDEPENDENT = independent_formulations()
+
+
+@pytest.fixture(autouse=True)
+def plain_loops() -> Iterator[None]:
+    with plain_cpu():
+        yield
+
+
+def test_there_are_exactly_118_problems_with_unique_ids() -> None:
+    assert len(ALL) == 118
+    assert len({p.id for p in ALL}) == 118
+
+
+KERNELBENCH_FAMILIES = {
+    "matmul", "fused_matmul", "activation", "norm", "reduction", "loss",
+    "convolution", "transposed_convolution", "pooling", "fused_convolution",
+}  # fmt: skip
+"""Families whose every operation is one of KernelBench's levels 1 and 2."""
+
+
+def test_at_least_70_problems_correspond_to_kernelbench_and_no_alias_is_claimed_twice() -> None:
+    claimed = [alias for p in ALL for alias in p.aliases]
+    assert len(claimed) == len(set(claimed))
+    corresponding = [p for p in ALL if p.aliases or p.family in KERNELBENCH_FAMILIES]
+    assert len(corresponding) >= 70
+
+
+def test_a_kernelbench_alias_names_a_suite_version_level_and_number() -> None:
+    pattern = re.compile(r"kernelbench/v0(\.1)?/L[12]/\d{1,3}|gpumode/[a-z0-9_./-]+|gpu_mode/[a-z0-9_./-]+")
+    assert [alias for p in ALL for alias in p.aliases if not pattern.fullmatch(alias)] == []
+
+
+def test_every_problem_has_an_independent_formulation() -> None:
+    assert set(INDEPENDENT) == {p.id for p in ALL}
+
+
+@every_problem
+def test_reference_and_oracle_match_an_independent_formulation(problem: ProblemDefinition) -> None:
+    specs = problem.outputs(problem.tiny.params)
+    for seed in SEEDS:
+        inputs = problem.draw(problem.tiny, seed)
+        independent = as_tuple(INDEPENDENT[problem.id](*inputs))
+        assert len(independent) == len(specs)
+        verdict = compare(problem.reference(*inputs), independent, problem.tolerance, specs)
+        assert verdict.ok, verdict.reason
+        answer = tuple(
+            value.to(getattr(torch, spec.dtype)) for value, spec in zip(problem.expected(inputs), specs, strict=True)
+        )
+        verdict = compare(answer, independent, problem.tolerance, specs)
+        assert verdict.ok, verdict.reason
+
+
+@every_problem
+def test_check_finds_nothing_wrong(problem: ProblemDefinition) -> None:
+    assert check(problem).failures == ()
+
+
+@every_problem
+def test_outputs_are_as_declared_finite_spread_and_differ_by_seed(problem: ProblemDefinition) -> None:
+    answers = [as_tuple(problem.reference(*problem.draw(problem.tiny, seed))) for seed in SEEDS]
+    specs = problem.outputs(problem.tiny.params)
+    for answer in answers:
+        assert list(output_failures(answer, specs, "cpu")) == []
+        for value, spec in zip(answer, specs, strict=True):
+            assert bool(torch.isfinite(value.double()).all())
+            assert spec.numel == 1 or spread(value) > 0.02
+    for one, other in zip(*answers, strict=True):
+        assert one.shape != other.shape or not torch.equal(one, other)
+
+
+@every_problem
+@pytest.mark.parametrize("cheat", ["constant", "zero", "passthrough"])
+def test_a_cheating_answer_is_rejected(problem: ProblemDefinition, cheat: str) -> None:
+    specs = problem.outputs(problem.tiny.params)
+    verdicts = []
+    for seed in SEEDS:
+        inputs = problem.draw(problem.tiny, seed)
+        expected = problem.expected(inputs)
+        verdicts.append(compare(cheats(inputs, expected, specs)[cheat], expected, problem.tolerance, specs))
+    assert not any(verdict.ok for verdict in verdicts)
+
+
+def _is_float32(problem: ProblemDefinition) -> bool:
+    return problem.compute_unit == "fp32" and all(s.dtype == "float32" for s in problem.outputs(problem.tiny.params))
+
+
+@pytest.mark.parametrize(
+    "problem", [p for p in ALL if _is_float32(p) and p.id not in FP16_EXEMPTIONS], ids=lambda p: p.id
+)
+def test_a_float16_computation_is_rejected_by_a_float32_problem(problem: ProblemDefinition) -> None:
+    specs = problem.outputs(problem.tiny.params)
+    verdicts = []
+    for seed in (*SEEDS, 2, 3):
+        inputs = problem.draw(problem.tiny, seed)
+        verdicts.append(compare(downgraded(problem, inputs), problem.expected(inputs), problem.tolerance, specs))
+    assert not all(verdict.ok for verdict in verdicts)
+
+
+def test_float16_exemptions_name_float32_problems() -> None:
+    assert all(_is_float32(problems()[name]) for name in FP16_EXEMPTIONS)
+
+
+@every_problem
+def test_declared_flops_agree_with_the_flop_counter_where_it_knows_the_op(problem: ProblemDefinition) -> None:
+    inputs = problem.draw(problem.tiny, 0)
+    with FlopCounterMode(display=False) as counter:
+        problem.reference(*inputs)
+    counted, declared = counter.get_total_flops(), problem.flops(problem.tiny.params)
+    assert problem.id in FLOP_EXEMPTIONS or counted == 0 or abs(counted - declared) <= 0.01 * counted
+
+
+FLOP_EXEMPTIONS = {
+    "matmul_upper_triangular": "the reference multiplies the zeros too; the problem needs only the triangle",
+    "matmul_lower_triangular": "the reference multiplies the zeros too; the problem needs only the triangle",
+}
+"""Problems whose reference does other work than the problem needs, and why."""
+
+
+@every_problem
+def test_every_workload_fits_in_8_gib_and_counts_its_bytes(problem: ProblemDefinition) -> None:
+    assert 1 <= len(problem.sizes) <= 3
+    names = [size.name for size in (*problem.sizes, problem.tiny)]
+    assert len(set(names)) == len(names)
+    for size in problem.sizes:
+        assert 0 < problem.count_bytes(size.params) <= resident_bytes(problem, size.params) < 8 << 30
+
+
+@every_problem
+def test_record_and_prompt_render_and_survive_a_round_trip(problem: ProblemDefinition) -> None:
+    record = problem.record()
+    assert from_dict(Problem, to_dict(record)) == record
+    assert problem.compute_unit in COMPUTE_UNITS
+    assert problem.tolerance.reason
+    for needle in (problem.title, f"{problem.tolerance.atol:g}", *(f"Workload {size.name}" for size in problem.sizes)):
+        assert needle in record.prompt
+
+
+def test_inputs_depend_on_the_seed_and_are_never_constant() -> None:
+    for problem in ALL:
+        for one, other in zip(problem.draw(problem.tiny, 0), problem.draw(problem.tiny, 1), strict=True):
+            if isinstance(one, torch.Tensor) and one.numel() > 4:
+                assert one.double().std() > 0, problem.id
+                assert problem.id in FIXED_INPUTS or not torch.equal(one, other), problem.id
+
+
+FIXED_INPUTS: dict[str, str] = {}
+"""Problems with an input that is a fixed table, and why."""

@@ -165,7 +165,7 @@ def test_stripping_inside_a_literal_is_stripping_its_value(example: tuple[list[s
 
 
 STATEMENTS = [
-    "x = 1", "y = 'a # b'", "if x:\n    y = 2", "def f(a):\n    return a", 
+    "x = 1", "y = 'a # b'", "if x:\n    y = 2", "def f(a):\n    return a",
     "def g():\n    # inner\n    return (1,  # one\n        2)",
     "z = [\n    # nothing\n    1,\n]", "s = 'é'  # ü", "t = '''# a\n# b'''", "w = 1 + \\\n    2", "u = f'{x}#{y!r}'",
 ]  # fmt: skip

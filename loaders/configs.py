@@ -1,0 +1,89 @@
+"""The dataset's configs: which record type a row is, how rows are split, sorted and told apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kbench.schemas import Environment, Event, Kernel, Measurement, Pair, Problem, Record, UnknownNameError
+
+SPLITS = ("train", "validation", "test", "test_seen")
+"""test holds unseen problems; test_seen holds unseen near-duplicate clusters of seen problems."""
+WHOLE = "full"
+"""The one split of configs that are not split; `datasets` reserves the name `all` for the union of splits."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Config:
+    """One config of the dataset."""
+
+    name: str
+    record: type[Record]
+    row: str
+    """What one row is, for the card."""
+    key: tuple[str, ...]
+    """Columns that tell rows apart."""
+    sort: tuple[str, ...]
+    """Order of rows within a file, facets first, so that a facet reads few row groups."""
+    facets: tuple[str, ...]
+    """Columns whose values the manifest lists for each file, so that whole files are passed over."""
+    is_split: bool = False
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Splits in order."""
+        return SPLITS if self.is_split else (WHOLE,)
+
+
+_FACETS = ("problem_id", "backend", "gpu", "search_method", "status", "family")
+
+CONFIGS: Mapping[str, Config] = MappingProxyType(
+    {
+        config.name: config
+        for config in (
+            Config(
+                "kernels", Kernel, "a kernel on a GPU, aggregated over its problem's workloads",
+                key=("kernel_id", "gpu"),
+                sort=("problem_id", "backend", "gpu", "search_method", "run_id", "step", "kernel_id"),
+                facets=_FACETS, is_split=True,
+            ),
+            Config(
+                "measurements", Measurement, "one kernel on one GPU and one workload, with raw samples",
+                key=("measurement_id",), sort=("problem_id", "gpu", "kernel_id", "workload", "started_at"),
+                facets=("problem_id", "gpu", "status"),
+            ),
+            Config(
+                "problems", Problem, "a problem: reference, sizes, tolerance",
+                key=("problem_id",), sort=("family", "problem_id"), facets=("problem_id", "family"),
+            ),
+            Config(
+                "pairs", Pair, "a question about two kernels, with its measured answer",
+                key=("pair_id",), sort=("problem_id", "backend", "gpu", "kind", "pair_id"),
+                facets=("problem_id", "backend", "gpu", "kind", "family"), is_split=True,
+            ),
+            Config(
+                "environments", Environment, "a machine and its software", key=("env_id",), sort=("env_id",),
+                facets=("gpu",),
+            ),
+            Config(
+                "events", Event, "one fact in a search's log", key=("run_id", "index"), sort=("run_id", "index"),
+                facets=("kind",),
+            ),
+        )
+    }
+)  # fmt: skip
+"""Every config by name; the first is the default."""
+
+DEFAULT = "kernels"
+
+
+def config(name: str) -> Config:
+    """One config.
+
+    Raises:
+        UnknownNameError: with the nearest names.
+    """
+    if name not in CONFIGS:
+        raise UnknownNameError("config", name, CONFIGS)
+    return CONFIGS[name]

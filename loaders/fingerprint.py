@@ -1,0 +1,77 @@
+"""Content fingerprint: equal rows, equal fingerprint, however they are ordered, sharded or compressed.
+
+A row's hash is SHA-256 over its columns' exact values; rows are summed modulo 2^256, so that appending needs only the
+new rows and compaction changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbench.schemas.ids import content_hash
+
+MODULUS = 2**256
+BATCH_ROWS = 4096
+
+
+def rows_hash(table: pa.Table) -> int:
+    """Sum of the row hashes."""
+    total = 0
+    for start in range(0, table.num_rows, BATCH_ROWS):
+        part = table.slice(start, BATCH_ROWS).combine_chunks()
+        columns = [_as_text(part.column(name)) for name in part.column_names]
+        rows = pc.binary_join_element_wise(*columns, pa.scalar("\x1f", pa.large_string()))
+        total += sum(int.from_bytes(hashlib.sha256(row.as_buffer()).digest(), "big") for row in rows)
+    return total % MODULUS
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.Array:
+    """Each value as `length:text`, null as `-`; the length keeps columns from running into one another."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    text = pc.cast(_spell(array), pa.large_string())
+    lengths = pc.cast(pc.binary_length(text), pa.large_string())
+    joined = pc.binary_join_element_wise(lengths, text, pa.scalar(":", pa.large_string()))
+    return pc.fill_null(joined, "-")
+
+
+def _spell(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_floating(kind):
+        # The bits, not a decimal spelling, which could differ between library versions.
+        return pc.cast(pc.cast(array, pa.float64()).view(pa.int64()), pa.string())
+    if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+        parts = pc.fill_null(_spell(array.values), "-")
+        lists = pa.ListArray.from_arrays(array.offsets, pc.cast(parts, pa.string()))
+        joined = pc.binary_join(lists, ",")
+        return pc.if_else(pc.is_valid(array), joined, None)
+    if pa.types.is_nested(kind):
+        return pa.array([_json(value) for value in array.to_pylist()], pa.string())
+    return pc.cast(array, pa.string())
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def config_hash(config: str, columns: Iterable[str], rows: int, total: int) -> str:
+    """A config's content hash from its summed row hashes."""
+    return content_hash("config", config, *columns, str(rows), f"{total:064x}")
+
+
+def corpus_fingerprint(config_hashes: Mapping[str, str]) -> str:
+    """The corpus's fingerprint from its configs' hashes."""
+    return content_hash("corpus", *(f"{name}={value}" for name, value in sorted(config_hashes.items())))
+
+
+def dataset_version(content: str, schema_version: str) -> str:
+    """A `major.minor.patch` that changes with the content: `datasets` takes it into its cache key, and so never
+    serves rows of an earlier state of the folder."""
+    major = schema_version.split(".")[0]
+    return f"{major}.{int(content[:8], 16)}.{int(content[8:16], 16)}"

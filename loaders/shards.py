@@ -1,0 +1,77 @@
+"""Parquet files given one by one: which config they belong to is read from their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.loaders.configs import CONFIGS, WHOLE, Config
+from kbench.loaders.manifest import FileEntry
+from kbench.schemas import DataError, UserError
+from kbench.schemas.record import field_types
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def describe_shards(paths: Iterable[Path]) -> dict[str, list[tuple[Path, FileEntry]]]:
+    """Files by config, described as a manifest would.
+
+    Raises:
+        UserError: a file does not exist.
+        DataError: a file is not Parquet, is cut short, or has the columns of no config.
+    """
+    found: dict[str, list[tuple[Path, FileEntry]]] = {}
+    for path in paths:
+        name, entry = _describe(path)
+        found.setdefault(name, []).append((path, entry))
+    return found
+
+
+def _describe(path: Path) -> tuple[str, FileEntry]:
+    from kbench.loaders.fingerprint import rows_hash
+
+    if not path.is_file():
+        raise UserError(f"path {str(path)!r} does not exist; give a corpus folder, Parquet files or a Hub id")
+    table = read_parquet(path)
+    chosen = _config_of(path, table.schema)
+    splits = set(table.column("split").to_pylist()) if chosen.is_split else {WHOLE}
+    entry = FileEntry(
+        path=str(path),
+        split=str(splits.pop()) if len(splits) == 1 else WHOLE,
+        rows=table.num_rows,
+        bytes=path.stat().st_size,
+        rows_hash=f"{rows_hash(table):064x}",
+        schema_version=chosen.record.VERSION,
+        values={},
+    )
+    return chosen.name, entry
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """A whole file.
+
+    Raises:
+        DataError: it is not Parquet or is cut short.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet: {first_line(error)}; fetch it again") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, without its final full stop."""
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+
+
+def _config_of(path: Path, schema: pa.Schema) -> Config:
+    for chosen in CONFIGS.values():
+        if set(chosen.key) <= set(schema.names) and set(schema.names) <= set(field_types(chosen.record)):
+            return chosen
+    raise DataError(f"{path} has the columns of no config: {', '.join(schema.names[:6])}; it is not a kbench shard")

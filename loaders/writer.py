@@ -1,0 +1,349 @@
+"""Write a corpus: shards first, card next, manifest last; each file is written aside, synced and renamed.
+
+At every moment the folder opens as the state before or the state after a commit, whenever the writer is killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kbench.loaders import manifest as manifests
+from kbench.loaders.configs import CONFIGS, WHOLE, Config, config
+from kbench.loaders.fingerprint import rows_hash
+from kbench.loaders.manifest import FileEntry, Manifest, read_manifest
+from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
+
+if TYPE_CHECKING:
+    from kbench.loaders.corpus import Corpus
+
+ROW_GROUP_ROWS = 1024
+"""Small enough that a four-facet filter touches few rows, large enough to compress."""
+SHARD_ROWS = 65_536
+"""Rows of a file, and rows held in memory before one is written."""
+LISTED_VALUES = 1024
+"""A facet with more values than this is not listed in the manifest."""
+CARD = "README.md"
+
+
+class CorpusWriter:
+    """Appends to a corpus, or starts one; use it as a context manager.
+
+    A clean exit commits; an exception leaves the corpus as it was.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Prepare to write.
+
+        Args:
+            path: the corpus folder; made when missing.
+
+        Raises:
+            UserError: the target cannot be written, is not a corpus, or another process is writing to it.
+        """
+        self.folder = Path(path)
+        self._files: dict[str, list[FileEntry]] = {}
+        self._buffers: dict[str, list[pa.Table]] = {}
+        self._new: list[Path] = []
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        with _plain_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _take_lock(self.folder)
+            self._files = {name: list(entries) for name, entries in _existing(self.folder).files.items()}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.commit()
+            else:
+                self._discard()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def append(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
+        """Add rows to a config.
+
+        Args:
+            name: the config.
+            rows: records of its type, or a table with its columns.
+
+        Raises:
+            DataError: a column is missing, unknown or of the wrong type.
+        """
+        chosen = config(name)
+        table = conform(chosen, rows) if isinstance(rows, pa.Table) else _tabulate(chosen, rows)
+        if table.num_rows:
+            self._buffers.setdefault(name, []).append(table)
+        if sum(part.num_rows for part in self._buffers.get(name, [])) >= SHARD_ROWS:
+            self._flush(name)
+
+    def replace(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
+        """Put rows in place of all a config had."""
+        self._files[name] = []
+        self._buffers.pop(name, None)
+        self.append(name, rows)
+
+    def commit(self) -> str:
+        """Make everything appended so far part of the corpus.
+
+        Returns:
+            the corpus's new fingerprint.
+        """
+        from kbench.loaders.card import render_card
+
+        for name in list(self._buffers):
+            self._flush(name)
+        manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
+        with _plain_errors(self.folder):
+            try:
+                write_atomically(self.folder / CARD, render_card(self.folder, manifest).encode())
+                write_atomically(self.folder / manifests.NAME, manifest.to_json().encode())
+            except BaseException:
+                self._discard()
+                raise
+            self._new.clear()
+            _remove_strays(self.folder, manifest)
+        return manifest.fingerprint
+
+    def _flush(self, name: str) -> None:
+        chosen = config(name)
+        table = pa.concat_tables(self._buffers.pop(name))
+        for split, part in _by_split(chosen, table):
+            for start in range(0, part.num_rows, SHARD_ROWS):
+                self._write_shard(chosen, split, part.slice(start, SHARD_ROWS))
+
+    def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
+        table = table.sort_by([(column, "ascending") for column in chosen.sort])
+        total = f"{rows_hash(table):064x}"
+        number = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
+        relative = f"{chosen.name}/{split}-{number:05d}-{total[:16]}.parquet"
+        path = self.folder / relative
+        with _plain_errors(self.folder):
+            path.parent.mkdir(exist_ok=True)
+            self._new.append(path)
+            write_parquet(path, table)
+            size = path.stat().st_size
+        entry = FileEntry(
+            relative, split, table.num_rows, size, total, chosen.record.VERSION, _facet_values(chosen, table)
+        )
+        self._files.setdefault(chosen.name, []).append(entry)
+
+    def _discard(self) -> None:
+        for path in self._new:
+            path.unlink(missing_ok=True)
+        self._new.clear()
+        self._buffers.clear()
+
+
+def compact(path: str | os.PathLike[str]) -> str:
+    """Rewrite a corpus with few, sorted shards; rows and fingerprint stay.
+
+    Works one problem at a time, so that memory is bounded by the largest problem.
+
+    Returns:
+        the fingerprint.
+    """
+    from kbench.loaders.corpus import Corpus
+
+    corpus = Corpus.open(path)
+    with CorpusWriter(path) as writer:
+        for name in corpus.configs:
+            if len(corpus.files(name)) <= len({entry.split for entry in corpus.files(name)}):
+                continue
+            parts = list(_portions(corpus, name)) if corpus.rows(name) <= SHARD_ROWS else _portions(corpus, name)
+            writer.replace(name, config_table(name, []))
+            for table in parts:
+                writer.append(name, table)
+    return Corpus.open(path).fingerprint
+
+
+def _portions(corpus: Corpus, name: str) -> Iterator[pa.Table]:
+    problems = corpus.manifest.values(name, "problem_id")
+    if not problems or corpus.rows(name) <= SHARD_ROWS:
+        yield corpus.table(name)
+        return
+    for problem in sorted(problems):
+        yield corpus.table(name, problem=problem)
+
+
+def config_table(name: str, rows: Iterable[Record]) -> pa.Table:
+    """Records as a table of their config."""
+    return _tabulate(config(name), rows)
+
+
+def _tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
+    found = list(rows)
+    for row in found:
+        if type(row) is not chosen.record:
+            raise DataError(f"config {chosen.name!r} takes {chosen.record.TYPE} records, got {type(row).__name__}")
+    return pa.Table.from_pylist([to_dict(row) for row in found], schema=arrow_schema(chosen.record))
+
+
+def conform(chosen: Config, table: pa.Table) -> pa.Table:
+    """The table with exactly the config's columns and types.
+
+    Raises:
+        DataError: names the column and what it must be.
+    """
+    schema = arrow_schema(chosen.record)
+    unknown = sorted(set(table.column_names) - set(schema.names))
+    missing = [name for name in schema.names if name not in table.column_names]
+    if unknown:
+        raise DataError(f"config {chosen.name!r} has no column {unknown[0]!r}; its columns: {', '.join(schema.names)}")
+    if missing:
+        raise DataError(f"config {chosen.name!r} needs the column {missing[0]!r}; it may hold nulls")
+    table = table.select(schema.names)
+    for field in schema:
+        if not _same_family(table.schema.field(field.name).type, field.type):
+            found = table.schema.field(field.name).type
+            raise DataError(f"column {field.name!r} of config {chosen.name!r} is {found}; it must be {field.type}")
+    return table.cast(schema)
+
+
+def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast keeps meaning: widths and string layouts may differ, text must not become numbers."""
+    if pa.types.is_null(found) or found == wanted:
+        return True
+    if pa.types.is_dictionary(found):
+        return _same_family(found.value_type, wanted)
+    tests = (
+        (pa.types.is_integer, pa.types.is_integer),
+        (lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind), pa.types.is_floating),
+        (
+            lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view(),
+            pa.types.is_string,
+        ),
+        (pa.types.is_nested, pa.types.is_nested),
+    )
+    return any(left(found) and right(wanted) for left, right in tests)
+
+
+def _by_split(chosen: Config, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    if not chosen.is_split:
+        yield WHOLE, table
+        return
+    known = set(chosen.splits)
+    for split in pc.unique(table.column("split")).to_pylist():
+        if split not in known:
+            raise DataError(f"config {chosen.name!r}: split is {split!r}; it must be one of {', '.join(chosen.splits)}")
+    for split in chosen.splits:
+        part = table.filter(pc.equal(table.column("split"), split))
+        if part.num_rows:
+            yield split, part
+
+
+def _facet_values(chosen: Config, table: pa.Table) -> dict[str, tuple[str, ...]]:
+    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in chosen.facets}
+    return {name: tuple(sorted(values)) for name, values in found.items() if len(values) <= LISTED_VALUES}
+
+
+def _number(relative: str) -> int:
+    return int(Path(relative).name.rsplit("-", 2)[1])
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Write a table aside, sync it and rename it into place."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            pq.write_table(
+                table, file, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True,
+                write_page_index=True, use_content_defined_chunking=True,
+            )  # fmt: skip
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file aside, sync it and rename it into place."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _existing(folder: Path) -> Manifest:
+    if (folder / manifests.NAME).exists():
+        return read_manifest(folder)
+    strangers: Sequence[str] = [item.name for item in folder.iterdir() if not _is_ours(item)]
+    if strangers:
+        raise UserError(f"path {str(folder)!r} holds {strangers[0]!r} and is not a corpus; give an empty or new folder")
+    return manifests.EMPTY
+
+
+def _is_ours(item: Path) -> bool:
+    # What a writer that was killed before its first commit leaves behind.
+    return item.name in (CARD, *CONFIGS) or item.name.endswith(".part")
+
+
+def _remove_strays(folder: Path, manifest: Manifest) -> None:
+    """Files no manifest names any more: replaced shards, and leftovers of writers that were killed."""
+    named = {folder / entry.path for entries in manifest.files.values() for entry in entries}
+    for name in CONFIGS:
+        for path in (folder / name).glob("*.parquet"):
+            if path not in named:
+                path.unlink()
+        for path in (folder / name).glob(".*.part"):
+            path.unlink()
+        with suppress(OSError):  # not there, or not empty
+            (folder / name).rmdir()
+
+
+def _take_lock(folder: Path) -> int:
+    """Hold the folder itself, which leaves no lock file behind and ends with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError(f"corpus {str(folder)!r} is being written by another process; wait for it to end") from None
+    return handle
+
+
+@contextmanager
+def _plain_errors(folder: Path) -> Iterator[None]:
+    """An operating-system error as one line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise InfrastructureError(
+                f"writing to {str(folder)!r} failed: {reason}; the corpus is unchanged"
+            ) from error
+        raise UserError(f"path {str(folder)!r} cannot be written: {reason}; choose another target") from error

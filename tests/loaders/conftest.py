@@ -1,0 +1,178 @@
+"""Small corpora, built through the writer."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import Backend, Environment, Event, Kernel, Measurement, Pair, PairKind, Problem, Status, Workload
+from kbench.schemas.bins import bin_of
+from kbench.schemas.ids import content_hash, kernel_id, structure_id
+
+GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
+PROBLEMS = {"softmax": "norm", "relu": "activation", "gelu": "activation", "matmul_square": "matmul"}
+ENVIRONMENT = content_hash("environment")
+
+
+def make_source(problem: str, number: int) -> str:
+    return (
+        f'"""{problem} number {number}."""\nimport torch\nimport triton\n\nBLOCK = {2 ** (number % 8)}\n\n\n'
+        f"def run(x):  # variant {number}\n    return torch.empty_like(x){' + 1' * (number % 5)}\n"
+    )
+
+
+def make_kernel(number: int, **changes: object) -> Kernel:
+    rng = random.Random(number)
+    problem = tuple(PROBLEMS)[number % len(PROBLEMS)]
+    backend = (Backend.TRITON, Backend.CUDA)[number // 4 % 2]
+    source = make_source(problem, number)
+    ok = rng.random() < 0.8
+    runtime, speedup = rng.uniform(5, 500), rng.uniform(0.3, 5)
+    values: dict[str, object] = {
+        "kernel_id": kernel_id(problem, backend, source),
+        "problem_id": problem,
+        "family": PROBLEMS[problem],
+        "backend": backend,
+        "gpu": GPUS[number // 8 % 2],
+        "search_method": ("evolve", "random", "puct+surrogate")[number % 3],
+        "proposer": "genome",
+        "run_id": "run_1",
+        "step": number,
+        "parent_id": None,
+        "edit": None,
+        "structure_id": structure_id(source),
+        "cluster_id": content_hash("cluster", str(number)),
+        "split": ("train", "validation", "train", "test")[number % len(PROBLEMS)],
+        "source": source,
+        "status": Status.OK if ok else Status.COMPILE_ERROR,
+        "error": None if ok else "NameError: tl",
+        "runtime_us": runtime if ok else None,
+        "runtime_low_us": runtime * 0.99 if ok else None,
+        "runtime_high_us": runtime * 1.01 if ok else None,
+        "speedup": speedup if ok else None,
+        "speedup_low": speedup * 0.99 if ok else None,
+        "speedup_high": speedup * 1.01 if ok else None,
+        "compile_ms": 30.0,
+        "registers": 32,
+        "shared_bytes": 0,
+        "spill_bytes": 0,
+        "env_id": ENVIRONMENT,
+        "origin": "kbench",
+        "license": "CC-BY-4.0",
+    }
+    return Kernel(**(values | changes))  # type: ignore[arg-type]
+
+
+def make_pair(kernel: Kernel, **changes: object) -> Pair:
+    assert kernel.gpu is not None
+    speedup = kernel.speedup or 1.0
+    values: dict[str, object] = {
+        "pair_id": content_hash("pair", kernel.kernel_id, kernel.gpu),
+        "problem_id": kernel.problem_id,
+        "family": kernel.family,
+        "backend": kernel.backend,
+        "gpu": kernel.gpu,
+        "anchor_id": None,
+        "candidate_id": kernel.kernel_id,
+        "kind": PairKind.REFERENCE,
+        "speedup": speedup,
+        "speedup_low": speedup * 0.99,
+        "speedup_high": speedup * 1.01,
+        "bin": bin_of(speedup),
+        "split": kernel.split,
+        "origin": "kbench",
+    }
+    return Pair(**(values | changes))  # type: ignore[arg-type]
+
+
+def make_measurement(kernel: Kernel, **changes: object) -> Measurement:
+    timed = kernel.runtime_us is not None
+    values: dict[str, object] = {
+        "measurement_id": content_hash("measurement", kernel.kernel_id, str(kernel.gpu)),
+        **{name: getattr(kernel, name) for name in ("kernel_id", "problem_id", "gpu", "env_id", "status", "error")},
+        **{name: getattr(kernel, name) for name in ("runtime_us", "runtime_low_us", "runtime_high_us")},
+        **{name: getattr(kernel, name) for name in ("speedup", "speedup_low", "speedup_high")},
+        **{name: getattr(kernel, name) for name in ("compile_ms", "registers", "shared_bytes", "spill_bytes")},
+        "workload": "large",
+        "samples_us": (kernel.runtime_us, kernel.runtime_us) if timed else None,
+        "anchor_us": (1.5, 2.5) if timed else None,
+        "rounds": 2 if timed else None,
+        "cache_policy": "flush" if timed else None,
+        "max_abs_error": 0.0 if timed else None,
+        "max_rel_error": 0.0 if timed else None,
+        "floor_us": 1.0,
+        "second_clock_us": None,
+        "clocks_disagree": None,
+        "sm_clock_mhz": (1980.0,) if timed else None,
+        "temperature_c": (40.0,) if timed else None,
+        "power_w": (300.0,) if timed else None,
+        "throttle_reasons": () if timed else None,
+        "cubin_sha": None,
+        "build_s": 0.1,
+        "verify_s": 0.1,
+        "time_s": 0.1,
+        "started_at": "2026-01-01T00:00:00Z",
+    }
+    return Measurement(**(values | changes))  # type: ignore[arg-type]
+
+
+def make_problem(name: str) -> Problem:
+    size = Workload(
+        name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",), seed=0, flops=8, min_bytes=64
+    )
+    return Problem(
+        problem_id=name, title=name, family=PROBLEMS[name], description="A test problem.", aliases=(),
+        dtypes=("float32",), compute_unit="fp32", atol=1e-5, rtol=1e-5, mismatch_share=0.0, tolerance_reason="float32",
+        reference_source="def reference(x):\n    return x\n", prompt="Compute it.", workloads=(size,), tiny=size,
+    )  # fmt: skip
+
+
+def make_environment() -> Environment:
+    return Environment(
+        env_id=ENVIRONMENT, gpu=GPUS[0], compute_capability="9.0", sm_count=132, memory_bytes=1, l2_bytes=1,
+        shared_bytes_per_block=1, driver="1", cuda="13", python="3.11", torch="2.13", triton="3.9", nvrtc=None,
+        copy_bandwidth_gbs=None, matmul_peak_tflops=None, timer_step_ns=None, sandbox="none", kbench="0.1.0",
+    )  # fmt: skip
+
+
+def write_corpus(path: Path, kernels: int = 40) -> Path:
+    rows = [make_kernel(number) for number in range(kernels)]
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", rows)
+        writer.append("measurements", [make_measurement(row) for row in rows])
+        writer.append("pairs", [make_pair(row) for row in rows if row.speedup is not None])
+        writer.append("problems", [make_problem(name) for name in PROBLEMS])
+        writer.append("environments", [make_environment()])
+        event = Event(run_id="run_1", index=0, kind="started", step=0, at="2026-01-01T00:00:00Z", payload_json="{}")
+        writer.append("events", [event])
+    return path
+
+
+@pytest.fixture
+def corpus_path(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "corpus")
+
+
+@pytest.fixture
+def fresh_python(tmp_path: Path) -> Callable[[str], str]:
+    """Runs code in a new interpreter with its own caches and no network."""
+
+    def run(code: str) -> str:
+        environment = os.environ | {
+            "HF_DATASETS_CACHE": str(tmp_path / "hf_cache"),
+            "HF_HOME": str(tmp_path / "hf_home"),
+            "HF_HUB_OFFLINE": "1",
+            "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
+        }
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -1,0 +1,184 @@
+"""Open a corpus, filter it, and take rows out in every form."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.loaders.configs import CONFIGS
+from kbench.loaders.corpus import Corpus, load
+from kbench.schemas import DataError, Kernel, UnknownNameError, UserError
+
+
+def test_filters_combine_and_columns_are_selected(corpus_path: Path) -> None:
+    selection = load(
+        corpus_path, problem="softmax", backend="triton", gpu="NVIDIA H200", status="ok",
+        columns=["kernel_id", "problem_id", "backend", "gpu", "status"],
+    )  # fmt: skip
+    table = selection.to_arrow()
+    assert table.num_rows == selection.count() > 0
+    assert table.drop(["kernel_id"]).group_by(["problem_id", "backend", "gpu", "status"]).aggregate([]).to_pylist() == [
+        {"problem_id": "softmax", "backend": "triton", "gpu": "NVIDIA H200", "status": "ok"}
+    ]
+
+
+def test_every_form_holds_the_same_rows(corpus_path: Path) -> None:
+    selection = load(corpus_path, problem=["softmax", "gelu"], where="runtime_us > 50 or status != 'ok'")
+    ids = selection.to_arrow().column("kernel_id").to_pylist()
+    assert ids
+    assert selection.to_polars().collect()["kernel_id"].to_list() == ids
+    assert selection.to_hf()["kernel_id"][:] == ids
+    assert selection.to_pandas()["kernel_id"].tolist() == ids
+    records = list(selection.records())
+    assert all(isinstance(record, Kernel) for record in records)
+    assert [record.kernel_id for record in records if isinstance(record, Kernel)] == ids
+    assert [value for batch in selection.batches(3) for value in batch.column("kernel_id").to_pylist()] == ids
+
+
+def test_batches_are_no_larger_than_asked(corpus_path: Path) -> None:
+    assert max(batch.num_rows for batch in load(corpus_path).batches(7)) == 7
+
+
+def test_a_pyarrow_expression_filters_too(corpus_path: Path) -> None:
+    selection = load(corpus_path, where=pc.field("step") < 5, backend="triton")
+    assert sorted(selection.to_arrow().column("step").to_pylist()) == [0, 1, 2, 3]
+    assert selection.to_polars().collect().height == 4
+
+
+def test_part_of_a_gpu_name_is_enough(corpus_path: Path) -> None:
+    assert load(corpus_path, gpu="h200").count() == load(corpus_path, gpu="NVIDIA H200").count() == 24
+
+
+def test_a_facet_passes_over_whole_files(corpus_path: Path) -> None:
+    assert [entry.split for _, entry in load(corpus_path, problem="relu").files] == ["validation"]
+    assert [entry.split for _, entry in load(corpus_path, split="test").files] == ["test"]
+
+
+def test_a_known_status_that_no_row_has_is_an_empty_answer(corpus_path: Path) -> None:
+    assert load(corpus_path, status="timeout").to_arrow().num_rows == 0
+    assert load(corpus_path, status="timeout").to_polars().collect().height == 0
+    assert list(load(corpus_path, status="timeout").records()) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ({"problem": "sofmax"}, "unknown problem_id 'sofmax'; did you mean 'softmax'?"),
+        ({"backend": "cudda"}, "unknown backend 'cudda'; did you mean 'cuda'"),
+        ({"status": "okay"}, "unknown status 'okay'; did you mean 'ok'"),
+        ({"config": "kernel"}, "unknown config 'kernel'; did you mean 'kernels'"),
+        ({"columns": ["runtime"]}, "unknown column of config 'kernels' 'runtime'; did you mean 'runtime_us'"),
+        ({"runtim_us": 3}, "unknown column of config 'kernels' 'runtim_us'; did you mean 'runtime_us'"),
+        ({"where": "runtim_us < 3"}, "unknown column 'runtim_us'; did you mean 'runtime_us'"),
+        ({"where": "runtime_us <"}, "where 'runtime_us <' cannot be read"),
+        ({"where": "__import__('os')"}, "cannot read"),
+        ({"where": "runtime_us < 'a'"}, "the filter does not fit its column"),
+    ],
+)
+def test_a_slip_is_answered_with_the_nearest_name(corpus_path: Path, filters: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load(corpus_path, **filters).to_arrow()  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("step in [1, 2]", [1, 2]),
+        ("step not in (1, 2) and step < 4", [0, 3]),
+        ("1 <= step < 3", [1, 2]),
+        ("step < 2 or step == 5", [0, 1, 5]),
+        ("not step > 1", [0, 1]),
+        ("parent_id is not None", []),
+        ("parent_id is None and step < 2", [0, 1]),
+        ("step == -1", []),
+    ],
+)
+def test_filter_expressions_mean_the_same_in_pyarrow_and_polars(corpus_path: Path, text: str, steps: list[int]) -> None:
+    selection = load(corpus_path, where=text)
+    assert sorted(selection.to_arrow().column("step").to_pylist()) == steps
+    assert sorted(selection.to_polars().collect()["step"].to_list()) == steps
+
+
+def test_a_path_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a corpus: it has no manifest.json"):
+        Corpus.open(tmp_path)
+    with pytest.raises(UserError, match="does not exist"):
+        Corpus.open(tmp_path / "nowhere")
+
+
+def test_several_shards_and_corpora_open_as_one(corpus_path: Path) -> None:
+    whole = Corpus.open(corpus_path)
+    shards = sorted((corpus_path / "kernels").glob("*.parquet"))
+    assert Corpus.open(shards).rows("kernels") == whole.rows("kernels")
+    assert Corpus.open(shards).manifest.config_hashes["kernels"] == whole.manifest.config_hashes["kernels"]
+    assert load(shards, problem="relu", split="validation").count() == load(corpus_path, problem="relu").count()
+    assert Corpus.open([corpus_path, corpus_path]).rows("kernels") == 2 * whole.rows("kernels")
+
+
+def damage_truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def damage_same_size(path: Path) -> None:
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+@pytest.mark.parametrize("damage", [damage_truncated, damage_same_size])
+def test_a_damaged_file_is_named(corpus_path: Path, damage: Callable[[Path], None]) -> None:
+    victim = next((corpus_path / "kernels").glob("train-*.parquet"))
+    damage(victim)
+    with pytest.raises(DataError, match=victim.name):
+        load(corpus_path).to_arrow()
+    with pytest.raises(DataError, match=victim.name):
+        Corpus.open([victim])
+
+
+def test_a_missing_file_is_named(corpus_path: Path) -> None:
+    victim = next((corpus_path / "pairs").glob("*.parquet"))
+    victim.unlink()
+    with pytest.raises(DataError, match=victim.name):
+        Corpus.open(corpus_path)
+
+
+def test_a_foreign_parquet_file_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "foreign.parquet")
+    with pytest.raises(DataError, match=r"foreign.parquet has the columns of no config: a"):
+        Corpus.open(tmp_path / "foreign.parquet")
+
+
+def test_a_column_of_the_wrong_type_is_named(corpus_path: Path) -> None:
+    victim = next((corpus_path / "kernels").glob("train-*.parquet"))
+    table = pq.read_table(victim)
+    changed = table.set_column(table.column_names.index("step"), "step", pa.array(["x"] * table.num_rows))
+    pq.write_table(changed, victim)
+    with pytest.raises(DataError, match="column 'step' is string; it must be int64"):
+        load([victim], columns=["step"]).to_arrow()
+
+
+def test_a_manifest_cannot_point_outside_its_folder(corpus_path: Path) -> None:
+    manifest = corpus_path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("kernels/train", "../kernels/train"))
+    with pytest.raises(DataError, match="is damaged"):
+        Corpus.open(corpus_path)
+
+
+def test_hugging_face_datasets_loads_every_config_offline(
+    corpus_path: Path, fresh_python: Callable[[str], str]
+) -> None:
+    out = fresh_python(
+        "import datasets\n"
+        "datasets.disable_progress_bars()\n"
+        f"for config, split in {[(name, c.splits[0]) for name, c in CONFIGS.items()]!r}:\n"
+        f"    print(config, datasets.load_dataset({str(corpus_path)!r}, config, split=split).num_rows)\n"
+        f"print('default', datasets.load_dataset({str(corpus_path)!r}, split='test').num_rows)\n"
+    )
+    corpus = Corpus.open(corpus_path)
+    expected = {name: sum(e.rows for e in corpus.files(name) if e.split == c.splits[0]) for name, c in CONFIGS.items()}
+    assert dict(line.split() for line in out.splitlines()) == (
+        {name: str(rows) for name, rows in expected.items()} | {"default": str(load(corpus_path, split="test").count())}
+    )

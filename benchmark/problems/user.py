@@ -91,7 +91,8 @@ def required(path: Path, module: ModuleType, name: str) -> Any:
 
 def identifier(text: str) -> str:
     """A problem id made of a file's or folder's name."""
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "user_problem"
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return name if name[:1].isalpha() else f"problem_{name}"
 
 
 def input_spec(path: Path, name: str, value: Any, fill: Fill) -> InputSpec:

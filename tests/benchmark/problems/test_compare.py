@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kbench.benchmark.problems import TensorSpec, Tolerance
+from kbench.benchmark.problems import compare as module
+from kbench.benchmark.problems.compare import compare
+
+TOLERANCE = Tolerance(1e-6, 1e-5, "float32")
+SPEC = (TensorSpec("y", (64,)),)
+
+
+@pytest.fixture
+def expected() -> torch.Tensor:
+    return torch.randn(64, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+
+def test_an_answer_within_tolerance_is_right_and_its_errors_are_told(expected: torch.Tensor) -> None:
+    verdict = compare(expected.float() + 1e-7, expected, TOLERANCE, SPEC)
+    assert verdict.ok
+    assert verdict.reason == ""
+    assert 0 < (verdict.max_abs_error or 0) < 1e-6
+
+
+def test_one_element_beyond_tolerance_is_wrong_and_named(expected: torch.Tensor) -> None:
+    answer = expected.float()
+    answer[5] += 0.25
+    verdict = compare(answer, expected, TOLERANCE, SPEC)
+    assert not verdict.ok
+    assert "1 of 64 elements" in verdict.reason
+    assert verdict.max_abs_error == pytest.approx(0.25, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_non_finite_element_is_wrong_whatever_the_tolerance(expected: torch.Tensor, value: float) -> None:
+    answer = expected.float()
+    answer[0] = value
+    verdict = compare(answer, expected, Tolerance(1e9, 1e9, "anything goes", mismatch_share=1.0), SPEC)
+    assert not verdict.ok
+    assert "NaN or Inf" in verdict.reason
+
+
+def test_an_infinity_that_is_expected_is_right(expected: torch.Tensor) -> None:
+    expected[3] = float("-inf")
+    assert compare(expected.float(), expected, TOLERANCE, SPEC).ok
+
+
+def test_a_share_of_mismatches_is_forgiven_where_declared_and_no_more(expected: torch.Tensor) -> None:
+    tolerance = Tolerance(1e-6, 1e-5, "ties", mismatch_share=2 / 64)
+    answer = expected.float()
+    answer[:2] += 1
+    assert compare(answer, expected, tolerance, SPEC).ok
+    answer[2] += 1
+    assert not compare(answer, expected, tolerance, SPEC).ok
+
+
+def test_integers_must_agree_exactly_however_large() -> None:
+    spec = (TensorSpec("index", (2,), "int64"),)
+    expected = torch.tensor([10**6, 5])
+    loose = Tolerance(1e-3, 1e-2, "for the float outputs")
+    assert compare(expected.clone(), expected, loose, spec).ok
+    assert not compare(torch.tensor([10**6 + 1, 5]), expected, loose, spec).ok
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((torch.zeros(64), torch.zeros(64)), "returned 2 outputs, expected 1"),
+        (torch.zeros(8, 8), "shape [8, 8], expected [64]"),
+        (torch.zeros(64, dtype=torch.float16), "dtype float16, expected float32"),
+        (1.5, "is a float, expected a tensor"),
+        (None, "is a NoneType, expected a tensor"),
+    ],
+)
+def test_what_is_not_the_declared_output_is_wrong_with_the_reason(
+    expected: torch.Tensor, answer: object, words: str
+) -> None:
+    verdict = compare(answer, expected, TOLERANCE, SPEC)
+    assert not verdict.ok
+    assert words in verdict.reason
+    assert verdict.max_abs_error is None
+
+
+def test_large_outputs_are_compared_in_chunks_with_the_same_verdict(
+    expected: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = expected.float()
+    answer[63] += 0.5
+    whole = compare(answer, expected, TOLERANCE, SPEC)
+    monkeypatch.setattr(module, "CHUNK", 7)
+    assert compare(answer, expected, TOLERANCE, SPEC) == whole
+
+
+def test_a_scalar_output_is_compared() -> None:
+    spec = (TensorSpec("loss", ()),)
+    assert compare(torch.tensor(2.0), torch.tensor(2.0, dtype=torch.float64), TOLERANCE, spec).ok
+    assert not compare(torch.tensor(2.001), torch.tensor(2.0, dtype=torch.float64), TOLERANCE, spec).ok

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.benchmark.problems.cli import problems
+from kbench.schemas import UnknownNameError
+
+BROKEN = """
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, Tolerance
+
+def reference(x):
+    return x * 0 + 1
+
+PROBLEM = ProblemDefinition(
+    id="ones", title="Ones", family="user", description="Ones.", reference=reference,
+    inputs=lambda p: (TensorSpec("x", (8,)),), outputs=lambda p: (TensorSpec("y", (8,)),),
+    flops=lambda p: 8, sizes=(Size("given", {}),), tiny=Size("tiny", {}), tolerance=Tolerance(1e-6, 1e-5, "float32"),
+)
+"""
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(problems, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def test_list_gives_every_problem_as_json() -> None:
+    code, text = run("list", "--json")
+    listed = json.loads(text)
+    assert code == 0
+    assert len(listed) == 118
+    assert {"problem_id", "family", "title", "aliases", "workloads"} == set(listed[0])
+
+
+def test_list_filters_by_family_and_suggests_a_near_one() -> None:
+    code, text = run("list", "--family", "scan")
+    assert code == 0
+    assert len(text.splitlines()) == 5
+    with pytest.raises(UnknownNameError, match="did you mean 'scan'"):
+        run("list", "--family", "scans")
+
+
+def test_show_prints_the_prompt_or_the_record() -> None:
+    assert "Signature: run(x)" in run("show", "softmax")[1]
+    assert json.loads(run("show", "softmax", "--json")[1])["problem_id"] == "softmax"
+
+
+def test_an_unknown_problem_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'softmax'"):
+        run("show", "softmaxx")
+
+
+def test_check_reports_each_problem_and_exits_zero_when_all_pass() -> None:
+    code, text = run("check", "softmax", "cumsum", "--json")
+    assert code == 0
+    assert [(r["problem_id"], r["ok"]) for r in json.loads(text)] == [("softmax", True), ("cumsum", True)]
+
+
+def test_check_of_a_constant_reference_exits_one_and_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "ones.py"
+    path.write_text(BROKEN)
+    code, text = run("check", "--file", str(path))
+    assert code == 1
+    assert "ones: output 'y' is constant" in text
+    assert "tolerance accepts the constant answer" in text
+    assert "the same for two seeds" in text
+
+
+def test_naming_both_a_problem_and_a_file_is_a_usage_error(tmp_path: Path) -> None:
+    result = CliRunner().invoke(problems, ["show", "softmax", "--file", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "not both" in result.stderr

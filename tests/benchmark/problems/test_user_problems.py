@@ -1,0 +1,190 @@
+"""Problems that users bring: what loads, and the one line each bad one gets."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from kbench.benchmark.problems.check import check
+from kbench.benchmark.problems.user import load_user_problem
+from kbench.schemas import UserError
+
+KERNELBENCH = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, 5)
+        self.scale = 2.0
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) * self.scale
+
+def get_inputs():
+    return [torch.randn(7, 12)]
+
+def get_init_inputs():
+    return [12]
+"""
+
+TASK = """
+files:
+  - {name: "utils.py", source: "../utils.py"}
+description: Scale a vector and count its length.
+tests:
+  - {size: 9, seed: 4}
+benchmarks:
+  - {size: 33, seed: 1}
+  - {size: 65, seed: 2}
+"""
+
+REFERENCE = """
+import torch
+from task import input_t
+from utils import factor
+
+def generate_input(size: int, seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, generator=generator)
+    return x, {"weight": torch.rand(size, generator=generator), "mode": "plain"}, 3
+
+def ref_kernel(data: input_t):
+    x, options, power = data
+    assert options["mode"] == "plain"
+    return factor() * x * options["weight"] ** power
+"""
+
+DECLARED = """
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, Tolerance
+
+def reference(x):
+    {body}
+
+PROBLEM = ProblemDefinition(
+    id="mine", title="Mine", family="user", description="Mine.", reference=reference,
+    inputs=lambda p: (TensorSpec("x", (p["n"],)),), outputs=lambda p: (TensorSpec("y", (p["n"],)),),
+    flops=lambda p: p["n"], sizes=(Size("given", {{"n": 64}}),), tiny=Size("tiny", {{"n": 16}}),
+    tolerance=Tolerance(1e-6, 1e-5, "float32"),
+)
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def task_folder(tmp_path: Path, reference: str = REFERENCE, task: str = TASK) -> Path:
+    folder = tmp_path / "scale_task"
+    folder.mkdir()
+    write(tmp_path / "utils.py", "def factor():\n    return 2.0\n")
+    write(folder / "task.py", "input_t = tuple\n")
+    write(folder / "task.yml", task)
+    write(folder / "reference.py", reference)
+    return folder
+
+
+def test_a_kernelbench_file_becomes_a_problem_with_its_weights_as_inputs(tmp_path: Path) -> None:
+    problem = load_user_problem(write(tmp_path / "7_Linear.py", KERNELBENCH))
+    assert problem.id == "problem_7_linear"
+    specs = problem.inputs(problem.tiny.params)
+    assert [str(s) for s in specs] == [
+        "input0: float32[7,12]", "linear_weight: float32[5,12]", "linear_bias: float32[5]",
+    ]  # fmt: skip
+    x, weight, bias = problem.draw(problem.tiny, 3)
+    torch.testing.assert_close(problem.reference(x, weight, bias), 2 * torch.relu(x @ weight.T + bias))  # type: ignore[union-attr, operator]
+    assert problem.flops({}) == 2 * 7 * 12 * 5
+    assert "class Model" in problem.record().prompt
+    assert check(problem).failures == ()
+
+
+def test_a_kernelbench_files_inputs_follow_the_seed(tmp_path: Path) -> None:
+    problem = load_user_problem(write(tmp_path / "linear.py", KERNELBENCH))
+    first, again, other = (problem.draw(problem.tiny, seed) for seed in (1, 1, 2))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))  # type: ignore[arg-type]
+    assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))  # type: ignore[arg-type]
+
+
+def test_a_gpu_mode_folder_becomes_a_problem(tmp_path: Path) -> None:
+    problem = load_user_problem(task_folder(tmp_path))
+    assert problem.id == "scale_task"
+    assert [size.name for size in problem.sizes] == ["benchmark0", "benchmark1"]
+    assert [str(s) for s in problem.inputs(problem.tiny.params)] == [
+        "input0: float32[9]", "input1: float32[9]", "input2: 3",
+    ]  # fmt: skip
+    x, weight, power = problem.draw(problem.sizes[1], 5)
+    torch.testing.assert_close(problem.reference(x, weight, power), 2 * x * weight**3)  # type: ignore[operator]
+    assert check(problem).failures == ()
+
+
+def test_a_file_with_a_problem_of_its_own_loads(tmp_path: Path) -> None:
+    problem = load_user_problem(write(tmp_path / "mine.py", DECLARED.format(body="return x * 2")))
+    assert problem.id == "mine"
+
+
+BAD_FILES = {
+    "has a syntax error": ("def Model(:", "importing it raised SyntaxError"),
+    "misses Model": ("def get_inputs():\n    return []\n", "'Model' is missing"),
+    "misses get_inputs": (KERNELBENCH.replace("def get_inputs", "def other_inputs"), "'get_inputs' is missing"),
+    "has a Model that is no module": ("class Model: pass\ndef get_inputs():\n    return []\n", "not a torch.nn.Module"),
+    "raises when built": (KERNELBENCH.replace("return [12]", "return []"), "raised TypeError"),
+    "raises in forward": (KERNELBENCH.replace("self.scale\n\ndef", "self.nothing\n\ndef"), "raised AttributeError"),
+    "raises in get_inputs": (KERNELBENCH.replace("torch.randn(7, 12)", "1 / 0"), "raised ZeroDivisionError"),
+    "returns inputs that are no list": (KERNELBENCH.replace("[torch.randn(7, 12)]", "7"), "expected a list"),
+    "takes a string": (KERNELBENCH.replace("torch.randn(7, 12)", "'x'"), "is a str; inputs are tensors or numbers"),
+    "returns no tensor": (KERNELBENCH.replace("* self.scale", ".shape"), "the reference returns"),
+    "has a complex output": (KERNELBENCH.replace("* self.scale", "* 1j"), "dtype complex64"),
+    "returns two for one": (DECLARED.format(body="return x, x"), "returns 2 outputs, 1 are declared"),
+    "returns the wrong dtype": (DECLARED.format(body="return x.double()"), "dtype float64, declared float32"),
+    "returns on another device": (DECLARED.format(body="return x.to('meta')"), "on device 'meta'"),
+    "returns the wrong shape": (DECLARED.format(body="return x[1:]"), "shape [15], declared [16]"),
+    "raises in its reference": (DECLARED.format(body="raise RuntimeError('no')"), "raised RuntimeError: no"),
+    "has a PROBLEM that is none": ("PROBLEM = 3\n", "PROBLEM is a int"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_is_refused_in_one_line_when_it(tmp_path: Path, name: str) -> None:
+    source, words = BAD_FILES[name]
+    with pytest.raises(UserError) as caught:
+        load_user_problem(write(tmp_path / "bad.py", source))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "bad.py" in str(caught.value)
+
+
+BAD_FOLDERS = {
+    "misses ref_kernel": (REFERENCE.replace("def ref_kernel", "def other"), TASK, "'ref_kernel' is missing"),
+    "misses generate_input": (REFERENCE.replace("def generate_input", "def o"), TASK, "'generate_input' is missing"),
+    "imports what is not there": ("import nothing_at_all\n", TASK, "raised ModuleNotFoundError"),
+    "has no benchmarks": (REFERENCE, TASK.replace("benchmarks", "other"), "no list 'benchmarks'"),
+    "has a list for a description": (REFERENCE, "- a\n", "not a mapping"),
+    "has broken YAML": (REFERENCE, "tests: [", "reading it raised"),
+    "names parameters nobody takes": (REFERENCE, TASK.replace("size", "width"), "generate_input raised TypeError"),
+    "raises in ref_kernel": (REFERENCE.replace('== "plain"', '== "x"'), TASK, "ref_kernel raised AssertionError"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FOLDERS)
+def test_a_folder_is_refused_in_one_line_when_it(tmp_path: Path, name: str) -> None:
+    reference, task, words = BAD_FOLDERS[name]
+    folder = task_folder(tmp_path, reference, task)
+    with pytest.raises(UserError) as caught:
+        load_user_problem(folder)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_its_files_and_a_path_to_nothing_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"task\.yml is missing"):
+        load_user_problem(tmp_path)
+    write(tmp_path / "task.yml", TASK)
+    with pytest.raises(UserError, match=r"reference\.py is missing"):
+        load_user_problem(tmp_path)
+    with pytest.raises(UserError, match="no problem at"):
+        load_user_problem(tmp_path / "nowhere.py")

@@ -1,0 +1,71 @@
+"""What a surrogate is, and what an answer must be to count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from kbench.schemas import DataError, Forecast, Pair, Query, bins
+
+INPUTS = ("source", "source+compiler")
+SUM_TOLERANCE = 1e-3
+"""How far given probabilities may be from one; they are then normalised and the raw sum is kept."""
+
+
+@runtime_checkable
+class Surrogate(Protocol):
+    """Anything with `forecast`. `fit(train)` is optional, and so is `inputs` (`source` when absent)."""
+
+    def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
+        """One forecast a query, in any order, each with the id of its query."""
+
+
+class Trainable(Protocol):
+    """A surrogate that learns; it is given training splits only."""
+
+    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+        """Learn from questions with their answers; `pair.split` tells train from validation."""
+
+
+def failure(query_id: str, reason: str, repeat: int = 0, elapsed_s: float | None = None) -> Forecast:
+    """No answer, and why."""
+    return Forecast(query_id=query_id, repeat=repeat, failure=reason[:500] or "failed", elapsed_s=elapsed_s)
+
+
+def distribution_error(probabilities: Any) -> str | None:
+    """Why eight numbers are no distribution over the bins; None when they are one."""
+    if not isinstance(probabilities, tuple | list):
+        return f"probabilities are {type(probabilities).__name__}; they must be a tuple of {bins.COUNT} numbers"
+    if len(probabilities) != bins.COUNT:
+        return f"probabilities hold {len(probabilities)} numbers; they must hold {bins.COUNT}"
+    for number, value in zip(bins.NUMBERS, probabilities, strict=True):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            return f"probability of bin {number} is {value!r}; it must be a finite number ≥ 0"
+    total = math.fsum(probabilities)
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        return f"probabilities sum to {total:.6g}; they must sum to one"
+    return None
+
+
+def accept(forecast: Forecast) -> Forecast:
+    """The forecast with probabilities that sum to one exactly; a failure where they are no distribution."""
+    if forecast.failure is not None:
+        return failure(forecast.query_id, str(forecast.failure), forecast.repeat, forecast.elapsed_s)
+    reason = distribution_error(forecast.probabilities)
+    if reason is not None:
+        return failure(forecast.query_id, reason, forecast.repeat, forecast.elapsed_s)
+    assert forecast.probabilities is not None
+    return normalised(forecast, forecast.probabilities)
+
+
+def normalised(forecast: Forecast, probabilities: Sequence[float]) -> Forecast:
+    """The forecast with these probabilities divided by their sum, which is kept as `raw_sum`."""
+    import dataclasses
+
+    total = math.fsum(probabilities)
+    if not total > 0:
+        raise DataError(f"forecast of {forecast.query_id} has probabilities that sum to {total}; they must sum to one")
+    shares = tuple(float(value) / total for value in probabilities)
+    raw = forecast.raw_sum if forecast.raw_sum is not None else total
+    return dataclasses.replace(forecast, probabilities=shares, raw_sum=raw)

@@ -1,0 +1,192 @@
+"""From `--surrogate NAME` to a surrogate: built-in, entry point, module:attribute, file.py[:attribute], forecasts."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate
+from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas.ids import content_hash
+
+BUILT_IN: Mapping[str, tuple[str, str]] = {
+    "uniform": ("kbench.benchmark.surrogates.uniform", "UniformSurrogate"),
+    "prior": ("kbench.benchmark.surrogates.prior", "PriorSurrogate"),
+    "length": ("kbench.benchmark.surrogates.length", "LengthSurrogate"),
+    "roofline": ("kbench.benchmark.surrogates.roofline", "RooflineSurrogate"),
+    "nearest": ("kbench.benchmark.surrogates.nearest", "NearestSurrogate"),
+    "static": ("kbench.benchmark.surrogates.static", "StaticSurrogate"),
+    "llm": ("kbench.benchmark.surrogates.llm", "LlmSurrogate"),
+}
+"""Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are the eighth."""
+BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "static")
+"""What runs without an endpoint or a file."""
+ENTRY_POINTS = "kbench.surrogates"
+FORECAST_SUFFIXES = (".parquet", ".jsonl")
+DEFAULT_ATTRIBUTE = "surrogate"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """Where a surrogate is found; importing it is left to whoever may run its code."""
+
+    name: str
+    """Short name for tables and folders."""
+    kind: str
+    """built_in, entry_point, module, file or forecasts."""
+    location: str
+    """Module, path, or built-in name."""
+    attribute: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is our own code, which runs in this process."""
+        return self.kind in ("built_in", "forecasts")
+
+    def signature(self, arguments: Mapping[str, Any]) -> str:
+        """Changes when the surrogate's own text or its arguments change: old forecasts are then not reused."""
+        text = ""
+        if self.kind in ("file", "forecasts"):
+            text = content_hash(Path(self.location).read_bytes())
+        settings = [f"{key}={arguments[key]!r}" for key in sorted(arguments)]
+        return content_hash("surrogate", self.kind, self.location, self.attribute, text, *settings)
+
+
+def locate(spec: str, forecasts_folder: Path | None = None) -> Target:
+    """Find what a name means, without running it.
+
+    Args:
+        spec: built-in name, entry point, `module:attribute`, `path/to/file.py[:attribute]` or a forecasts file.
+        forecasts_folder: where `replay:NAME` looks for NAME.parquet or NAME.jsonl.
+
+    Raises:
+        UnknownNameError: nothing has this name.
+        UserError: the file does not exist.
+    """
+    if spec in BUILT_IN:
+        return Target(spec, "built_in", spec)
+    if spec.startswith("replay:") or spec.endswith(FORECAST_SUFFIXES):
+        return _forecasts(spec.removeprefix("replay:"), forecasts_folder)
+    entry = next((e for e in _entry_points() if e == spec), None)
+    if entry is not None:
+        return Target(spec, "entry_point", spec)
+    head, _, attribute = spec.rpartition(":") if ":" in spec else (spec, "", "")
+    if head.endswith(".py"):
+        return _file(head, attribute)
+    if attribute:
+        return Target(attribute, "module", head, attribute)
+    if Path(spec).is_dir():
+        return _forecasts(spec, forecasts_folder)
+    raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", *_entry_points()])
+
+
+def _entry_points() -> list[str]:
+    from importlib.metadata import entry_points
+
+    return [entry.name for entry in entry_points(group=ENTRY_POINTS)]
+
+
+def _file(path: str, attribute: str) -> Target:
+    if not Path(path).is_file():
+        raise UserError(f"surrogate file {path!r} does not exist; give the path of a Python file")
+    return Target(Path(path).stem, "file", str(Path(path).resolve()), attribute)
+
+
+def _forecasts(name: str, folder: Path | None) -> Target:
+    choices = [Path(name)]
+    if Path(name).is_dir():
+        choices = [Path(name) / f"forecasts{suffix}" for suffix in FORECAST_SUFFIXES]
+    elif folder is not None and not Path(name).suffix:
+        choices = [folder / f"{name}{suffix}" for suffix in FORECAST_SUFFIXES]
+    found = next((path for path in choices if path.is_file()), None)
+    if found is None:
+        here = sorted({p.stem for p in folder.iterdir()}) if folder is not None and folder.is_dir() else []
+        if here:
+            raise UnknownNameError("forecasts", name, here)
+        raise UserError(f"forecasts {name!r} do not exist; give a .parquet or .jsonl file, or a folder that holds one")
+    stem = found.parent.name if found.stem == "forecasts" else found.stem
+    return Target(stem, "forecasts", str(found.resolve()))
+
+
+def construct(target: Target, arguments: Mapping[str, Any]) -> Surrogate:
+    """Import and make the surrogate. This runs its code.
+
+    Raises:
+        UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
+    """
+    found = _imported(target)
+    if inspect.isclass(found) or not hasattr(found, "forecast"):
+        if not callable(found):
+            raise UserError(f"surrogate {target.name!r} is {type(found).__name__}; it must have forecast(queries)")
+        try:
+            inspect.signature(found).bind(**arguments)
+        except TypeError as error:
+            raise UserError(f"surrogate {target.name!r} does not take {dict(arguments)}: {error}") from None
+        found = found(**arguments)
+    elif arguments:
+        raise UserError(f"surrogate {target.name!r} takes no arguments, got {dict(arguments)}")
+    if not callable(getattr(found, "forecast", None)):
+        raise UserError(f"surrogate {target.name!r} has no method forecast(queries)")
+    if getattr(found, "inputs", INPUTS[0]) not in INPUTS:
+        raise UserError(f"surrogate {target.name!r} has inputs {found.inputs!r}; it must be one of {INPUTS}")
+    result: Surrogate = found
+    return result
+
+
+def _imported(target: Target) -> Any:
+    if target.kind == "built_in":
+        module, attribute = BUILT_IN[target.location]
+        return getattr(importlib.import_module(module), attribute)
+    if target.kind == "entry_point":
+        from importlib.metadata import entry_points
+
+        return next(iter(entry_points(group=ENTRY_POINTS, name=target.location))).load()
+    if target.kind == "module":
+        sys.path.insert(0, str(Path.cwd()))
+        return _attribute(importlib.import_module(target.location), target)
+    if target.kind == "file":
+        return _attribute(_module_of(Path(target.location)), target)
+    from kbench.benchmark.surrogates.replay import ReplaySurrogate
+
+    return ReplaySurrogate(target.location)
+
+
+def _module_of(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"surrogate file {str(path)!r} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    # A file's neighbours are importable, as they are when it is run as a script.
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _attribute(module: Any, target: Target) -> Any:
+    if target.attribute:
+        if not hasattr(module, target.attribute):
+            raise UnknownNameError(f"attribute of {target.location}", target.attribute, vars(module))
+        return getattr(module, target.attribute)
+    if hasattr(module, DEFAULT_ATTRIBUTE):
+        return getattr(module, DEFAULT_ATTRIBUTE)
+    own = [v for v in vars(module).values() if inspect.isclass(v) and v.__module__ == module.__name__]
+    able = [v for v in own if callable(getattr(v, "forecast", None))]
+    if len(able) != 1:
+        names = [v.__name__ for v in able]
+        raise UserError(
+            f"{target.location} defines {len(able)} classes with forecast(queries) {names}; "
+            f"name one with {Path(target.location).name}:ClassName, or define `{DEFAULT_ATTRIBUTE}`"
+        )
+    return able[0]
+
+
+def resolve(spec: str, **arguments: Any) -> Surrogate:
+    """Find and make a surrogate in this process."""
+    return construct(locate(spec), arguments)

@@ -1,0 +1,16 @@
+"""Tasks: what is asked on a split of a corpus, track by track, with the answers kept apart."""
+
+from kbench.benchmark.tasks.build import build_questions, training_kernels, training_pairs
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
+from kbench.benchmark.tasks.task import TRACKS, Questions, Task
+
+__all__ = [
+    "TRACKS",
+    "PairLabels",
+    "PoolLabels",
+    "Questions",
+    "Task",
+    "build_questions",
+    "training_kernels",
+    "training_pairs",
+]

@@ -1,0 +1,250 @@
+"""From a corpus to questions, and to the training material a surrogate may learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
+from kbench.benchmark.tasks.render import Renderer, reference_query_id
+from kbench.benchmark.tasks.task import PAIR_TRACKS, TRACKS, Questions
+from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEST_SPLITS = ("test", "test_seen")
+TRAIN_SPLITS = ("train", "validation")
+KERNEL_COLUMNS = [
+    "kernel_id", "problem_id", "family", "backend", "gpu", "split", "status", "run_id", "step",
+    "runtime_us", "runtime_low_us", "runtime_high_us", "speedup",
+]  # fmt: skip
+PAIR_COLUMNS = [
+    "pair_id", "problem_id", "family", "backend", "gpu", "anchor_id", "candidate_id", "kind",
+    "speedup", "speedup_low", "speedup_high", "bin", "split", "origin",
+]  # fmt: skip
+
+
+class Tables(Protocol):
+    """What is needed of a corpus: kbench.loaders.corpus.Corpus has it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Content fingerprint of the whole corpus."""
+
+    @property
+    def configs(self) -> Sequence[str]:
+        """Names of the tables it holds."""
+
+    def table(self, config: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered."""
+
+
+def build_questions(
+    corpus: Tables,
+    split: str = "test",
+    tracks: Iterable[str] = TRACKS,
+    limit: int | None = None,
+    measured_only: bool = True,
+) -> Questions:
+    """Everything asked on one split.
+
+    Args:
+        corpus: an opened corpus.
+        split: test (unseen problems), test_seen (unseen kernels of seen problems), or validation.
+        tracks: which tracks to ask.
+        limit: at most so many queries, taken by ascending id, which is as good as at random.
+        measured_only: leave out pool kernels nobody measured.
+
+    Raises:
+        UserError: an unknown track or split, a limit below one, or a split that holds nothing.
+    """
+    names = _checked(tracks, split, limit)
+    rows = _Rows(corpus, split, names, measured_only)
+    asked = sorted({row["query_id"] for row in (*rows.pairs, *rows.pools)})
+    if not asked:
+        raise UserError(f"split {split!r} holds no pair and no measured kernel; choose another with --split")
+    kept = asked if limit is None else asked[:limit]
+    position = {query_id: index for index, query_id in enumerate(kept)}
+    pair_rows = [row for row in rows.pairs if row["query_id"] in position]
+    pool_rows = [row for row in rows.pools if row["query_id"] in position]
+    prior, valid_rate = _training_facts(corpus)
+    return Questions(
+        dataset=corpus.fingerprint,
+        split=split,
+        queries=_render(corpus, kept, pair_rows, pool_rows),
+        tracks=names,
+        pairs=_pair_labels(pair_rows, position, rows.runtimes),
+        pools=_pool_labels(pool_rows, position),
+        prior=prior,
+        valid_rate=valid_rate,
+        measure_seconds=_measure_seconds(corpus),
+        limited=len(kept) < len(asked),
+    )
+
+
+def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, Pair]]:
+    """Questions with their answers, from training splits alone.
+
+    Raises:
+        UserError: for a split that is kept for testing.
+    """
+    for split in splits:
+        if split not in TRAIN_SPLITS:
+            raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
+        pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
+        renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs})
+        for row in pairs:
+            query = renderer.query(
+                row["pair_id"], row["problem_id"], row["backend"], row["kind"], row["anchor_id"], row["candidate_id"],
+                row["gpu"],
+            )  # fmt: skip
+            yield query, Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
+
+
+def training_kernels(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, dict[str, Any]]]:
+    """Every measured training kernel, failures included, asked against the reference, with its row."""
+    for split in splits:
+        if split not in TRAIN_SPLITS:
+            raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
+        rows = [
+            row for row in corpus.table("kernels", split=split, columns=KERNEL_COLUMNS).to_pylist() if row["status"]
+        ]
+        renderer = _renderer(corpus, {row["kernel_id"] for row in rows})
+        for row in rows:
+            yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
+
+
+class _Rows:
+    """The split's pairs and pool kernels, each with the id of the query that asks about it."""
+
+    def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
+        kernels = corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist()
+        self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
+        self.pairs: list[dict[str, Any]] = []
+        self.pools: list[dict[str, Any]] = []
+        if any(track in PAIR_TRACKS for track in tracks):
+            found = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
+            self.pairs = [row | {"query_id": _query_id(row)} for row in found]
+        if any(track not in PAIR_TRACKS for track in tracks):
+            self.pools = [
+                row | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
+                for row in sorted(kernels, key=lambda row: (row["run_id"], row["step"], row["kernel_id"]))
+                if row["split"] == split and (row["status"] or not measured_only)
+            ]
+
+
+def _query_id(row: dict[str, Any]) -> str:
+    """A pair against the reference is the same question as the pool's about that kernel, so it is asked once."""
+    if row["kind"] == PairKind.REFERENCE and row["anchor_id"] is None:
+        return reference_query_id(row["candidate_id"], row["gpu"])
+    return str(row["pair_id"])
+
+
+def _checked(tracks: Iterable[str], split: str, limit: int | None) -> tuple[str, ...]:
+    asked = tuple(tracks)
+    for track in asked:
+        if track not in TRACKS:
+            raise UnknownNameError("track", track, TRACKS)
+    if not asked:
+        raise UserError(f"no track was asked for; choose from {', '.join(TRACKS)}")
+    if split not in (*TEST_SPLITS, "validation"):
+        raise UnknownNameError("split", split, (*TEST_SPLITS, "validation"))
+    if limit is not None and limit < 1:
+        raise UserError(f"limit is {limit}; it must be at least 1")
+    return tuple(track for track in TRACKS if track in asked)
+
+
+def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:
+    problems = {row["problem_id"]: row for row in corpus.table("problems").to_pylist()}
+    environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
+    table = corpus.table("kernels", columns=["kernel_id", "source"])
+    ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
+    wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
+    texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
+    return Renderer(problems, texts, environments)
+
+
+def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
+    gpu = row["gpu"] or "unknown"
+    return renderer.query(query_id, row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
+
+
+def _render(
+    corpus: Tables, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]]
+) -> tuple[Query, ...]:
+    ids = {row["candidate_id"] for row in pairs} | {row["anchor_id"] for row in pairs}
+    renderer = _renderer(corpus, ids | {row["kernel_id"] for row in pools})
+    found: dict[str, Query] = {}
+    for row in pools:
+        found[row["query_id"]] = _reference_query(renderer, row["query_id"], row)
+    for row in pairs:
+        if row["query_id"] not in found:
+            found[row["query_id"]] = renderer.query(
+                row["query_id"], row["problem_id"], row["backend"], row["kind"], row["anchor_id"], row["candidate_id"],
+                row["gpu"],
+            )  # fmt: skip
+    return tuple(found[query_id] for query_id in kept)
+
+
+def _pair_labels(
+    rows: list[dict[str, Any]], position: dict[str, int], runtimes: dict[tuple[str, str], float | None]
+) -> PairLabels:
+    rows = sorted(rows, key=lambda row: (row["query_id"], row["pair_id"]))
+    speedup = floats([row["speedup"] for row in rows])
+    return PairLabels(
+        query=np.array([position[row["query_id"]] for row in rows], dtype=np.int64),
+        # From the raw speedup, never from a stored label: imported labels need not follow these edges.
+        bin=bins.bins_of(speedup),
+        speedup=speedup,
+        speedup_low=floats([row["speedup_low"] for row in rows]),
+        speedup_high=floats([row["speedup_high"] for row in rows]),
+        runtime_us=floats([runtimes.get((row["candidate_id"], row["gpu"])) for row in rows]),
+        problem=strings([row["problem_id"] for row in rows]),
+        family=strings([row["family"] for row in rows]),
+        backend=strings([str(row["backend"]) for row in rows]),
+        kind=strings([str(row["kind"]) for row in rows]),
+        split=strings([row["split"] for row in rows]),
+        candidate=strings([row["candidate_id"] for row in rows]),
+    )
+
+
+def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLabels:
+    return PoolLabels(
+        query=np.array([position[row["query_id"]] for row in rows], dtype=np.int64),
+        pool=strings([f"{row['problem_id']} on {row['gpu']}" for row in rows]),
+        valid=np.array([row["status"] == Status.OK for row in rows], dtype=np.bool_),
+        runtime_us=floats([row["runtime_us"] for row in rows]),
+        runtime_low_us=floats([row["runtime_low_us"] for row in rows]),
+        runtime_high_us=floats([row["runtime_high_us"] for row in rows]),
+        speedup=floats([row["speedup"] for row in rows]),
+        problem=strings([row["problem_id"] for row in rows]),
+        family=strings([row["family"] for row in rows]),
+        backend=strings([str(row["backend"]) for row in rows]),
+        split=strings([row["split"] for row in rows]),
+        candidate=strings([row["kernel_id"] for row in rows]),
+    )
+
+
+def _training_facts(corpus: Tables) -> tuple[Floats, float]:
+    """Bin frequencies, with one imagined pair a bin, and the share of valid kernels, both in training."""
+    speedups = corpus.table("pairs", split="train", columns=["speedup"]).column("speedup").to_numpy()
+    counts = np.bincount(bins.bins_of(speedups) - 1, minlength=bins.COUNT) + 1.0
+    statuses = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist()
+    measured = [status for status in statuses if status]
+    valid = sum(status == Status.OK for status in measured)
+    return counts / counts.sum(), (valid + 1) / (len(measured) + 2)
+
+
+def _measure_seconds(corpus: Tables) -> float | None:
+    if "measurements" not in corpus.configs:
+        return None
+    table = corpus.table("measurements", columns=["kernel_id", "verify_s", "time_s"])
+    if not table.num_rows:
+        return None
+    kernels = len(set(table.column("kernel_id").to_pylist()))
+    seconds = sum(float(np.nansum(table.column(name).to_numpy())) for name in ("verify_s", "time_s"))
+    return seconds / kernels

@@ -1,0 +1,72 @@
+"""Questions: the frozen list of queries of one split, which track asks which, and the answers kept apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
+from kbench.schemas import Query, UnknownNameError
+from kbench.schemas.ids import content_hash
+
+TRACKS = ("forecast", "select", "rank", "search", "validity")
+PAIR_TRACKS = ("forecast", "select")
+"""Tracks asked about pairs; the others are asked about pools."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """One track's queries, in a fixed order, and the fingerprint that names exactly them."""
+
+    track: str
+    query_ids: tuple[str, ...]
+    fingerprint: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Everything that is asked and answered on one split of one corpus."""
+
+    dataset: str
+    """Fingerprint of the corpus."""
+    split: str
+    queries: tuple[Query, ...]
+    """Every query once, by ascending id, whichever tracks ask it."""
+    tracks: tuple[str, ...]
+    pairs: PairLabels
+    pools: PoolLabels
+    prior: Floats
+    """Bin frequencies over the training pairs: the baseline of skill."""
+    valid_rate: float
+    """Share of valid kernels in training: stands in for a missing P(valid)."""
+    measure_seconds: float | None
+    """Mean GPU-seconds one measurement of the split's kernels took; None when the corpus does not say."""
+    limited: bool = False
+    """Whether queries were dropped by a limit."""
+
+    def task(self, track: str) -> Task:
+        """One track.
+
+        Raises:
+            UnknownNameError: for a track that is not asked here.
+        """
+        if track not in self.tracks:
+            raise UnknownNameError("track", track, self.tracks)
+        labels = self.pairs if track in PAIR_TRACKS else self.pools
+        positions: Ints = np.unique(labels.query)
+        if track == "rank":
+            positions = np.unique(self.pools.query[self.pools.valid])
+        ids = tuple(self.queries[i].query_id for i in positions)
+        return Task(track, ids, content_hash("task", self.dataset, self.split, track, *ids))
+
+    def tasks(self) -> Mapping[str, Task]:
+        """Every track by name."""
+        return {track: self.task(track) for track in self.tracks}
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the corpus, the split, the tracks and every query."""
+        return content_hash("questions", *(task.fingerprint for task in self.tasks().values()))

@@ -68,9 +68,8 @@ class CorpusWriter:
         try:
             if kind is None:
                 self.commit()
-            else:
-                self._discard()
         finally:
+            self._discard()
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
@@ -110,12 +109,8 @@ class CorpusWriter:
             self._flush(name)
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
         with _plain_errors(self.folder):
-            try:
-                write_atomically(self.folder / CARD, render_card(self.folder, manifest).encode())
-                write_atomically(self.folder / manifests.NAME, manifest.to_json().encode())
-            except BaseException:
-                self._discard()
-                raise
+            write_atomically(self.folder / CARD, render_card(self.folder, manifest).encode())
+            write_atomically(self.folder / manifests.NAME, manifest.to_json().encode())
             self._new.clear()
             _remove_strays(self.folder, manifest)
         return manifest.fingerprint
@@ -144,6 +139,7 @@ class CorpusWriter:
         self._files.setdefault(chosen.name, []).append(entry)
 
     def _discard(self) -> None:
+        """Remove what was written since the last commit."""
         for path in self._new:
             path.unlink(missing_ok=True)
         self._new.clear()

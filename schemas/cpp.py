@@ -1,95 +1,77 @@
-"""C++ comments: where they are in a text, seen through whatever spelling a Python literal gave the text."""
+"""C++ comments: where they are in a text, and the edits that take them out."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 
+Edit = tuple[int, int, str]
+"""Start, end, new text."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Unit:
-    """One character of C++ (`char`) and the spelling that stands for it where it was found (`text`)."""
-
-    char: str
-    text: str
-
-
-SPACE = Unit(" ", " ")
 BLANKS = " \t\f\v"
 _RAW_OPEN = re.compile(r'(?:u8|u|U|L)?R"([^()\\\s"]{0,16})\(')
 _INCLUDE = re.compile(r"[ \t]*#[ \t]*include[ \t]*<[^>\n]*>")
-
-
-def plain_units(text: str) -> list[Unit]:
-    """Units of a text that is spelt as it reads."""
-    return [Unit(char, char) for char in text]
+_DULL = re.compile(r"[^/\"'#\w]+")
 
 
 def strip_cpp(source: str) -> str:
     """C++ without comments: a block comment reads as one blank, a line that held nothing else goes."""
-    return "".join(unit.text for unit in strip_units(plain_units(source)))
+    result: list[str] = []
+    position = 0
+    for start, end, new in comment_edits(source):
+        result += [source[position:start], new]
+        position = end
+    return "".join(result) + source[position:]
 
 
-def strip_units(units: Sequence[Unit], *, keep_final_mark: bool = False) -> list[Unit]:
-    """The units without comments.
+def comment_edits(text: str, *, keep_final_mark: bool = False) -> list[Edit]:
+    """The edits that strip a C++ text, in order.
 
     Args:
-        units: the C++ text.
+        text: the C++.
         keep_final_mark: leave a bare `//` where the text ends inside a line comment, because more text is appended
             to it elsewhere and would otherwise come out of the comment.
     """
-    text = "".join(unit.char for unit in units)
-    kept: list[Unit] = []
-    position = 0
+    edits: list[Edit] = []
     for start, end in comment_spans(text):
-        kept.extend(units[position:start])
-        position = end
-        if text.startswith("/*", start):
-            if _ends_line(text, end):
-                position = _close_line(kept, text, end, units[start:end])
-            elif not (kept and kept[-1].char in BLANKS + "\n") and text[end] not in BLANKS:
-                kept.append(SPACE)
-        elif end == len(text) and keep_final_mark:
-            kept.extend(units[start : start + 2])
+        is_block = text.startswith("/*", start)
+        if end == len(text) and not is_block and keep_final_mark:
+            edits.append((start, end, "//"))
+        elif end == len(text) or text[end] == "\n":
+            _close_line(edits, text, start, end, "/**/" if is_block else "//")
         else:
-            position = _close_line(kept, text, end, units[start:end])
-    kept.extend(units[position:])
-    return kept
+            after_edit = bool(edits) and edits[-1][1] == start
+            apart = after_edit or start == 0 or text[start - 1] in BLANKS + "\n" or text[end] in BLANKS
+            edits.append((start, end, "" if apart else " "))
+    return edits
 
 
-def _ends_line(text: str, position: int) -> bool:
-    return position == len(text) or text[position] == "\n"
+def _close_line(edits: list[Edit], text: str, start: int, end: int, empty: str) -> None:
+    """Take out a comment that ends its line, with the blanks before it, and the line when nothing else is on it."""
+    first = start
+    while first and text[first - 1] in BLANKS:
+        first -= 1
+        while edits and edits[-1][1] >= first:
+            first = min(first, edits.pop()[0])
+    while edits and edits[-1][1] >= first:
+        first = min(first, edits.pop()[0])
+        while first and text[first - 1] in BLANKS:
+            first -= 1
+    before = text[first - 1] if first else "\n"
+    spliced = text[max(0, first - 2) : first] == "\\\n"
+    if before == "\\":
+        # A bare backslash at the end would splice the next line on.
+        edits.append((start, end, empty))
+    elif end == len(text) and before in "'\"":
+        # A bare quote at the end could close the Python literal around it early.
+        edits.append((first, end, " "))
+    elif before == "\n" and end < len(text) and not spliced:
+        edits.append((first, end + 1, ""))
+    else:
+        edits.append((first, end, ""))
 
 
-def _close_line(kept: list[Unit], text: str, end: int, comment: Sequence[Unit]) -> int:
-    """Drop the blanks before a comment that ends its line, and the line itself when nothing else is on it.
-
-    Returns:
-        where copying goes on: past the newline when the line went.
-    """
-    blanks = len(kept)
-    while blanks and kept[blanks - 1].char in BLANKS:
-        blanks -= 1
-    before = kept[blanks - 1].char if blanks else ""
-    if before == "\\" or (end == len(text) and before in ("'", '"')):
-        # A bare backslash would splice the next line on, and a bare quote would close the Python literal early.
-        kept[blanks:] = _empty(comment) if before == "\\" else [SPACE]
-        return end
-    del kept[blanks:]
-    spliced = len(kept) >= 2 and kept[-2].char == "\\"
-    if end < len(text) and (not kept or before == "\n") and not spliced:
-        return end + 1
-    return end
-
-
-def _empty(comment: Sequence[Unit]) -> list[Unit]:
-    """The comment without its words."""
-    closing = comment[-2:] if comment[1].char == "*" else []
-    return [*comment[:2], *closing]
-
-
-def comment_spans(text: str) -> Iterable[tuple[int, int]]:
+def comment_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where comments start and end; a line comment's newline is not part of it, an unclosed block comment is none."""
     position = 0
     while position < len(text):
@@ -129,7 +111,8 @@ def _skip_code(text: str, position: int) -> int:
         return found.end() if found else position + 1
     if char.isalnum() or char == "_":
         return _skip_word(text, position)
-    return position + 1
+    dull = _DULL.match(text, position)
+    return dull.end() if dull else position + 1
 
 
 def _line_start(text: str, position: int) -> int:

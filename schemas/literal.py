@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-
-from kbench.schemas.cpp import Unit
+from collections.abc import Sequence
 
 PLACEHOLDER = "\ue000"
 """What a `{…}` of an f-string counts as: one character that no language gives a meaning."""
@@ -16,7 +15,8 @@ _ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA
 
 
 class Literal:
-    """One literal: opening, units, closing."""
+    """One literal: opening, body, closing; `value` is what the body means, and `offsets` where each character of the
+    value is spelt in the body."""
 
     def __init__(self, text: str) -> None:
         opening = _OPENING.match(text)
@@ -26,22 +26,21 @@ class Literal:
         self.closing = opening.group(2)
         self.prefix = opening.group(1).lower()
         self.body = text[len(self.opening) : len(text) - len(self.closing)]
+        self.value, self.offsets = self._read()
 
-    def units(self) -> list[Unit]:
-        """The body, one unit a character it means; a spliced line and a placeholder ride along."""
-        units: list[Unit] = []
-        position, carried = 0, ""
+    def _read(self) -> tuple[str, Sequence[int]]:
+        is_plain = ("r" in self.prefix or "\\" not in self.body) and not set(self.prefix) & {"f", "t"}
+        if is_plain:
+            return self.body, range(len(self.body) + 1)
+        value: list[str] = []
+        offsets: list[int] = []
+        position = 0
         while position < len(self.body):
             piece, char = self._piece(position)
+            value.append(char)
+            offsets += [position] * len(char)
             position += len(piece)
-            if char == "":
-                carried += piece
-                continue
-            units.append(Unit(char, carried + piece))
-            carried = ""
-        if carried:
-            units.append(Unit(PLACEHOLDER, carried))
-        return units
+        return "".join(value), [*offsets, len(self.body)]
 
     def _piece(self, position: int) -> tuple[str, str]:
         body = self.body

@@ -15,7 +15,7 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Iterator
 
-from kbench.schemas.cpp import Unit, strip_cpp, strip_units
+from kbench.schemas.cpp import Edit, comment_edits, strip_cpp
 from kbench.schemas.literal import Literal
 
 COMPILE_CALLS = frozenset(
@@ -28,8 +28,6 @@ CUDA_MARK = re.compile(
     r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b",
     re.MULTILINE,
 )
-Edit = tuple[int, int, str]
-"""Start, end, new text."""
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
 
 
@@ -196,22 +194,27 @@ def _cuda_edits(
 
 def is_cuda(group: list[Piece], compiled: list[tuple[int, int]]) -> bool:
     """Whether adjacent literals are CUDA source."""
-    meaning = "".join(unit.char for piece in group for unit in Literal(piece.text).units())
+    meaning = "".join(Literal(piece.text).value for piece in group)
     return CUDA_MARK.search(meaning) is not None or _inside(group[0], compiled)
 
 
 def _group_edits(group: list[Piece], appended: bool) -> Iterator[Edit]:
+    """Strip literals that form one string; an edit that runs over several is made in each."""
     literals = [Literal(piece.text) for piece in group]
-    parts = [literal.units() for literal in literals]
-    owner = {id(unit): number for number, part in enumerate(parts) for unit in part}
-    kept = strip_units([unit for part in parts for unit in part], keep_final_mark=appended)
-    bodies: list[list[str]] = [[] for _ in literals]
-    last = 0
-    for unit in kept:
-        last = owner.get(id(unit), last)
-        bodies[last].append(unit.text)
-    for piece, literal, body in zip(group, literals, bodies, strict=True):
-        yield piece.start, piece.end, literal.opening + _safe_end("".join(body), literal) + literal.closing
+    edits = comment_edits("".join(literal.value for literal in literals), keep_final_mark=appended)
+    first = 0
+    for piece, literal in zip(group, literals, strict=True):
+        past = first + len(literal.value)
+        body: list[str] = []
+        position = 0
+        for start, end, new in edits:
+            if start < past and end > first:
+                low, high = literal.offsets[max(start - first, 0)], literal.offsets[min(end, past) - first]
+                body += [literal.body[position:low], new if start >= first else ""]
+                position = high
+        stripped = "".join(body) + literal.body[position:]
+        yield piece.start, piece.end, literal.opening + _safe_end(stripped, literal) + literal.closing
+        first = past
 
 
 def _safe_end(body: str, literal: Literal) -> str:
@@ -277,7 +280,6 @@ def _strip_broken(source: str) -> str:
             return found.group("string") or ""
         indent, text, end = re.split(r"(?s)([\"'].*[\"'])", text, maxsplit=1)
         literal = Literal(text)
-        kept = strip_units([Unit(char, char) for char in literal.body])
-        return indent + literal.opening + "".join(unit.text for unit in kept) + literal.closing + end
+        return indent + literal.opening + strip_cpp(literal.body) + literal.closing + end
 
     return _BROKEN.sub(replace, source)

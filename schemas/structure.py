@@ -82,7 +82,7 @@ def _mask_python(pieces: list[Piece], chosen: set[str]) -> Iterator[str]:
         if piece.kind == "STRING":
             group = groups.get(piece.start, [])
             if group and is_cuda(group, []):
-                yield from _mask_cpp("".join(unit.char for part in group for unit in Literal(part.text).units()))
+                yield from _mask_cpp("".join(Literal(part.text).value for part in group))
             elif group:
                 yield TEXT
         elif piece.kind == "NUMBER":

@@ -153,6 +153,22 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
     return path
 
 
+class Build:
+    """Makers of records and corpora."""
+
+    kernel = staticmethod(make_kernel)
+    pair = staticmethod(make_pair)
+    measurement = staticmethod(make_measurement)
+    problem = staticmethod(make_problem)
+    environment = staticmethod(make_environment)
+    corpus = staticmethod(write_corpus)
+
+
+@pytest.fixture(scope="session")
+def build() -> type[Build]:
+    return Build
+
+
 @pytest.fixture
 def corpus_path(tmp_path: Path) -> Path:
     return write_corpus(tmp_path / "corpus")

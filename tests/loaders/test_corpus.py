@@ -10,7 +10,7 @@ import pytest
 
 from kbench.loaders.configs import CONFIGS
 from kbench.loaders.corpus import Corpus, load
-from kbench.schemas import DataError, Kernel, UnknownNameError, UserError
+from kbench.schemas import DataError, Kernel, UserError
 
 
 def test_filters_combine_and_columns_are_selected(corpus_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_filter_expressions_mean_the_same_in_pyarrow_and_polars(corpus_path: Pat
 
 
 def test_a_path_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a corpus: it has no manifest.json"):
+    with pytest.raises(UserError, match=r"is not a corpus: it has no manifest\.json"):
         Corpus.open(tmp_path)
     with pytest.raises(UserError, match="does not exist"):
         Corpus.open(tmp_path / "nowhere")

@@ -1,0 +1,248 @@
+"""Writing is atomic, appends, compacts, and gives equal content an equal fingerprint."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kbench.loaders import writer as writer_module
+from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.fingerprint import rows_hash
+from kbench.loaders.writer import CorpusWriter, compact, config_table
+from kbench.schemas import DataError, InfrastructureError, UserError
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_written_is_read_back_unchanged(tmp_path: Path, build: Any) -> None:
+    rows = [build.kernel(number) for number in range(20)]
+    with CorpusWriter(tmp_path / "c") as writer:
+        writer.append("kernels", rows)
+    assert sorted(load(tmp_path / "c").records(), key=str) == sorted(rows, key=str)
+
+
+def test_appending_keeps_what_was_there(corpus_path: Path, build: Any) -> None:
+    before = Corpus.open(corpus_path)
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1000)])
+    after = Corpus.open(corpus_path)
+    assert after.rows("kernels") == before.rows("kernels") + 1
+    assert after.fingerprint != before.fingerprint
+    assert after.manifest.config_hashes["pairs"] == before.manifest.config_hashes["pairs"]
+
+
+def test_replacing_a_config_leaves_no_old_file(corpus_path: Path, build: Any) -> None:
+    with CorpusWriter(corpus_path) as writer:
+        writer.replace("kernels", [build.kernel(1)])
+    assert Corpus.open(corpus_path).rows("kernels") == 1
+    assert len(list((corpus_path / "kernels").iterdir())) == 1
+
+
+def test_compaction_keeps_rows_and_fingerprint(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+    for number in range(1000, 1004):
+        with CorpusWriter(corpus_path) as writer:
+            writer.append("kernels", [build.kernel(number)])
+    before = Corpus.open(corpus_path)
+    rows = sorted(map(str, load(corpus_path).records()))
+    assert len(before.files()) == 7
+    assert compact(corpus_path) == before.fingerprint
+    assert len(Corpus.open(corpus_path).files()) == 3
+    assert sorted(map(str, load(corpus_path).records())) == rows
+    monkeypatch.setattr(writer_module, "SHARD_ROWS", 8)
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(2000)])
+    grown = Corpus.open(corpus_path).fingerprint
+    assert compact(corpus_path) == grown
+
+
+def test_the_fingerprint_ignores_order_and_sharding(tmp_path: Path, build: Any) -> None:
+    rows = [build.kernel(number) for number in range(12)]
+    with CorpusWriter(tmp_path / "one") as writer:
+        writer.append("kernels", rows)
+    for part in (rows[7:], rows[:7]):
+        with CorpusWriter(tmp_path / "two") as writer:
+            writer.append("kernels", part)
+    assert Corpus.open(tmp_path / "one").fingerprint == Corpus.open(tmp_path / "two").fingerprint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"runtime_us": 1.0000000000000002},
+        {"source": "x"},
+        {"error": ""},
+        {"step": 1},
+        {"edit": "-"},
+        {"registers": None},
+    ],
+)
+def test_the_fingerprint_sees_every_change(build: Any, changes: dict[str, Any]) -> None:
+    kernel = build.kernel(0, runtime_us=1.0, error=None, edit=None)
+    changed = build.kernel(0, **({"runtime_us": 1.0, "error": None, "edit": None} | changes))
+    assert rows_hash(config_table("kernels", [kernel])) != rows_hash(config_table("kernels", [changed]))
+
+
+def test_the_fingerprint_reads_lists_and_structs(build: Any) -> None:
+    measurement = build.measurement(build.kernel(0))
+    other = build.measurement(build.kernel(0), anchor_us=(2.5, 1.5))
+    assert rows_hash(config_table("measurements", [measurement])) != rows_hash(config_table("measurements", [other]))
+    table = config_table("measurements", [measurement, other, measurement])
+    assert rows_hash(table.slice(1, 1)) == rows_hash(config_table("measurements", [other]))
+    assert rows_hash(config_table("problems", [build.problem("relu")])) == rows_hash(
+        config_table("problems", [build.problem("relu")])
+    )
+
+
+def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+    before = contents(corpus_path)
+    monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
+
+    def write_some_and_fail() -> None:
+        with CorpusWriter(corpus_path) as writer:
+            writer.append("kernels", [build.kernel(number) for number in range(100, 105)])
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        write_some_and_fail()
+    assert contents(corpus_path) == before
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {source!r})
+import pyarrow.parquet as pq
+from kbench.loaders import writer
+from kbench.loaders.corpus import load
+step = {step}
+real = os.fsync
+def fsync(handle):
+    global step
+    step -= 1
+    if step < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(handle)
+os.fsync = fsync
+table = load({path!r}).to_arrow()
+with writer.CorpusWriter({path!r}) as w:
+    w.append("kernels", table)
+    w.append("problems", load({path!r}, config="problems").to_arrow())
+print("finished")
+"""
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 5, 8, 9, 10, 11])
+def test_a_killed_writer_leaves_the_state_before_or_after(tmp_path: Path, build: Any, step: int) -> None:
+    path = build.corpus(tmp_path / "corpus", kernels=12)
+    before = Corpus.open(path)
+    code = KILLED.format(source=SOURCE, step=step, path=str(path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    after = Corpus.open(path)
+    assert after.rows("kernels") in (12, 24)
+    assert load(path).to_arrow().num_rows == after.rows("kernels")
+    if after.rows("kernels") == 12:
+        assert after.fingerprint == before.fingerprint
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", [build.kernel(500)])
+    assert Corpus.open(path).rows("kernels") == after.rows("kernels") + 1
+    assert not [name for name in contents(path) if name.endswith(".part")]
+    named = {entry.path for name in Corpus.open(path).configs for entry in Corpus.open(path).files(name)}
+    assert {name for name in contents(path) if name.endswith(".parquet")} == named
+
+
+def test_a_full_disk_is_one_line_and_changes_nothing(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+    before = contents(corpus_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(writer_module.pq, "write_table", full)
+    message = "No space left on device; the corpus is unchanged"
+    with pytest.raises(InfrastructureError, match=message), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1)])
+    assert contents(corpus_path) == before
+
+
+def test_a_target_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(UserError, match=r"cannot be written: .*; choose another target"),
+        CorpusWriter(tmp_path / "file"),
+    ):
+        pass
+    with pytest.raises(UserError, match=r"cannot be written: .*; choose another target"), CorpusWriter("/proc/corpus"):
+        pass
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.doc").write_text("")
+    with pytest.raises(UserError, match=r"holds 'thesis\.doc' and is not a corpus"), CorpusWriter(tmp_path):
+        pass
+
+
+def test_a_second_writer_is_refused(corpus_path: Path) -> None:
+    code = textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {SOURCE!r})
+        from kbench.loaders.writer import CorpusWriter
+        try:
+            CorpusWriter({str(corpus_path)!r}).__enter__()
+        except ValueError as error:
+            print(error)
+    """)
+    with CorpusWriter(corpus_path):
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "is being written by another process" in out
+
+
+def test_records_of_another_type_are_refused(corpus_path: Path, build: Any) -> None:
+    with pytest.raises(DataError, match="config 'pairs' takes pair records, got Kernel"):
+        CorpusWriter(corpus_path).append("pairs", [build.kernel(1)])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("step", ["a"], "column 'step' of config 'kernels' is string; it must be int64"),
+        ("extra", [1], "config 'kernels' has no column 'extra'"),
+        ("source", [1], "column 'source' of config 'kernels' is int64; it must be string"),
+    ],
+)
+def test_a_table_must_have_the_columns_of_its_config(
+    corpus_path: Path, build: Any, column: str, values: list[Any], message: str
+) -> None:
+    table = config_table("kernels", [build.kernel(1)])
+    table = table.drop([column]) if column in table.column_names else table
+    with pytest.raises(DataError, match=message):
+        CorpusWriter(corpus_path).append("kernels", table.append_column(column, pa.array(values)))
+    with pytest.raises(DataError, match="config 'kernels' needs the column 'gpu'"):
+        CorpusWriter(corpus_path).append("kernels", config_table("kernels", [build.kernel(1)]).drop(["gpu"]))
+
+
+def test_an_unknown_split_is_refused(corpus_path: Path, build: Any) -> None:
+    with pytest.raises(DataError, match="split is 'dev'"), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1, split="dev")])
+
+
+def test_hugging_face_datasets_never_serves_stale_rows(
+    corpus_path: Path, build: Any, fresh_python: Callable[[str], str]
+) -> None:
+    code = (
+        f"import datasets\nprint(sorted(datasets.load_dataset({str(corpus_path)!r}, 'kernels', split='test')['step']))"
+    )
+    assert fresh_python(code) == f"{[number for number in range(40) if number % 4 == 3]}\n"
+    with CorpusWriter(corpus_path) as writer:
+        writer.replace("kernels", [build.kernel(3, step=7777)])
+    assert fresh_python(code) == "[7777]\n"

@@ -16,6 +16,7 @@ driver reads as many as the parameter has); a Python float is a C `float`; ctype
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,14 @@ DEFAULT_SHARED_BYTES = 48 * 1024
 """Above this a function must opt in to more dynamic shared memory."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prebuilt:
+    """Machine code compiled earlier, with the mangled name of each exported template instantiation."""
+
+    cubin: bytes
+    symbols: Mapping[str, str]
+
+
 class CudaModule:
     """CUDA C++ source that becomes loadable code on first launch.
 
@@ -41,7 +50,7 @@ class CudaModule:
 
     declared: ClassVar[list[CudaModule]] = []
     """Every module constructed in this process; the build stage reads which ones a kernel declared."""
-    prebuilt: ClassVar[Mapping[str, bytes]] = {}
+    prebuilt: ClassVar[Mapping[str, Prebuilt]] = {}
     """Machine code by module key, set by a worker that was handed the build stage's results."""
 
     def __init__(
@@ -114,7 +123,12 @@ class CudaModule:
 
         _enter_context(device)
         arch = architecture(*Device(device).compute_capability)
-        return self.compile(arch)
+        ready = CudaModule.prebuilt.get(self.key(arch))
+        if ready is None:
+            return self.compile(arch)
+        from cuda.core import ObjectCode
+
+        return ObjectCode.from_cubin(ready.cubin, symbol_mapping=dict(ready.symbols))
 
 
 def architecture(major: int, minor: int) -> str:

@@ -1,0 +1,201 @@
+"""ProblemContext: what every kernel of one problem and size shares inside a worker.
+
+Masters are the drawn inputs, never shown to a kernel. Stages are the buffers kernels read: guarded on both sides and
+refilled from a master before a call, so the same addresses hold different numbers from call to call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
+from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.device import Device
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GUARD_BYTES = 4096
+GUARD_BYTE = 0xA5
+STAGES = 2
+"""Sets of input buffers a kernel is called with in turn."""
+
+
+class Guarded:
+    """A tensor with a known pattern before and after it in memory."""
+
+    def __init__(self, like: Tensor) -> None:
+        """Allocate room for a tensor of the same type and shape."""
+        import torch
+
+        self._bytes = like.numel() * like.element_size()
+        padded = -(-self._bytes // GUARD_BYTES) * GUARD_BYTES
+        self._block = torch.full((padded + 2 * GUARD_BYTES,), GUARD_BYTE, dtype=torch.uint8, device=like.device)
+        inner = self._block[GUARD_BYTES : GUARD_BYTES + self._bytes]
+        self.tensor: Tensor = inner.view(like.dtype).view(like.shape)
+
+    def intact(self) -> Tensor:
+        """A one-element tensor: whether both guards still hold their pattern."""
+        after = self._block[GUARD_BYTES + self._bytes :]
+        return (self._block[:GUARD_BYTES] == GUARD_BYTE).all() & (after == GUARD_BYTE).all()
+
+
+class Stage:
+    """One set of input buffers."""
+
+    def __init__(self, like: tuple[Any, ...]) -> None:
+        """Allocate buffers for inputs of this form."""
+        self._guarded = [Guarded(v) if hasattr(v, "data_ptr") else None for v in like]
+        self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
+        self.holds = -1
+        """Which master the buffers hold."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments to call a kernel with: fresh tensor objects over the same memory."""
+        return tuple(
+            guarded.tensor.view(guarded.tensor.shape) if guarded else scalar
+            for guarded, scalar in zip(self._guarded, self._scalars, strict=True)
+        )
+
+    def fill(self, index: int, master: tuple[Any, ...]) -> None:
+        """Queue a copy of a master into the buffers."""
+        for guarded, value in zip(self._guarded, master, strict=True):
+            if guarded:
+                guarded.tensor.copy_(value)
+        self.holds = index
+
+    def changed(self, master: tuple[Any, ...]) -> str | None:
+        """Why the buffers are not as they were filled; None when they are."""
+        for at, (guarded, value) in enumerate(zip(self._guarded, master, strict=True)):
+            if guarded is None:
+                continue
+            if not same_bits(guarded.tensor, value):
+                return f"input {at} was modified"
+            if not bool(guarded.intact()):
+                return f"memory next to input {at} was overwritten"
+        return None
+
+    def shares_memory(self, output: Tensor) -> bool:
+        """Whether an output lies in the memory of an input."""
+        start = output.data_ptr()
+        end = start + output.numel() * output.element_size()
+        for guarded in self._guarded:
+            if guarded:
+                block = guarded._block
+                if start < block.data_ptr() + block.numel() and block.data_ptr() < end:
+                    return True
+        return False
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one type hold the same bytes; NaN equals itself."""
+    import torch
+
+    return bool(torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)))
+
+
+def digest(tensors: Sequence[Any]) -> list[Tensor]:
+    """A cheap sum over the bytes of each tensor, left on the device."""
+    import torch
+
+    found = []
+    for value in tensors:
+        if hasattr(value, "data_ptr"):
+            flat = value.reshape(-1).view(torch.uint8)
+            whole = flat.numel() // 4 * 4
+            found.append(flat[:whole].view(torch.int32).sum(dtype=torch.int64) + flat[whole:].sum(dtype=torch.int64))
+    return found
+
+
+@dataclasses.dataclass(slots=True)
+class ProblemContext:
+    """Inputs, expected outputs and anchor of one problem and size on one device."""
+
+    definition: ProblemDefinition
+    size: Size
+    device: Device
+    seeds: tuple[int, ...]
+    masters: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
+    answers: dict[int, tuple[Tensor, ...]] = dataclasses.field(default_factory=dict)
+    stages: list[Stage] = dataclasses.field(default_factory=list)
+    digests: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    anchor_us: float | None = None
+    """Steady time of the reference; None until the anchor was ramped."""
+
+    def __post_init__(self) -> None:
+        """Draw the masters and allocate the stages."""
+        self.masters = [self.definition.draw(self.size, seed, self.device.torch_name) for seed in self.seeds]
+        self.stages = [Stage(self.masters[0]) for _ in range(STAGES)]
+        for at, master in enumerate(self.masters):
+            self.digests[f"master {at}"] = [int(value) for value in digest(master)]
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The declared outputs."""
+        return self.definition.outputs(self.size.params)
+
+    @property
+    def output_bytes(self) -> list[int]:
+        """Size of each output."""
+        return [spec.nbytes for spec in self.outputs]
+
+    def expected(self, index: int) -> tuple[Tensor, ...]:
+        """The answer for a master, computed on first use and kept."""
+        if index not in self.answers:
+            import torch
+
+            with torch.no_grad():
+                answer = as_tuple(self.definition.expected(self.masters[index]))
+            self.answers[index] = answer
+            self.digests[f"answer {index}"] = [int(value) for value in digest(answer)]
+        return self.answers[index]
+
+    def corrupted(self) -> str | None:
+        """Which master or answer no longer has the bytes it was made with; None when all do."""
+        for name, before in self.digests.items():
+            kind, at = name.split()
+            tensors = self.masters[int(at)] if kind == "master" else self.answers[int(at)]
+            if [int(value) for value in digest(tensors)] != before:
+                return name
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory held."""
+        held = [t for group in (*self.masters, *self.answers.values()) for t in group if hasattr(t, "data_ptr")]
+        masters = sum(t.numel() * t.element_size() for t in held)
+        return masters + STAGES * sum(t.numel() * t.element_size() for t in self.masters[0] if hasattr(t, "data_ptr"))
+
+
+class ContextCache:
+    """The contexts used last, within a memory budget."""
+
+    def __init__(self, device: Device, budget_bytes: int, seeds: tuple[int, ...]) -> None:
+        """Keep contexts on a device, drawn from these seeds, until they exceed the budget."""
+        self.device, self.budget_bytes, self.seeds = device, budget_bytes, seeds
+        self._held: OrderedDict[tuple[str, str], ProblemContext] = OrderedDict()
+
+    def get(self, problem_id: str, size: Size) -> ProblemContext:
+        """The context of a problem and size, made on first use or when its bytes were damaged since."""
+        key = (problem_id, size.name)
+        found = self._held.pop(key, None)
+        if found is not None and found.corrupted() is not None:
+            found = None
+        if found is None:
+            found = ProblemContext(problem(problem_id), size, self.device, self.seeds)
+        self._held[key] = found
+        self._shrink()
+        return found
+
+    def drop(self) -> None:
+        """Forget every context and give the memory back."""
+        self._held.clear()
+        self.device.release()
+
+    def _shrink(self) -> None:
+        while len(self._held) > 1 and sum(c.nbytes for c in self._held.values()) > self.budget_bytes:
+            self._held.popitem(last=False)

@@ -1,0 +1,163 @@
+"""Device: the few operations timing needs, on a GPU, or on the CPU for dry runs.
+
+Everything above this file is the same for both. A CPU device really executes kernels (plain torch, or Triton's
+interpreter) and really measures them, but what it measures is a CPU, so its figures are never stored as GPU data.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kbench.schemas import InfrastructureError
+
+if TYPE_CHECKING:
+    import torch
+
+POISON_BYTE = 0xFF
+"""Fills memory a kernel may be handed: a NaN in every floating type, and -1 in the integers."""
+SPIN_PROBE_CYCLES = 2_000_000
+
+
+class Device(Protocol):
+    """A stream of work with marks in it."""
+
+    torch_name: str
+    is_gpu: bool
+    cache_policy: str
+
+    def synchronize(self) -> None:
+        """Wait for all work; raises what the work raised."""
+
+    def hold(self, microseconds: float) -> None:
+        """Keep the stream busy, so that what is queued next is all queued before it starts."""
+
+    def flush(self) -> None:
+        """Queue an eviction of the L2 cache."""
+
+    def mark(self) -> Any:
+        """Queue a timestamp."""
+
+    def passed(self, mark: Any) -> bool:
+        """Whether the stream has reached a mark."""
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        """Device time between two marks that have passed."""
+
+    def poison(self, nbytes: int) -> None:
+        """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer."""
+
+    def release(self) -> None:
+        """Give cached memory back."""
+
+
+class CudaDevice:
+    """One NVIDIA GPU through torch's current stream."""
+
+    is_gpu = True
+    cache_policy = "flush"
+
+    def __init__(self, index: int = 0) -> None:
+        """Create the context on a GPU.
+
+        Raises:
+            InfrastructureError: there is no such GPU, or its context cannot be made.
+        """
+        import torch
+
+        self._torch = torch
+        try:
+            torch.cuda.set_device(index)
+            self.properties = torch.cuda.get_device_properties(index)
+            torch.zeros(1, device=f"cuda:{index}")
+        except (RuntimeError, AssertionError) as error:
+            raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
+        self.torch_name = f"cuda:{index}"
+        self.l2_bytes = int(self.properties.L2_cache_size)
+        # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
+        self._scratch = torch.empty(max(2 * self.l2_bytes, 32 << 20) // 4, dtype=torch.int32, device=self.torch_name)
+        self._marks: list[torch.cuda.Event] = []
+        self._used = 0
+        self._cycles_per_us = self._calibrate_spin()
+
+    def _calibrate_spin(self) -> float:
+        for _ in range(3):
+            start, end = self.mark(), None
+            self._torch.cuda._sleep(SPIN_PROBE_CYCLES)
+            end = self.mark()
+            self._torch.cuda.synchronize()
+        return SPIN_PROBE_CYCLES / self.elapsed_us(start, end)
+
+    def synchronize(self) -> None:
+        self._torch.cuda.synchronize()
+        self._used = 0
+
+    def hold(self, microseconds: float) -> None:
+        self._torch.cuda._sleep(int(microseconds * self._cycles_per_us))
+
+    def flush(self) -> None:
+        self._scratch.zero_()
+
+    def mark(self) -> Any:
+        if self._used == len(self._marks):
+            self._marks.append(self._torch.cuda.Event(enable_timing=True))
+        event = self._marks[self._used]
+        self._used += 1
+        event.record()
+        return event
+
+    def passed(self, mark: Any) -> bool:
+        return bool(mark.query())
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        return float(start.elapsed_time(end)) * 1e3
+
+    def poison(self, nbytes: int) -> None:
+        # Two blocks: the allocator hands out the most recently freed block of a size first, but may split another.
+        blocks = [self._torch.empty(nbytes, dtype=self._torch.uint8, device=self.torch_name) for _ in range(2)]
+        for block in blocks:
+            block.fill_(POISON_BYTE)
+
+    def release(self) -> None:
+        self._torch.cuda.empty_cache()
+
+
+class CpuDevice:
+    """The host's processor, for dry runs and tests."""
+
+    is_gpu = False
+    cache_policy = "none"
+    torch_name = "cpu"
+
+    def __init__(self) -> None:
+        """Use one thread, so that neighbours disturb little."""
+        import torch
+
+        self._torch = torch
+        torch.set_num_threads(1)
+
+    def synchronize(self) -> None:
+        return None
+
+    def hold(self, microseconds: float) -> None:
+        return None
+
+    def flush(self) -> None:
+        return None
+
+    def mark(self) -> Any:
+        return time.perf_counter_ns()
+
+    def passed(self, mark: Any) -> bool:
+        return False
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        return (end - start) / 1e3
+
+    def poison(self, nbytes: int) -> None:
+        blocks = [self._torch.empty(nbytes, dtype=self._torch.uint8) for _ in range(2)]
+        for block in blocks:
+            block.fill_(POISON_BYTE)
+
+    def release(self) -> None:
+        return None

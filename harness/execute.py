@@ -1,0 +1,228 @@
+"""Execute: one kernel, in a worker, from loaded module to one plain result for each workload."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbench.benchmark.problems import Size, problem
+from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.context import ContextCache, ProblemContext
+from kbench.harness.device import Device
+from kbench.harness.floor import Ceilings, floor_us, implausible
+from kbench.harness.judge import classify
+from kbench.harness.loading import LoadedKernel
+from kbench.harness.nvml import ConditionsReader
+from kbench.harness.timing.batch import Sample, Sampler
+from kbench.harness.timing.rounds import Candidate, Timing, TimingSettings, ramp, time_candidate
+from kbench.harness.verify import Verdict, judge_answer, misfit, verify
+from kbench.schemas import InfrastructureError, Status
+
+CANDIDATE = "candidate"
+Report = Callable[[str], None]
+"""Told which stage begins, so that the parent knows where a worker died."""
+
+
+class Poisoned(Exception):
+    """The device context no longer works; the process must be replaced."""
+
+
+@dataclasses.dataclass(slots=True)
+class Bench:
+    """What a worker keeps between kernels."""
+
+    device: Device
+    contexts: ContextCache
+    sampler: Sampler
+    reader: ConditionsReader
+    ceilings: Ceilings | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Task:
+    """One kernel's instructions."""
+
+    problem_id: str
+    settings: TimingSettings
+    seed: int
+    late: bool = False
+    check_only: bool = False
+    """Verify on the tiny workload and time nothing."""
+    second_clock: bool = False
+    workloads: tuple[str, ...] | None = None
+
+
+def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> list[dict[str, Any]]:
+    """Verify and time a kernel on every workload of its problem.
+
+    Raises:
+        Poisoned: the kernel broke the device context; what is known so far is in the exception's arguments.
+        InfrastructureError: the machine failed.
+    """
+    definition = problem(task.problem_id)
+    sizes = [s for s in definition.sizes if task.workloads is None or s.name in task.workloads]
+    started = time.perf_counter()
+    first = Verdict()
+    tiny = _context(bench, task.problem_id, definition.tiny, report)
+    report("verify tiny")
+    _guard(lambda: verify(loaded.run, tiny, first, (0,), late=task.late), first, bench)
+    spent = time.perf_counter() - started
+    if task.check_only:
+        return [_result(definition.tiny, first, None, None, spent, 0.0)]
+    if not first.ok:
+        return [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
+    return [_workload(loaded, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+
+
+def _context(bench: Bench, problem_id: str, size: Size, report: Report) -> ProblemContext:
+    """The problem's context; what fails here is the machine's fault, not the kernel's."""
+    report("context")
+    try:
+        return bench.contexts.get(problem_id, size)
+    except Exception as error:
+        bench.contexts.drop()
+        raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
+
+
+def _guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
+    """Run a stage that calls the kernel; what it raises becomes its status."""
+    try:
+        action()
+    except InfrastructureError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
+        verdict.fail(*classify(error))
+        _probe(bench, verdict)
+
+
+def _probe(bench: Bench, verdict: Verdict) -> None:
+    try:
+        bench.device.synchronize()
+    except Exception as error:
+        raise Poisoned(verdict.status, verdict.reason) from error
+
+
+def _workload(
+    loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
+) -> dict[str, Any]:
+    context = _context(bench, task.problem_id, size, report)
+    verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
+    if context.anchor_us is None:
+        report("context")
+        for stage in context.stages:
+            stage.fill(0, context.masters[0])
+        ramp(context, bench.sampler)
+    started = time.perf_counter()
+    report(f"verify {size.name}")
+    _guard(lambda: verify(loaded.run, context, verdict, (0, 1), late=task.late), verdict, bench)
+    verified = time.perf_counter()
+    timing: Timing | None = None
+    if verdict.ok:
+        report(f"time {size.name}")
+        timings: list[Timing] = []
+        _guard(lambda: timings.append(_time(loaded, context, task, bench, verdict)), verdict, bench)
+        timing = timings[0] if timings else None
+    timed = time.perf_counter()
+    damaged = context.corrupted()
+    if damaged is not None:
+        bench.contexts.drop()
+        verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
+    floor = None if bench.ceilings is None else floor_us(context.definition, size, bench.ceilings)
+    if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
+        reason = implausible(timing.runtime.value, floor)
+        if reason is not None:
+            verdict.fail(Status.REJECTED, reason)
+    return _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
+
+
+def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
+    """Time a verified kernel, auditing calls at random while the clock runs."""
+    bench.sampler.forget(CANDIDATE)
+    stages = context.stages
+
+    def call(stage: int) -> Any:
+        return loaded.run(*stages[stage].inputs)
+
+    def audit(stage: int, master: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
+        def before() -> None:
+            stages[stage].fill(master, context.masters[master])
+            for nbytes in context.output_bytes:
+                bench.device.poison(nbytes)
+
+        def after(returned: Any) -> Any:
+            wrong = misfit(returned, context, stages[stage])
+            # Copied in stream order right behind the end mark: work still running elsewhere is not in the copy.
+            return (master, wrong, None if wrong else tuple(o.clone() for o in as_tuple(returned)))
+
+        return before, after
+
+    def judge(samples: Sequence[Sample]) -> bool:
+        for sample in samples:
+            if sample.kept is not None:
+                master, wrong, outputs = sample.kept
+                if wrong is not None:
+                    verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
+                elif not judge_answer(context, master, outputs, verdict):
+                    verdict.reason = f"in a timed call: {verdict.reason}"
+        for at, stage in enumerate(stages):
+            changed = stage.changed(context.masters[stage.holds])
+            if changed is not None:
+                verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
+        return verdict.ok
+
+    candidate = Candidate(CANDIDATE, call, audit)
+    rng = random.Random(task.seed)
+    return time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, judge)
+
+
+def _result(
+    size: Size,
+    verdict: Verdict,
+    timing: Timing | None,
+    floor: float | None,
+    verify_s: float,
+    time_s: float,
+    device: Device | None = None,
+) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "workload": size.name,
+        "status": verdict.status.value,
+        "error": verdict.reason,
+        "max_abs_error": verdict.max_abs_error,
+        "max_rel_error": verdict.max_rel_error,
+        "floor_us": floor,
+        "verify_s": verify_s,
+        "time_s": time_s,
+    }
+    if timing is not None:
+        result |= _timed_fields(timing, verdict.ok)
+        result["cache_policy"] = device.cache_policy if device is not None else None
+    return result
+
+
+def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
+    runtime, speedup, seen = timing.runtime, timing.speedup, timing.conditions
+    fields: dict[str, Any] = {
+        "samples_us": timing.samples_us,
+        "anchor_us": timing.anchor_us,
+        "rounds": timing.rounds,
+        "sm_clock_mhz": _readings([c.sm_clock_mhz for c in seen]),
+        "temperature_c": _readings([c.temperature_c for c in seen]),
+        "power_w": _readings([c.power_w for c in seen]),
+        "throttle_reasons": sorted({reason for c in seen for reason in c.throttle_reasons}),
+        "exposed": timing.exposed,
+        "drift": timing.drift,
+    }
+    if ok and runtime is not None and speedup is not None:
+        fields |= {"runtime_us": runtime.value, "runtime_low_us": runtime.low, "runtime_high_us": runtime.high}
+        fields |= {"speedup": speedup.value, "speedup_low": speedup.low, "speedup_high": speedup.high}
+    return fields
+
+
+def _readings(values: Sequence[float | None]) -> list[float] | None:
+    """The readings that exist; None when the device has no such sensor."""
+    found = [value for value in values if value is not None]
+    return found or None

@@ -1,0 +1,282 @@
+"""Harness: kernels in, measurements out.
+
+with Harness(gpu=0) as harness:
+    for measurement in harness.measure(kernels):
+        ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kbench.benchmark.problems import problem
+from kbench.harness.build.cache import BuildCache, default_folder
+from kbench.harness.build.target import Target
+from kbench.harness.environment import make_environment
+from kbench.harness.execute import Task
+from kbench.harness.floor import Ceilings
+from kbench.harness.isolate.builders import Builders
+from kbench.harness.isolate.job import Job, Outcome
+from kbench.harness.isolate.lane import Lane
+from kbench.harness.isolate.spawner import Spawner
+from kbench.harness.isolate.supervisor import Supervisor
+from kbench.harness.isolate.worker import task_message
+from kbench.harness.record import failure, make_measurement
+from kbench.harness.screen import screen
+from kbench.harness.timing.rounds import TimingSettings
+from kbench.schemas import (
+    DataError,
+    Environment,
+    InfrastructureError,
+    KernelSource,
+    Measurement,
+    Status,
+)
+
+MASTERS = 3
+"""Input sets drawn for each workload."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """How a harness measures; every field has a sensible default."""
+
+    half_width: float = 0.01
+    """Relative half-width of the 95 % interval at which timing stops."""
+    timeout_s: float = 10.0
+    """Longest a kernel may stay in one stage."""
+    build_timeout_s: float = 60.0
+    """Longest a compiler may take."""
+    builders: int | None = None
+    """Build processes; by default two fewer than the machine has cores, at most 14."""
+    cache: Path | None = None
+    """Build cache; by default $KBENCH_CACHE or the user's cache folder."""
+    allow_unscreened: bool = False
+    """Run kernels that fail the screen, each alone in a fresh process, instead of rejecting them."""
+    second_clock_share: float = 0.02
+    """Share of measurements a second clock referees."""
+    retries: int = 2
+    """Times work is repeated when the machine fails."""
+    workloads: tuple[str, ...] | None = None
+    """Names of the workloads to measure; all by default."""
+    timing: TimingSettings = dataclasses.field(default_factory=TimingSettings)
+
+
+@dataclasses.dataclass(slots=True)
+class Tally:
+    """Where the time went."""
+
+    kernels: int = 0
+    measurements: int = 0
+    wall_s: float = 0.0
+    build_s: float = 0.0
+    verify_s: float = 0.0
+    time_s: float = 0.0
+    busy_s: float = 0.0
+    deaths: int = 0
+
+
+class Harness:
+    """Builds, verifies and times kernels on local devices."""
+
+    def __init__(self, gpu: int | Sequence[int] | None = 0, *, half_width: float = 0.01, **settings: Any) -> None:
+        """Prepare to measure; workers start with the first call that needs them.
+
+        Args:
+            gpu: one GPU's index or several; None measures on the CPU, for dry runs.
+            half_width: relative half-width of the 95 % interval at which timing stops.
+            **settings: any other field of `Settings`.
+        """
+        timing = dataclasses.replace(settings.pop("timing", TimingSettings()), half_width=half_width)
+        self.settings = Settings(half_width=half_width, timing=timing, **settings)
+        self.gpus: tuple[int | None, ...] = (gpu,) if gpu is None or isinstance(gpu, int) else tuple(gpu)
+        self.tally = Tally()
+        self._lanes: list[Lane] = []
+        self._spawner: Spawner | None = None
+        self._build_spawner: Spawner | None = None
+        self._builders: Builders | None = None
+        self._environments: dict[int, Environment] = {}
+        self._rng = random.Random(secrets.randbits(64))
+
+    def __enter__(self) -> Harness:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Start the workers, if they are not running.
+
+        Raises:
+            InfrastructureError: a device cannot be used.
+        """
+        if self._lanes:
+            return
+        cache = BuildCache(self.settings.cache or default_folder())
+        dry = self.gpus == (None,)
+        self._spawner = Spawner(cache.folder.resolve(), interpret=dry)
+        # The interpreter replaces the compiler in a whole process, so a dry run's builders have a zygote of their own.
+        self._build_spawner = Spawner(cache.folder.resolve()) if dry else self._spawner
+        # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
+        seeds = [self._rng.getrandbits(31) for _ in range(MASTERS)]
+        for number, index in enumerate(self.gpus):
+            device = {"device": "cpu" if index is None else "cuda", "index": index or 0, "seeds": seeds}
+            self._lanes.append(Lane(number, self._spawner, device, self.settings.timeout_s))
+        try:
+            for lane in self._lanes:
+                lane.open()
+        except InfrastructureError:
+            self.close()
+            raise
+        seats = self.settings.builders or max(1, min(14, (os.cpu_count() or 4) - 2))
+        self._builders = Builders(self._build_spawner, cache, self.target(), seats, self.settings.build_timeout_s)
+
+    def target(self) -> Target:
+        """The architecture kernels are built for: the first device's, or sm_90 for a dry run."""
+        major, minor = (int(part) for part in self._lanes[0].facts["compute_capability"].split("."))
+        return Target(major, minor) if major else Target(9, 0)
+
+    def environment(self, lane: int = 0) -> Environment:
+        """The machine and software, with the device's ceilings as measured at the start."""
+        self.open()
+        if lane not in self._environments:
+            at = self._lanes[lane]
+            ceilings = Ceilings(**at.ceilings) if at.ceilings else None
+            self._environments[lane] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
+        return self._environments[lane]
+
+    def measure(
+        self,
+        kernels: Iterable[KernelSource | None],
+        *,
+        check_only: bool = False,
+        on_lost: Callable[[KernelSource, str], None] | None = None,
+    ) -> Iterator[Measurement]:
+        """Measure kernels; one record a kernel and workload, as they finish.
+
+        Args:
+            kernels: taken in as they are needed, a few ahead of the device; None in it means that there is nothing
+                now and may be something later, so that a search can feed what it decides while others are measured.
+            check_only: verify on the tiny workload only.
+            on_lost: told of every kernel that the machine failed despite retries, at once, instead of the error.
+
+        Raises:
+            InfrastructureError: at the end, naming the kernels that the machine failed despite retries; or at once,
+                when the device cannot be used at all.
+        """
+        self.open()
+        assert self._builders is not None
+        supervisor = Supervisor(self._builders, self._lanes, self.settings.retries)
+        rejected: list[Measurement] = []
+        lost: list[str] = []
+        began = time.monotonic()
+        jobs = self._jobs(kernels, check_only, rejected.append)
+        for outcome in supervisor.run(jobs):
+            yield from self._drain(rejected)
+            self.tally.wall_s = time.monotonic() - began
+            if outcome is None:
+                continue
+            if outcome.infrastructure is not None and on_lost is not None:
+                on_lost(outcome.job.kernel, outcome.infrastructure)
+                continue
+            if outcome.infrastructure is not None:
+                lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
+                continue
+            yield from self._records(outcome)
+        yield from self._drain(rejected)
+        self.tally.wall_s = time.monotonic() - began
+        if lost:
+            raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
+
+    def close(self) -> None:
+        """End all workers."""
+        if self._builders is not None:
+            self._builders.close()
+        for lane in self._lanes:
+            lane.close()
+        for spawner in {self._spawner, self._build_spawner}:
+            if spawner is not None:
+                spawner.close()
+        self._lanes, self._builders, self._spawner, self._build_spawner = [], None, None, None
+
+    @staticmethod
+    def _drain(rejected: list[Measurement]) -> Iterator[Measurement]:
+        while rejected:
+            yield rejected.pop(0)
+
+    def _jobs(
+        self, kernels: Iterable[KernelSource | None], check_only: bool, reject: Callable[[Measurement], None]
+    ) -> Iterator[Job | None]:
+        for number, kernel in enumerate(kernels):
+            if kernel is None:
+                yield None
+                continue
+            problem(kernel.problem_id)
+            reason = screen(kernel.source)
+            if reason is not None and not self.settings.allow_unscreened:
+                self.tally.kernels += 1
+                for workload in self._workloads(kernel, check_only):
+                    verdict = failure(workload, Status.REJECTED, f"screen: {reason}")
+                    reject(self._record(kernel, verdict, Outcome(Job(number, kernel, {}), 0)))
+                continue
+            task = Task(
+                kernel.problem_id,
+                self.settings.timing,
+                self._rng.getrandbits(63),
+                late=reason is not None,
+                check_only=check_only,
+                second_clock=self._rng.random() < self.settings.second_clock_share,
+                workloads=self.settings.workloads,
+            )
+            yield Job(number, kernel, task_message(task), solo=reason is not None)
+
+    def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
+        definition = problem(kernel.problem_id)
+        if check_only:
+            return [definition.tiny.name]
+        chosen = self.settings.workloads
+        return [size.name for size in definition.sizes if chosen is None or size.name in chosen]
+
+    def _records(self, outcome: Outcome) -> Iterator[Measurement]:
+        results = list(outcome.results)
+        if outcome.status is not None:
+            names = self._workloads(outcome.job.kernel, bool(outcome.job.task.get("check_only")))
+            results = [failure(name, Status(outcome.status), outcome.reason or outcome.status) for name in names]
+        self.tally.kernels += 1
+        self.tally.busy_s += outcome.busy_s
+        self.tally.build_s += outcome.job.build_s
+        self.tally.deaths = sum(lane.deaths for lane in self._lanes)
+        for place, result in enumerate(results):
+            measurement = self._record(outcome.job.kernel, result, outcome, first=place == 0)
+            self.tally.measurements += 1
+            self.tally.verify_s += measurement.verify_s
+            self.tally.time_s += measurement.time_s
+            yield measurement
+
+    def _record(
+        self, kernel: KernelSource, result: dict[str, Any], outcome: Outcome, *, first: bool = True
+    ) -> Measurement:
+        environment = self.environment(max(outcome.lane, 0))
+        stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+        common = {
+            "gpu": environment.gpu,
+            "env_id": environment.env_id,
+            "started_at": stamp,
+            "build_s": outcome.job.build_s if first else 0.0,
+        }
+        try:
+            return make_measurement(kernel, outcome.job.build, result, **common)
+        except DataError as error:
+            # Only code that bypassed the harness can send figures that are not figures.
+            verdict = failure(str(result.get("workload")), Status.REJECTED, f"returned an impossible record: {error}")
+            return make_measurement(kernel, outcome.job.build, verdict, **common)

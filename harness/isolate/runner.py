@@ -1,0 +1,108 @@
+"""Runner: the half of a run worker that holds the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.build.cache import Build, BuildCache
+from kbench.harness.ceilings import measure_ceilings
+from kbench.harness.context import ContextCache
+from kbench.harness.cuda import CudaModule
+from kbench.harness.device import CpuDevice, CudaDevice, Device
+from kbench.harness.execute import Bench, Poisoned, execute
+from kbench.harness.floor import Ceilings
+from kbench.harness.isolate.protocol import Channel
+from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, kernel_of, task_of
+from kbench.harness.loading import LoadedKernel, LoadError
+from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.timing.batch import Sampler
+from kbench.schemas import InfrastructureError, Status
+
+
+class Runner:
+    """Answers one parent's requests on one device."""
+
+    def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
+        """Make the device context.
+
+        Raises:
+            InfrastructureError: the device cannot be used.
+        """
+        import torch
+
+        self.channel = channel
+        self.cache = BuildCache(Path(request["cache"]))
+        self.device: Device
+        self.reader: ConditionsReader
+        if request["device"] == "cuda":
+            self.device, self.reader = CudaDevice(int(request["index"])), NvmlReader(int(request["index"]))
+            torch.backends.cuda.matmul.allow_tf32 = False
+            torch.backends.cudnn.allow_tf32 = False
+        else:
+            self.device, self.reader = CpuDevice(), NoConditions()
+        budget = CONTEXT_BYTES if self.device.is_gpu else CPU_CONTEXT_BYTES
+        contexts = ContextCache(self.device, budget, tuple(request["seeds"]))
+        self.bench = Bench(self.device, contexts, Sampler(self.device), self.reader)
+        if request.get("ceilings"):
+            self.bench.ceilings = Ceilings(**request["ceilings"])
+        torch.set_grad_enabled(False)
+        self.loaded: LoadedKernel | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What the parent needs to know of the device."""
+        from kbench.harness.environment import device_facts
+
+        return device_facts(self.device)
+
+    def answer(self, message: dict[str, Any]) -> bool:
+        """Answer one request; False when this process must end."""
+        action = {"load": self._load, "execute": self._execute, "ceilings": self._ceilings}[message["op"]]
+        return action(message)
+
+    def _report(self, stage: str) -> None:
+        self.channel.send({"stage": stage})
+
+    def _ceilings(self, message: dict[str, Any]) -> bool:
+        self.bench.ceilings = measure_ceilings(self.device, self.bench.sampler)
+        self.channel.send({"ceilings": dataclasses.asdict(self.bench.ceilings)})
+        return True
+
+    def _load(self, message: dict[str, Any]) -> bool:
+        """Load a kernel's module; needs no device, so it may overlap another worker's timing."""
+        self._unload()
+        build = Build(**message["build"])
+        CudaModule.prebuilt = self.cache.prebuilt(build)
+        try:
+            self.loaded = LoadedKernel(kernel_of(message))
+        except LoadError as error:
+            self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})
+            return True
+        self.channel.send({"loaded": True})
+        return True
+
+    def _execute(self, message: dict[str, Any]) -> bool:
+        assert self.loaded is not None
+        if message.get("ceilings") and self.bench.ceilings is None:
+            self.bench.ceilings = Ceilings(**message["ceilings"])
+        started = time.perf_counter()
+        try:
+            results = execute(self.loaded, task_of(message), self.bench, self._report)
+        except Poisoned as error:
+            status, reason = error.args
+            self.channel.send({"poisoned": True, "status": status.value, "error": reason})
+            return False
+        except InfrastructureError as error:
+            self.channel.send({"broken": str(error)})
+            return False
+        self._unload()
+        self.channel.send({"results": results, "busy_s": time.perf_counter() - started})
+        return True
+
+    def _unload(self) -> None:
+        if self.loaded is not None:
+            self.loaded.unload()
+            self.loaded = None
+        CudaModule.prebuilt = {}

@@ -1,0 +1,80 @@
+"""Sandbox: what a worker gives up before it loads a kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+from pathlib import Path
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+OPEN_FILES = 1024
+FILE_BYTES = 2 << 30
+HOST_BYTES = 48 << 30
+"""Address space of a worker without a GPU; a CUDA context alone reserves more, so GPU workers have no such limit."""
+
+
+def enter(scratch: Path, *, gpu: bool) -> list[str]:
+    """Apply every restriction this system permits.
+
+    Args:
+        scratch: the worker's private folder, which becomes its working directory.
+        gpu: whether the worker will make a CUDA context.
+
+    Returns:
+        The names of the restrictions in force, such as ["netns", "rlimit", "scratch"].
+    """
+    applied = []
+    if _leave_network():
+        applied.append("netns")
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_FSIZE: FILE_BYTES}
+    if not gpu:
+        limits[resource.RLIMIT_AS] = HOST_BYTES
+    for kind, limit in limits.items():
+        _, hard = resource.getrlimit(kind)
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (value, value))
+    applied.append("rlimit")
+    scratch.mkdir(parents=True, exist_ok=True)
+    os.chdir(scratch)
+    os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
+    applied.append("scratch")
+    return applied
+
+
+def _leave_network() -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    return any(libc.unshare(flags) == 0 for flags in (CLONE_NEWNET, CLONE_NEWUSER | CLONE_NEWNET))
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when the one that forked it ends, whatever it is doing."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def close_inherited(keep: int) -> None:
+    """Close every descriptor above the standard three except one."""
+    os.closerange(3, keep)
+    os.closerange(keep + 1, OPEN_FILES)
+
+
+KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG", "LC_ALL", "CUDA_DEVICE_ORDER",
+                  "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CC")  # fmt: skip
+"""What a worker needs of its parent's environment to find the driver and a compiler; the rest stays behind."""
+
+
+def environment(cache: Path) -> dict[str, str]:
+    """The whole environment of a worker."""
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return kept | {
+        "TRITON_CACHE_DIR": str(cache / "triton"),
+        "TRITON_STORE_BINARY_ONLY": "1",
+        # Both values are legal defaults depending on the version; pinned so that a cache key means one thing.
+        "TRITON_DEFAULT_FP_FUSION": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }

@@ -1,0 +1,178 @@
+"""Spawner: the parent's side of the zygote, and a handle on each worker it forked."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import kbench
+from kbench.harness.isolate import sandbox
+from kbench.harness.isolate.protocol import KEY_BYTES, Channel, offer_key
+from kbench.schemas import InfrastructureError
+
+START_SECONDS = 120.0
+LOG_TAIL = 600
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class WorkerProcess:
+    """One worker, as its parent sees it."""
+
+    pid: int
+    channel: Channel
+    role: str
+    scratch: Path
+    settings: Mapping[str, Any]
+    exit_code: int | None = None
+    """Set when the zygote has reported its death."""
+    started: float = dataclasses.field(default_factory=time.monotonic)
+
+    def kill(self) -> None:
+        """End the worker and everything it started, at once."""
+        for end in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end(self.pid, signal.SIGKILL)
+        self.channel.close()
+
+    def log_tail(self) -> str:
+        """The end of what it wrote to its standard streams."""
+        try:
+            return (self.scratch / "stderr.txt").read_text(errors="replace")[-LOG_TAIL:].strip()
+        except OSError:
+            return ""
+
+    def clean(self) -> None:
+        """Remove its scratch folder."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class Spawner:
+    """Starts workers through a zygote, and the zygote again should it die."""
+
+    def __init__(self, cache: Path, *, interpret: bool = False) -> None:
+        """Prepare to start workers that share a build cache.
+
+        Args:
+            cache: the build cache.
+            interpret: run Triton kernels through its interpreter, on the CPU; decided before Triton is imported.
+        """
+        self.cache = cache
+        self._variables = {"TRITON_INTERPRET": "1"} if interpret else {}
+        self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._pending = b""
+        self._exits: dict[int, int] = {}
+
+    def spawn(self, role: str, **settings: Any) -> WorkerProcess:
+        """Fork a worker.
+
+        Raises:
+            InfrastructureError: the zygote cannot be started.
+        """
+        control = self._ensure_zygote()
+        here, there = socket.socketpair()
+        scratch = Path(tempfile.mkdtemp(prefix=f"{role}-", dir=self.scratch))
+        request = {"role": role, "scratch": str(scratch), "cache": str(self.cache), **settings}
+        try:
+            socket.send_fds(control, [json.dumps(request).encode()], [there.fileno()])
+            answer = self._next_message("spawned")
+        except OSError as error:
+            self._stop_zygote()
+            raise InfrastructureError(f"cannot start a {role} worker: {error}") from error
+        finally:
+            there.close()
+        channel = offer_key(here, secrets.token_bytes(KEY_BYTES))
+        return WorkerProcess(int(answer["spawned"]), channel, role, scratch, settings)
+
+    def exit_code(self, worker: WorkerProcess, wait: float = 0.5) -> int | None:
+        """How a worker that hung up has ended; None when that is not known in time."""
+        end = time.monotonic() + wait
+        while worker.pid not in self._exits and time.monotonic() < end:
+            self._read_messages(0.02)
+        worker.exit_code = self._exits.pop(worker.pid, None)
+        return worker.exit_code
+
+    def close(self) -> None:
+        """End the zygote and remove all scratch folders."""
+        self._stop_zygote()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _ensure_zygote(self) -> socket.socket:
+        if self._zygote is not None and self._zygote.poll() is None and self._control is not None:
+            return self._control
+        here, there = socket.socketpair()
+        package = str(Path(kbench.__file__).resolve().parents[1])
+        # -P and an explicit path: the caller's working directory must not shadow a module in the worker.
+        code = f"import sys; sys.path.insert(0, {package!r}); from kbench.harness.isolate.zygote import main; main()"
+        self._zygote = subprocess.Popen(
+            [sys.executable, "-P", "-c", code, str(there.fileno())],
+            pass_fds=[there.fileno()],
+            env=sandbox.environment(self.cache) | self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        there.close()
+        self._control, self._pending = here, b""
+        try:
+            self._next_message("ready")
+        except OSError as error:
+            said = self._zygote.stderr.read().decode(errors="replace")[-LOG_TAIL:] if self._zygote.stderr else ""
+            raise InfrastructureError(f"workers cannot start: {said.strip() or error}") from error
+        return here
+
+    def _next_message(self, wanted: str) -> dict[str, Any]:
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            found = self._read_messages(0.5, wanted)
+            if found is not None:
+                return found
+        raise OSError(f"no answer within {START_SECONDS:.0f} s")
+
+    def _read_messages(self, timeout: float, wanted: str | None = None) -> dict[str, Any] | None:
+        if self._control is None:
+            return None
+        if b"\n" not in self._pending:
+            self._control.settimeout(timeout)
+            try:
+                chunk = self._control.recv(1 << 16)
+            except TimeoutError:
+                return None
+            finally:
+                self._control.settimeout(None)
+            if not chunk:
+                raise OSError("the worker starter has ended")
+            self._pending += chunk
+        while b"\n" in self._pending:
+            line, self._pending = self._pending.split(b"\n", 1)
+            message: dict[str, Any] = json.loads(line)
+            if "died" in message:
+                self._exits[message["died"]] = message["code"]
+            elif wanted in message:
+                return message
+        return None
+
+    def _stop_zygote(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._zygote is not None:
+            self._zygote.kill()
+            self._zygote.wait()
+            if self._zygote.stderr is not None:
+                self._zygote.stderr.close()
+        self._zygote, self._control = None, None

@@ -1,0 +1,82 @@
+"""Zygote: a process that has imported everything and forks ready workers in milliseconds.
+
+Importing torch and Triton takes seconds; a worker that died must be replaced while the next kernel waits. The zygote
+never touches CUDA, so a forked worker can make its own context.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+from kbench.harness.isolate import sandbox
+
+
+def main() -> None:
+    """Serve spawn requests on the descriptor named in argv until it closes."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    from kbench.harness.isolate import worker
+
+    worker.preload()
+    control.sendall(b'{"ready": true}\n')
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    while True:
+        ready = poller.poll(50)
+        _report_deaths(control)
+        if not ready:
+            continue
+        request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        if not request:
+            return
+        pid = os.fork()
+        if pid == 0:
+            _become_worker(control, json.loads(request), fds[0])
+        os.close(fds[0])
+        control.sendall(json.dumps({"spawned": pid}).encode() + b"\n")
+
+
+def _report_deaths(control: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        control.sendall(json.dumps({"died": pid, "code": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
+
+
+def _become_worker(control: socket.socket, request: dict[str, object], descriptor: int) -> None:
+    """Never returns: whatever happens, the child must not run the zygote's loop."""
+    code = 1
+    try:
+        control.close()
+        os.setsid()
+        sandbox.die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        scratch = Path(str(request["scratch"]))
+        scratch.mkdir(parents=True, exist_ok=True)
+        log = os.open(scratch / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        sandbox.close_inherited(descriptor)
+        from kbench.harness.isolate import worker
+
+        worker.serve(descriptor, request, scratch)
+        code = 0
+    except BaseException:  # noqa: BLE001 - the process boundary: the traceback goes to the worker's log
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Record: a worker's plain results become Measurement records; measurements of all workloads become one verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.harness.build.cache import Build
+from kbench.schemas import KernelSource, Measurement, Status, from_dict
+from kbench.schemas.ids import content_hash
+from kbench.schemas.record import field_types
+
+TIMED = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
+PRIVATE = frozenset({"exposed", "drift"})
+"""Fields of a worker's result that serve diagnosis and are not part of the record."""
+
+
+def make_measurement(
+    kernel: KernelSource,
+    build: Build | None,
+    result: Mapping[str, Any],
+    *,
+    gpu: str,
+    env_id: str,
+    started_at: str,
+    build_s: float,
+) -> Measurement:
+    """One record, read strictly: a worker's figures are checked like any data from outside.
+
+    Raises:
+        DataError: a figure is missing, of the wrong type, or not finite.
+    """
+    kernel_id = kernel.kernel_id
+    fields: dict[str, Any] = dict.fromkeys(field_types(Measurement))
+    fields |= {name: value for name, value in result.items() if name not in PRIVATE}
+    fields |= {
+        "measurement_id": content_hash("measurement", kernel_id, gpu, str(result["workload"]), env_id, started_at),
+        "kernel_id": kernel_id,
+        "problem_id": kernel.problem_id,
+        "gpu": gpu,
+        "env_id": env_id,
+        "started_at": started_at,
+        "build_s": build_s,
+        "verify_s": result.get("verify_s") or 0.0,
+        "time_s": result.get("time_s") or 0.0,
+    }
+    if build is not None:
+        for name in ("compile_ms", "registers", "shared_bytes", "spill_bytes", "cubin_sha"):
+            fields[name] = getattr(build, name)
+    return from_dict(Measurement, fields)
+
+
+def failure(workload: str, status: Status, reason: str) -> dict[str, Any]:
+    """A plain result for a kernel that was not timed."""
+    return {"workload": workload, "status": status.value, "error": reason}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A kernel over all workloads: the figures of its row in the kernels table."""
+
+    status: Status
+    error: str | None
+    runtime_us: float | None
+    runtime_low_us: float | None
+    runtime_high_us: float | None
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    compile_ms: float | None
+    registers: int | None
+    shared_bytes: int | None
+    spill_bytes: int | None
+    gpu: str
+    env_id: str
+
+
+def aggregate(measurements: Sequence[Measurement]) -> Aggregate:
+    """One verdict for a kernel: ok only if every workload is, then geometric means.
+
+    The intervals of the workloads are independent, so the log half-widths add in squares before dividing by their
+    number.
+
+    Args:
+        measurements: all workloads of one kernel on one GPU, at least one.
+    """
+    failed = next((m for m in measurements if m.status is not Status.OK), None)
+    first = failed or measurements[0]
+    figures: dict[str, float | None] = dict.fromkeys(TIMED)
+    if failed is None:
+        for name, low, high in (TIMED[:3], TIMED[3:]):
+            value, least, most = _geometric(
+                [(getattr(m, name), getattr(m, low), getattr(m, high)) for m in measurements]
+            )
+            figures |= {name: value, low: least, high: most}
+    return Aggregate(
+        status=first.status,
+        error=first.error,
+        compile_ms=first.compile_ms,
+        registers=first.registers,
+        shared_bytes=first.shared_bytes,
+        spill_bytes=first.spill_bytes,
+        gpu=first.gpu,
+        env_id=first.env_id,
+        **figures,
+    )
+
+
+def _geometric(intervals: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    count = len(intervals)
+    mean = math.fsum(math.log(value) for value, _, _ in intervals) / count
+    below = math.sqrt(math.fsum(math.log(value / low) ** 2 for value, low, _ in intervals)) / count
+    above = math.sqrt(math.fsum(math.log(high / value) ** 2 for value, _, high in intervals)) / count
+    return math.exp(mean), math.exp(mean - below), math.exp(mean + above)

@@ -1,0 +1,1 @@
+"""Time: interleaved rounds, an interval that survives autocorrelation, a second clock."""

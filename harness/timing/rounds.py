@@ -1,0 +1,206 @@
+"""Rounds: candidates and the problem's anchor, interleaved in random order, until the interval is narrow enough."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbench.harness.context import ProblemContext
+from kbench.harness.nvml import Conditions, ConditionsReader
+from kbench.harness.timing.batch import Sample, Sampler, Slot
+from kbench.harness.timing.interval import Interval, log_interval, process_sigma
+
+ANCHOR = "anchor"
+SLOW_US = 200_000.0
+"""A call longer than this is measured with as few samples as give an interval at all."""
+SLOW_RATIO = 40.0
+"""So is a kernel this many times slower than the reference."""
+DRIFT = 0.03
+"""Relative change of the anchor's time that means the machine is no longer in the state it was ramped to."""
+AUDITS = 2
+"""Calls of each look whose inputs are changed unannounced and whose outputs are judged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimingSettings:
+    """When to stop."""
+
+    half_width: float = 0.01
+    looks: tuple[int, ...] = (5, 8, 13, 21)
+    """Rounds after which the interval is looked at."""
+    budget_us: float = 150_000.0
+    """Device time for one kernel and workload; the interval reached by then is recorded as it is."""
+
+
+@dataclasses.dataclass(slots=True)
+class Timing:
+    """What the rounds gave."""
+
+    samples_us: list[float] = dataclasses.field(default_factory=list)
+    anchor_us: list[float] = dataclasses.field(default_factory=list)
+    rounds: int = 0
+    runtime: Interval | None = None
+    speedup: Interval | None = None
+    conditions: list[Conditions] = dataclasses.field(default_factory=list)
+    exposed: int = 0
+    drift: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel in the rounds: how to call it and how to audit a call."""
+
+    label: str
+    call: Callable[[int], Any]
+    """Calls it on the inputs of a stage."""
+    audit: Callable[[int, int], tuple[Callable[[], None], Callable[[Any], Any]]] | None = None
+    """For a stage and a master: what to queue before the call, and behind it to keep the outputs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """How many calls a round has, and how many rounds there are."""
+
+    samples: int
+    anchors: int
+    looks: tuple[int, ...]
+
+
+def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
+    """Run the anchor until its time is stable; the steady time is kept in the context."""
+    call = anchor(context).call
+    previous = math.inf
+    settled: list[float] = []
+    for turn in range(tries):
+        count = 4 if previous > 5_000.0 and turn else 10
+        slots = [Slot(ANCHOR, 0, lambda at=at: call(at % 2)) for at in range(count)]  # type: ignore[misc]
+        if previous > 50_000.0 and turn:
+            slots = slots[:1]
+        times = [s.time_us for s in sampler.run(slots)]
+        median = statistics.median(times)
+        settled = [*settled, median] if abs(median / previous - 1.0) < 0.01 else [median]
+        previous = median
+        if len(settled) >= 3 or (median > 50_000.0 and turn >= 2):
+            break
+    context.anchor_us = statistics.median(settled)
+    return context.anchor_us
+
+
+def anchor(context: ProblemContext) -> Candidate:
+    """The problem's PyTorch reference as a candidate."""
+    stages = context.stages
+
+    def call(stage: int) -> Any:
+        return context.definition.reference(*stages[stage].inputs)
+
+    return Candidate(ANCHOR, call)
+
+
+def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> Plan:
+    """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
+    samples = 5 if candidate_us < 50.0 else 3 if candidate_us < 500.0 else 1
+    anchors = 3 if anchor_us < 50.0 else 2 if anchor_us < 500.0 else 1
+    if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
+        return Plan(1, 1, (3,))
+    cost = samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us)
+    most = max(3, int(settings.budget_us / cost))
+    looks = tuple(look for look in settings.looks if look <= most) or (most,)
+    return Plan(samples, anchors, looks)
+
+
+def time_candidate(
+    candidate: Candidate,
+    context: ProblemContext,
+    sampler: Sampler,
+    reader: ConditionsReader,
+    rng: random.Random,
+    settings: TimingSettings,
+    judge: Callable[[Sequence[Sample]], bool],
+) -> Timing:
+    """Rounds of [anchor, candidate] until the interval is narrow enough.
+
+    Args:
+        candidate: the kernel.
+        context: the problem and size; its anchor must have been ramped.
+        sampler: where calls are queued.
+        reader: reads clocks, temperature, power and throttle reasons.
+        rng: orders the rounds and picks the audited calls.
+        settings: when to stop.
+        judge: sees the samples of each look, outputs of audited calls included; False ends the timing.
+    """
+    timing = Timing()
+    steady = context.anchor_us if context.anchor_us is not None else ramp(context, sampler)
+    probe = [Slot(candidate.label, -1, lambda at=at: candidate.call(at)) for at in (0, 1)]  # type: ignore[misc]
+    first = min(s.time_us for s in sampler.run(probe))
+    flush = max(0.0, sampler.device_us[candidate.label] - first)
+    chosen = plan(first, steady, flush, settings)
+    timed: list[Sample] = []
+    while timing.rounds < chosen.looks[-1]:
+        target = next(look for look in chosen.looks if look > timing.rounds)
+        slots = make_slots([candidate], context, range(timing.rounds, target), chosen, rng)
+        samples = sampler.run(slots)
+        timing.conditions.append(reader.read())
+        timed.extend(samples)
+        timing.rounds = target
+        if not judge(samples):
+            break
+        summarise(timing, timed, candidate.label)
+        if timing.runtime is not None and timing.runtime.half_width <= settings.half_width:
+            break
+    summarise(timing, timed, candidate.label)
+    timing.exposed = sum(s.exposed for s in timed)
+    timing.drift = abs(statistics.median(timing.anchor_us) / steady - 1.0)
+    return timing
+
+
+def make_slots(
+    candidates: Sequence[Candidate], context: ProblemContext, rounds: range, chosen: Plan, rng: random.Random
+) -> list[Slot]:
+    """The calls of some rounds, in random order within each, with audits at random places."""
+    blocks = [(c, chosen.samples) for c in candidates] + [(anchor(context), chosen.anchors)]
+    slots: list[Slot] = []
+    places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
+    for number in rounds:
+        for candidate, count in rng.sample(blocks, len(blocks)):
+            for _ in range(count):
+                stage = rng.randrange(len(context.stages))
+                if candidate.audit is not None:
+                    places[candidate.label].append((len(slots), stage))
+                slots.append(Slot(candidate.label, number, lambda c=candidate, s=stage: c.call(s)))  # type: ignore[misc]
+    for candidate in candidates:
+        if candidate.audit is None:
+            continue
+        for place, stage in rng.sample(places[candidate.label], min(AUDITS, len(places[candidate.label]))):
+            master = rng.randrange(len(context.masters))
+            slots[place].before, slots[place].after = candidate.audit(stage, master)
+    return slots
+
+
+def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
+    """Recompute figures and intervals from all samples so far."""
+    hidden = [s for s in samples if not s.exposed] or list(samples)
+    mine, anchors = by_round(hidden, label), by_round(hidden, ANCHOR)
+    timing.samples_us = [s.time_us for s in samples if s.label == label]
+    timing.anchor_us = [s.time_us for s in samples if s.label == ANCHOR]
+    both = sorted(mine.keys() & anchors.keys())
+    if len(both) < 2:
+        return
+    runtimes = [math.log(mine[number]) for number in sorted(mine)]
+    ratios = [math.log(anchors[number] / mine[number]) for number in both]
+    middle = math.exp(statistics.fmean(runtimes))
+    timing.runtime = log_interval(runtimes, process_sigma(middle))
+    base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
+    timing.speedup = log_interval(ratios, math.hypot(process_sigma(middle), process_sigma(base)))
+
+
+def by_round(samples: Sequence[Sample], label: str) -> dict[int, float]:
+    """Median time of a kernel's calls in each round."""
+    found: dict[int, list[float]] = {}
+    for sample in samples:
+        if sample.label == label:
+            found.setdefault(sample.round, []).append(sample.time_us)
+    return {number: statistics.median(times) for number, times in found.items()}

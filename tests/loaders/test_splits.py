@@ -1,0 +1,133 @@
+"""Splits are deterministic, by problem within family, and no cluster lies on both sides."""
+
+import dataclasses
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.loaders.corpus import Corpus
+from kbench.loaders.split_check import check_splits
+from kbench.loaders.splits import assign_splits, pair_split, problem_groups, split_problems
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import Kernel
+from kbench.schemas.ids import content_hash, kernel_id, structure_id
+
+
+def kernels_of(build: Any, problems: int, each: int, shapes: int = 6) -> list[Kernel]:
+    rows = []
+    for problem in range(problems):
+        for number in range(each):
+            operations = " + 1" * (number % shapes) + f" * f{problem}(x)"
+            source = f"import torch\n\n\ndef run(x):\n    return x{operations}  # {number}\n\n\nSIZE = {number}\n"
+            name = f"problem_{problem}"
+            changes = {
+                "problem_id": name, "family": f"family_{problem % 3}", "source": source,
+                "kernel_id": kernel_id(name, "triton", source), "structure_id": structure_id(source),
+            }  # fmt: skip
+            rows.append(build.kernel(number, **changes))
+    return rows
+
+
+def test_shares_are_near_what_is_asked_and_each_split_is_filled(build: Any) -> None:
+    rows = assign_splits(kernels_of(build, 30, 20, shapes=20))
+    problems = defaultdict(set)
+    for row in rows:
+        problems[row.split].add(row.problem_id)
+    assert len(problems["test"]) == 6
+    assert len(problems["validation"]) == 3
+    assert problems["test_seen"] <= problems["train"]
+    assert sum(row.split == "test_seen" for row in rows) == 21 * 2
+    assert {row.family for row in rows if row.split == "test"} == {"family_0", "family_1", "family_2"}
+
+
+def test_the_order_of_kernels_does_not_matter(build: Any) -> None:
+    rows = kernels_of(build, 12, 10)
+    shuffled = random.Random(1).sample(rows, len(rows))
+    by_id = {row.kernel_id: row.split for row in assign_splits(shuffled)}
+    assert all(by_id[row.kernel_id] == row.split for row in assign_splits(rows))
+
+
+def test_problems_that_share_a_near_duplicate_stay_together(build: Any) -> None:
+    rows = kernels_of(build, 20, 6)
+    twin = rows[0].structure_id
+    shared = [dataclasses.replace(row, structure_id=twin) if i % 12 == 0 else row for i, row in enumerate(rows)]
+    splits = assign_splits(shared)
+    assert len({row.split for row in splits if row.structure_id == twin}) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 12)), min_size=1, max_size=60))
+def test_no_cluster_and_no_unseen_problem_ever_spans_splits(links: list[tuple[str, int]]) -> None:
+    named = [(problem, f"cluster_{cluster}") for problem, cluster in links]
+    groups = problem_groups(named)
+    splits = split_problems(groups, dict.fromkeys(groups, "family"))
+    for first, cluster in named:
+        for second, other in named:
+            if cluster == other:
+                assert groups[first] == groups[second]
+                assert splits[first] == splits[second]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "candidate", "expected"),
+    [
+        (None, "test", "test"),
+        ("train", "train", "train"),
+        ("train", "test_seen", "test_seen"),
+        ("test_seen", "train", "test_seen"),
+    ],
+)
+def test_a_pair_is_as_held_out_as_its_more_held_out_kernel(anchor: str | None, candidate: str, expected: str) -> None:
+    assert pair_split(anchor, candidate) == expected
+
+
+def write(path: Path, build: Any, kernels: list[Kernel], **pair_changes: str) -> Corpus:
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", kernels)
+        pairs = [build.pair(row) for row in kernels if row.speedup]
+        writer.append("pairs", [dataclasses.replace(pairs[0], **pair_changes), *pairs[1:]])
+    return Corpus.open(path)
+
+
+def test_assigned_splits_pass_the_check(tmp_path: Path, build: Any) -> None:
+    looked_at: list[int] = []
+    corpus = write(tmp_path / "c", build, assign_splits(kernels_of(build, 12, 10)))
+    assert check_splits(corpus, looked_at.append) == []
+    assert sum(looked_at) == 120
+
+
+def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp_path: Path, build: Any) -> None:
+    rows = assign_splits(kernels_of(build, 12, 10))
+    test = next(row for row in rows if row.split == "test")
+    train = next(row for row in rows if row.split == "train")
+    source = "# other\n" + test.source.replace("SIZE", "WIDTH").replace("x", "value")
+    changes = {"source": source, "kernel_id": kernel_id(train.problem_id, "triton", source)}
+    rows.append(dataclasses.replace(train, **changes))
+    found = check_splits(write(tmp_path / "c", build, rows))
+    assert {violation.rule for violation in found} == {"twin", "stale_cluster"}
+    twin = next(violation for violation in found if violation.rule == "twin")
+    assert "lies in several splits: test (" in twin.message
+
+
+def test_the_check_finds_a_test_problem_in_train(tmp_path: Path, build: Any) -> None:
+    rows = assign_splits(kernels_of(build, 12, 10))
+    position = next(i for i, row in enumerate(rows) if row.split == "test")
+    rows[position] = dataclasses.replace(rows[position], split="train")
+    found = check_splits(write(tmp_path / "c", build, rows))
+    assert {violation.rule for violation in found} >= {"seen_problem", "twin"}
+
+
+def test_the_check_finds_pairs_on_the_wrong_side_or_without_kernels(tmp_path: Path, build: Any) -> None:
+    rows = assign_splits(kernels_of(build, 12, 10))
+    rows.sort(key=lambda row: row.split != "test" or row.speedup is None)
+    wrong = check_splits(write(tmp_path / "wrong", build, rows, split="train"))
+    assert [violation.rule for violation in wrong] == ["pair"]
+    assert "make it 'test'" in wrong[0].message
+    lost = check_splits(write(tmp_path / "lost", build, rows, candidate_id=content_hash("nobody")))
+    assert [violation.rule for violation in lost] == ["pair"]
+    assert "is not in the corpus" in lost[0].message

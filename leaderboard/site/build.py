@@ -13,13 +13,13 @@ from typing import Any
 from kbench import __version__
 from kbench.leaderboard.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
 from kbench.leaderboard.results import Results
+from kbench.leaderboard.score import PAGE_FACETS
 from kbench.leaderboard.tracks import TRACKS
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
 DIGITS = 6
 """Significant digits on the page and in the JSON beside it: past the third the intervals drown them."""
-SLICE_FACETS = ("family", "backend", "gpu")
 
 
 def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> Path:
@@ -132,7 +132,7 @@ def _scores_by_slice(result: Results) -> dict[str, dict[str, list[float | None]]
     table: dict[str, dict[str, list[float | None]]] = {}
     for score in result.scores:
         facets = [part.split("=", 1)[0] for part in score.slice.split("&")]
-        if score.slice != "all" and not set(facets) <= set(SLICE_FACETS):
+        if score.slice != "all" and not set(facets) <= set(PAGE_FACETS):
             continue
         if (score.track, score.metric) in shown:
             row = [score.value, score.low, score.high, score.ceiling]
@@ -165,7 +165,7 @@ def _track(track: Any) -> dict[str, Any]:
 
 def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
     slices = {part for result in results for score in result.scores for part in score.slice.split("&") if "=" in part}
-    found: dict[str, list[str]] = {facet: [] for facet in SLICE_FACETS}
+    found: dict[str, list[str]] = {facet: [] for facet in PAGE_FACETS}
     for text in sorted(slices):
         facet, value = text.split("=", 1)
         if facet in found:

@@ -101,7 +101,7 @@ class Campaign:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> Progress:
-        """Drive all searches until they end or the deadline comes; the log is complete whenever this returns or raises."""
+        """Drive all searches until they end or the deadline comes; the log is consistent at every moment."""
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         while (ready or self._outstanding) and not self._late():

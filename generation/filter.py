@@ -15,7 +15,7 @@ class Surrogate(Protocol):
     """What kbench.benchmark.surrogates promises; `fit` is optional and looked up when needed."""
 
     def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
-        """One forecast for each query, in order."""
+        """One forecast for each query, with the query's id."""
         ...
 
 
@@ -92,6 +92,15 @@ def _summary(forecast: Forecast) -> dict[str, Any]:
     if forecast.p_valid is not None:
         summary["p_valid"] = forecast.p_valid
     return summary
+
+
+def in_order(queries: Sequence[Query], forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """Forecasts in the queries' order, checked; a query nobody answered gets a failure."""
+    from kbench.benchmark.surrogates.protocol import accept
+
+    answers = {forecast.query_id: accept(forecast) for forecast in forecasts}
+    missing = "the surrogate gave no forecast"
+    return [answers.get(q.query_id) or Forecast(query_id=q.query_id, failure=missing) for q in queries]
 
 
 def tokens(forecasts: Sequence[Forecast]) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """The append-only log: JSON lines, one fsync a batch, many runs a file.
 
-A run folder holds `events.jsonl`, and may hold compressed earlier parts `events-NNN.jsonl.xz` (see kbench.generation.pack).
+A run folder holds `events.jsonl`, and may hold compressed earlier parts `events-NNN.jsonl.xz` (kbench.generation.pack).
 Killing the writer at any byte loses at most the line being written: a damaged last line is cut off on the next open,
 damage anywhere else is refused with its line and offset.
 """
@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Self, cast
 
 from kbench.generation.entry import Entry, parse_entry
 from kbench.schemas import DataError, UserError
@@ -43,18 +43,19 @@ def log_files(path: Path) -> list[Path]:
     return files
 
 
-def _open(path: Path) -> Iterable[bytes] | IO[bytes]:
+def open_log(path: Path) -> IO[bytes]:
+    """A log file for reading, decompressed where its name says it is compressed."""
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     if path.suffix == ".gz":
-        return gzip.open(path, "rb")
+        return cast("IO[bytes]", gzip.open(path, "rb"))
     return path.open("rb")
 
 
 def _read_file(path: Path) -> Iterator[tuple[Entry, int]]:
     """Entries with the offset just behind each; stops quietly before a damaged last line."""
     offset = 0
-    with _open(path) as stream:
+    with open_log(path) as stream:
         waiting: tuple[bytes, int, int] | None = None
         for number, line in enumerate(stream, 1):
             if waiting is not None:

@@ -5,6 +5,7 @@ It needs nothing but numpy and milliseconds, so it can sit inside a search that 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -112,6 +113,6 @@ def distribution(mean: float, error: float) -> tuple[float, ...]:
     """Probability of each bin when log2 speedup is normal with this mean and standard error."""
     reached = [0.5 * (1 + math.erf((math.log2(edge) - mean) / (error * math.sqrt(2)))) for edge in bins.EDGES]
     bounds = [0.0, *reached, 1.0]
-    parts = [max(0.0, high - low) for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [max(0.0, high - low) for low, high in itertools.pairwise(bounds)]
     total = math.fsum(parts)
     return tuple(part / total for part in parts)

@@ -7,7 +7,7 @@ import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
-from kbench.generation.log import log_files
+from kbench.generation.log import log_files, open_log
 from kbench.schemas import UserError
 
 PART_BYTES = 48 * 2**20
@@ -49,8 +49,7 @@ def _parts(folder: Path, part_bytes: int) -> Iterator[bytes]:
     lines: list[bytes] = []
     size = 0
     for path in log_files(folder):
-        opener = lzma.open if path.suffix == ".xz" else open
-        with opener(path, "rb") as stream:
+        with open_log(path) as stream:
             for line in stream:
                 if not line.endswith(b"\n"):
                     break

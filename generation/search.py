@@ -8,7 +8,7 @@ from typing import Any
 from kbench.generation import action
 from kbench.generation.entry import Clock, Entry
 from kbench.generation.executors.executor import Result
-from kbench.generation.filter import Surrogate, decide, tokens
+from kbench.generation.filter import Surrogate, decide, in_order, tokens
 from kbench.generation.outcome import Outcome, build_seconds, gpu_seconds
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Proposer, Task
 from kbench.generation.question import query_for, teach
@@ -149,10 +149,7 @@ class Search:
         except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end the search
             reason = f"{type(error).__name__}: {error}"
             return [Forecast(query_id=query.query_id, failure=reason) for query in queries]
-        if len(forecasts) != len(queries):
-            reason = f"{len(forecasts)} forecasts for {len(queries)} queries"
-            return [Forecast(query_id=query.query_id, failure=reason) for query in queries]
-        return forecasts
+        return in_order(queries, forecasts)
 
     def receive(self, result: Result) -> None:
         """Record a measurement, or its loss."""

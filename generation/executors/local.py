@@ -16,8 +16,10 @@ from kbench.schemas import Environment, InfrastructureError, KernelSource, Measu
 class Measurer(Protocol):
     """What the executor needs of a harness."""
 
-    def measure(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
-        """Measurements of each kernel on each workload, as they finish."""
+    def measure(
+        self, kernels: Iterable[KernelSource | None], *, on_lost: Callable[[KernelSource, str], None]
+    ) -> Iterator[Measurement]:
+        """Measurements of each kernel on each workload, as they finish; None among the kernels means: none just now."""
         ...
 
     def environment(self) -> Environment:
@@ -49,7 +51,7 @@ class LocalExecutor:
             workloads: number of timed workloads of a problem, which is how many measurements complete a kernel.
         """
         self._make, self._workloads = make, workloads
-        self._queue: queue.Queue[KernelSource | None] = queue.Queue()
+        self._queue: queue.Queue[KernelSource] = queue.Queue()
         self._done: queue.Queue[Result | BaseException] = queue.Queue()
         self._closing = threading.Event()
         self._environments: list[Environment] = []
@@ -66,7 +68,6 @@ class LocalExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
-        self._queue.put(None)
         self._thread.join(timeout=30)
         if self._harness is not None:
             self._harness.__exit__(kind, error, trace)
@@ -99,21 +100,28 @@ class LocalExecutor:
         """This machine."""
         return self._environments
 
-    def _feed(self) -> Iterator[KernelSource]:
+    def _feed(self) -> Iterator[KernelSource | None]:
         while not self._closing.is_set():
-            kernel = self._queue.get()
-            if kernel is None:
-                return
-            yield kernel
+            try:
+                yield self._queue.get_nowait()
+            except queue.Empty:
+                # The harness works on what it has and asks again.
+                yield None
+
+    def _lose(self, kernel: KernelSource, reason: str) -> None:
+        # The harness has already tried again as often as it is allowed to.
+        self._done.put(Result(kernel.kernel_id, lost=reason, final=True))
 
     def _work(self) -> None:
         assert self._harness is not None
         parts: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
         try:
-            for measurement in self._harness.measure(self._feed()):
+            for measurement in self._harness.measure(self._feed(), on_lost=self._lose):
                 rows = parts[measurement.kernel_id]
                 rows.append(measurement)
                 if len(rows) == self._workloads(measurement.problem_id):
                     self._done.put(result_of(measurement.kernel_id, parts.pop(measurement.kernel_id)))
+                if self._closing.is_set():
+                    return
         except BaseException as error:  # noqa: BLE001 - handed to the collecting thread, which raises it
             self._done.put(error)

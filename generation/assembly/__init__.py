@@ -1,0 +1,1 @@
+"""Assembly: run logs become a corpus."""

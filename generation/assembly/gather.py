@@ -1,0 +1,115 @@
+"""Gathering: every measured kernel of a set of run logs, with its lineage checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.generation.entry import Entry
+from kbench.generation.log import by_run, read_log
+from kbench.generation.session import read_environments
+from kbench.generation.settings import Settings
+from kbench.generation.state import Node, RunState, replay
+from kbench.schemas import DataError, Environment, Event, Measurement, from_dict
+from kbench.schemas.ids import content_hash
+from kbench.schemas.strip import strip_comments
+
+LONG_FIELDS = ("source", "measurements")
+"""Payload fields that other tables hold; events carry the ids."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """One measured kernel with the run it came from."""
+
+    settings: Settings
+    node: Node
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def gpu(self) -> str:
+        """Where it was measured."""
+        return self.measurements[0].gpu
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gathered:
+    """All that the logs hold."""
+
+    kernels: tuple[Measured, ...]
+    """Distinct kernels in log order: of kernels equal up to comments the first stays."""
+    stand_ins: Mapping[str, str]
+    """Kernel ids that were dropped as twins, with the id that stayed."""
+    environments: tuple[Environment, ...]
+    events: tuple[Event, ...]
+    states: tuple[RunState, ...]
+
+
+def gather(folders: Sequence[Path]) -> Gathered:
+    """Read run folders.
+
+    Raises:
+        DataError: a log is damaged, a run appears twice, or a candidate's parent is unknown.
+    """
+    states: dict[str, RunState] = {}
+    rows: list[Measured] = []
+    events: list[Event] = []
+    environments: dict[str, Environment] = {}
+    for folder in folders:
+        for run_id, entries in by_run(read_log(folder)).items():
+            if run_id in states:
+                raise DataError(f"run {run_id!r} is in {str(folder)!r} and in an earlier folder; give each run once")
+            state = replay(entries)
+            assert state is not None
+            check_lineage(state)
+            states[run_id] = state
+            rows.extend(_measured(state, entries))
+            events.extend(entry.event(_shortened(entry)) for entry in entries)
+        if folder.is_dir():
+            environments |= {one.env_id: one for one in read_environments(folder)}
+    kernels, stand_ins = distinct(rows)
+    found = tuple(environments[key] for key in sorted(environments))
+    return Gathered(kernels, stand_ins, found, tuple(events), tuple(states.values()))
+
+
+def check_lineage(state: RunState) -> None:
+    """Refuse a run whose candidates have parents it never had.
+
+    Raises:
+        DataError: names run, candidate and parent.
+    """
+    for node in state.nodes.values():
+        for parent in (node.parent_id, node.other_id):
+            if parent is not None and parent not in state.nodes:
+                raise DataError(f"run {state.run_id!r}: kernel {node.kernel_id} has the unknown parent {parent}")
+
+
+def _measured(state: RunState, entries: Sequence[Entry]) -> Iterator[Measured]:
+    for entry in entries:
+        if entry.kind == "kernel_measured":
+            where = f"run {entry.run_id!r} entry {entry.index}"
+            rows = tuple(from_dict(Measurement, row, where) for row in entry.payload["measurements"])
+            yield Measured(state.settings, state.nodes[entry.payload["kernel_id"]], rows)
+
+
+def _shortened(entry: Entry) -> dict[str, Any]:
+    payload = {name: value for name, value in entry.payload.items() if name not in LONG_FIELDS}
+    if entry.kind == "kernel_measured":
+        payload["measurement_ids"] = [row["measurement_id"] for row in entry.payload["measurements"]]
+    return payload
+
+
+def distinct(rows: Sequence[Measured]) -> tuple[tuple[Measured, ...], dict[str, str]]:
+    """Kernels that differ in more than comments, and who stands in for the others."""
+    first: dict[tuple[str, str], Measured] = {}
+    stand_ins: dict[str, str] = {}
+    for row in rows:
+        settings = row.settings
+        text = strip_comments(row.node.source)
+        key = (content_hash(settings.problem_id, settings.backend.value, text), row.gpu)
+        kept = first.setdefault(key, row)
+        if kept.node.kernel_id != row.node.kernel_id:
+            stand_ins[row.node.kernel_id] = kept.node.kernel_id
+    return tuple(first.values()), stand_ins

@@ -1,0 +1,69 @@
+"""Kernel rows: gathered kernels with their figures over all workloads, their cluster and their split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kbench.benchmark.problems.registry import problem
+from kbench.generation.assembly.gather import Gathered, Measured
+from kbench.harness.record import aggregate
+from kbench.schemas import Kernel
+from kbench.schemas.ids import structure_id
+
+ORIGIN = "kbench"
+LICENSE = "CC-BY-4.0"
+
+
+def kernel_rows(gathered: Gathered) -> list[Kernel]:
+    """One row for every distinct kernel and GPU, clusters and splits assigned."""
+    from kbench.loaders.splits import assign_splits
+
+    return assign_splits(_row(measured, gathered.stand_ins) for measured in gathered.kernels)
+
+
+def _row(measured: Measured, stand_ins: Mapping[str, str]) -> Kernel:
+    node, settings = measured.node, measured.settings
+    figures = aggregate(measured.measurements)
+    structure = structure_id(node.source)
+    parent = stand_ins.get(node.parent_id, node.parent_id) if node.parent_id else None
+    if parent == node.kernel_id:
+        # The edit touched comments alone and the parent was dropped as its twin.
+        parent = None
+    return Kernel(
+        kernel_id=node.kernel_id,
+        problem_id=settings.problem_id,
+        family=problem(settings.problem_id).family,
+        backend=settings.backend,
+        gpu=measured.gpu,
+        search_method=settings.search_method,
+        proposer=node.proposer,
+        run_id=settings.run_id,
+        step=node.step,
+        parent_id=parent,
+        edit=node.edit if parent else None,
+        structure_id=structure,
+        cluster_id=structure,
+        split="train",
+        source=node.source,
+        status=figures.status,
+        error=figures.error,
+        runtime_us=figures.runtime_us,
+        runtime_low_us=figures.runtime_low_us,
+        runtime_high_us=figures.runtime_high_us,
+        speedup=figures.speedup,
+        speedup_low=figures.speedup_low,
+        speedup_high=figures.speedup_high,
+        compile_ms=figures.compile_ms,
+        registers=figures.registers,
+        shared_bytes=figures.shared_bytes,
+        spill_bytes=figures.spill_bytes,
+        env_id=figures.env_id,
+        origin=ORIGIN,
+        license=LICENSE,
+    )
+
+
+def orphans(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The rows whose parent is missing from the table: none, when lineage is complete."""
+    ids = {kernel.kernel_id for kernel in kernels}
+    return [kernel for kernel in kernels if kernel.parent_id is not None and kernel.parent_id not in ids]

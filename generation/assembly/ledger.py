@@ -1,0 +1,88 @@
+"""Ledger: what a corpus cost to make, computed from its logs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.generation.assembly.gather import Gathered, Measured
+from kbench.harness.record import aggregate
+from kbench.schemas import Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Counts and costs of an assembled corpus."""
+
+    runs: int
+    kernels: int
+    ok: int
+    pairs: int
+    problems: int
+    by_method: Mapping[str, int]
+    by_backend: Mapping[str, int]
+    by_proposer: Mapping[str, int]
+    by_status: Mapping[str, int]
+    by_split: Mapping[str, int]
+    verify_gpu_seconds: float
+    time_gpu_seconds: float
+    build_cpu_seconds: float
+    tokens: int
+
+    @property
+    def kernels_per_gpu_hour(self) -> float:
+        """Distinct kernels for each hour of GPU time."""
+        spent = self.verify_gpu_seconds + self.time_gpu_seconds
+        return 3600 * self.kernels / spent if spent else math.nan
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        rate = self.kernels_per_gpu_hour
+        return dataclasses.asdict(self) | {"kernels_per_gpu_hour": None if math.isnan(rate) else rate}
+
+    def text(self) -> str:
+        """For people."""
+        shares = "\n".join(
+            f"{name:10} " + ", ".join(f"{key} {count} ({count / self.kernels:.0%})" for key, count in counts.items())
+            for name, counts in (
+                ("method", self.by_method), ("backend", self.by_backend), ("proposer", self.by_proposer),
+                ("status", self.by_status), ("split", self.by_split),
+            )
+        )  # fmt: skip
+        return (
+            f"{self.kernels} kernels ({self.ok} ok) of {self.problems} problems from {self.runs} runs, "
+            f"{self.pairs} pairs\n"
+            f"{shares}\n"
+            f"GPU seconds: verify {self.verify_gpu_seconds:.1f}, time {self.time_gpu_seconds:.1f}; "
+            f"build {self.build_cpu_seconds:.1f} CPU seconds; {self.tokens} tokens; "
+            f"{self.kernels_per_gpu_hour:.0f} kernels per GPU-hour"
+        )
+
+
+def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
+    """The ledger of gathered runs."""
+    kernels = gathered.kernels
+    statuses = Counter(aggregate(row.measurements).status for row in kernels)
+    return Ledger(
+        runs=len(gathered.states),
+        kernels=len(kernels),
+        ok=statuses[Status.OK],
+        pairs=pairs,
+        problems=len({row.settings.problem_id for row in kernels}),
+        by_method=_counted(kernels, lambda row: row.settings.search_method),
+        by_backend=_counted(kernels, lambda row: row.settings.backend.value),
+        by_proposer=_counted(kernels, lambda row: row.node.proposer),
+        by_status={status.value: count for status, count in statuses.most_common()},
+        by_split=dict(Counter(splits).most_common()),
+        verify_gpu_seconds=math.fsum(m.verify_s for row in kernels for m in row.measurements),
+        time_gpu_seconds=math.fsum(m.time_s for row in kernels for m in row.measurements),
+        build_cpu_seconds=math.fsum(state.charge.build_seconds for state in gathered.states),
+        tokens=sum(state.charge.tokens for state in gathered.states),
+    )
+
+
+def _counted(rows: Sequence[Measured], key: Any) -> dict[str, int]:
+    return dict(Counter(key(row) for row in rows).most_common())

@@ -1,0 +1,117 @@
+"""Pairs: questions with measured answers, drawn from assembled kernels and balanced over bins."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kbench.generation.assembly.interval import Interval
+from kbench.loaders.splits import pair_split
+from kbench.schemas import Kernel, Pair, PairKind, bins
+from kbench.schemas.ids import content_hash
+
+EDITS_PER_BIN = 6
+"""Parent edits kept for each problem, backend, GPU, split and bin: most edits change little and would crowd one bin."""
+SIBLINGS_PER_BIN = 4
+"""Sibling pairs kept for each of the same; they fill the bins that edits and references leave thin."""
+
+Ends = tuple[Kernel | None, Kernel]
+"""Anchor (None is the PyTorch reference) and candidate."""
+
+
+def build_pairs(kernels: Sequence[Kernel]) -> list[Pair]:
+    """Reference, parent-edit and sibling pairs; a pair belongs to the more held-out split of its kernels'."""
+    timed = [kernel for kernel in kernels if kernel.speedup is not None]
+    by_id = {(kernel.kernel_id, kernel.gpu): kernel for kernel in timed}
+    edits = balanced(_edits(timed, by_id), EDITS_PER_BIN)
+    used = {(anchor.kernel_id, candidate.kernel_id) for anchor, candidate in edits if anchor is not None}
+    siblings: list[Ends] = []
+    for members in _cells(timed).values():
+        siblings.extend(balanced(_siblings(members, used), SIBLINGS_PER_BIN))
+    return [
+        *(_pair(None, kernel, PairKind.REFERENCE, _speedup(kernel)) for kernel in timed),
+        *(_pair(anchor, one, PairKind.PARENT_EDIT, _ratio(anchor, one)) for anchor, one in edits),
+        *(_pair(anchor, one, PairKind.SIBLING, _ratio(anchor, one)) for anchor, one in siblings),
+    ]
+
+
+def _cells(kernels: Iterable[Kernel]) -> Mapping[tuple[str, str, str], list[Kernel]]:
+    cells: defaultdict[tuple[str, str, str], list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        cells[kernel.problem_id, kernel.backend.value, kernel.gpu or ""].append(kernel)
+    return cells
+
+
+def _edits(kernels: Iterable[Kernel], by_id: Mapping[tuple[str, str | None], Kernel]) -> Iterator[Ends]:
+    for child in kernels:
+        parent = by_id.get((child.parent_id, child.gpu)) if child.parent_id else None
+        if parent is not None:
+            yield parent, child
+
+
+def _siblings(members: Sequence[Kernel], used: set[tuple[str, str]]) -> Iterator[Ends]:
+    """Every two kernels of a cell that no edit connects, in one of the two directions."""
+    for place, one in enumerate(members):
+        for other in members[:place]:
+            ids = (one.kernel_id, other.kernel_id)
+            if ids not in used and ids[::-1] not in used:
+                # Chosen by the ids, so that neither direction is favoured and no pair answers its mirror image.
+                yield (one, other) if _order(*ids) < _order(*ids[::-1]) else (other, one)
+
+
+def _order(one: str, other: str) -> int:
+    # Ids are hashes already: multiplying and adding mixes them well enough to shuffle by, and cheaply.
+    return (int(one[:12], 16) * 2654435761 + int(other[:12], 16) * 40503) % 4294967291
+
+
+def balanced(ends: Iterable[Ends], per_bin: int) -> list[Ends]:
+    """At most `per_bin` of each problem, backend, GPU, split and bin, chosen by their ids."""
+    groups: defaultdict[tuple[str, str, str, str, int], list[tuple[int, str, str, Ends]]] = defaultdict(list)
+    for anchor, candidate in ends:
+        assert anchor is not None
+        number = bins.bin_of(_ratio(anchor, candidate).value)
+        split = pair_split(anchor.split, candidate.split)
+        key = (candidate.problem_id, candidate.backend.value, candidate.gpu or "", split, number)
+        rank = _order(anchor.kernel_id, candidate.kernel_id)
+        groups[key].append((rank, anchor.kernel_id, candidate.kernel_id, (anchor, candidate)))
+    return [item[3] for group in groups.values() for item in sorted(group, key=lambda g: g[:3])[:per_bin]]
+
+
+def _ratio(anchor: Kernel | None, candidate: Kernel) -> Interval:
+    assert anchor is not None
+    return _runtime(anchor).over(_runtime(candidate))
+
+
+def _runtime(kernel: Kernel) -> Interval:
+    assert kernel.runtime_us is not None
+    assert kernel.runtime_low_us is not None
+    assert kernel.runtime_high_us is not None
+    return Interval(kernel.runtime_us, kernel.runtime_low_us, kernel.runtime_high_us)
+
+
+def _speedup(kernel: Kernel) -> Interval:
+    assert kernel.speedup is not None
+    assert kernel.speedup_low is not None
+    assert kernel.speedup_high is not None
+    return Interval(kernel.speedup, kernel.speedup_low, kernel.speedup_high)
+
+
+def _pair(anchor: Kernel | None, candidate: Kernel, kind: PairKind, speedup: Interval) -> Pair:
+    anchor_id = anchor.kernel_id if anchor else None
+    gpu = candidate.gpu or ""
+    return Pair(
+        pair_id=content_hash("pair", anchor_id or "reference", candidate.kernel_id, gpu, kind.value),
+        problem_id=candidate.problem_id,
+        family=candidate.family,
+        backend=candidate.backend,
+        gpu=gpu,
+        anchor_id=anchor_id,
+        candidate_id=candidate.kernel_id,
+        kind=kind,
+        speedup=speedup.value,
+        speedup_low=speedup.low,
+        speedup_high=speedup.high,
+        bin=bins.bin_of(speedup.value),
+        split=pair_split(anchor.split if anchor else None, candidate.split),
+        origin=candidate.origin,
+    )

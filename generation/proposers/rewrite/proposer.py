@@ -1,0 +1,82 @@
+"""The rewrite proposer: one or two source-level edits of a parent."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator, Sequence
+
+from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.generation.proposers.rewrite import cuda_operators, launch_operators, triton_operators
+from kbench.generation.proposers.rewrite.cpp_tokens import cuda_texts, is_balanced
+from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
+from kbench.generation.state import Node
+from kbench.schemas import Backend
+from kbench.schemas.ids import kernel_id, structure_id
+
+OPERATORS: dict[Backend, tuple[Operator, ...]] = {
+    Backend.TRITON: (*launch_operators.TRITON_LAUNCH, *triton_operators.OPERATORS),
+    Backend.CUDA: (*launch_operators.CUDA_LAUNCH, *cuda_operators.OPERATORS),
+}
+TRIES = 8
+SECOND_EDIT = 0.35
+"""Chance of a second edit on top of the first."""
+
+
+class RewriteProposer:
+    """Edits a parent's text; it needs no genome and works on any kernel."""
+
+    name = "rewrite"
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        """One edited kernel for each ask; fresh asks have nothing to edit and are refused."""
+        for ask in asks:
+            if ask.parent is None:
+                yield Refusal(reason="no parent: a rewrite needs a kernel to edit", proposer=self.name)
+            else:
+                yield self._answer(task, ask.parent, ask.rng)
+
+    def _answer(self, task: Task, parent: Node, rng: random.Random) -> Answer:
+        answer: Answer = Refusal(reason="no edit: no operator changes this text", proposer=self.name)
+        for _ in range(TRIES):
+            source, edits = parent.source, []
+            for _ in range(2 if rng.random() < SECOND_EDIT else 1):
+                edit = random_edit(source, task.backend, rng)
+                if edit is None:
+                    break
+                source = edit.apply(source)
+                edits.append(edit.what)
+            if not edits or not parses(source):
+                continue
+            answer = Proposal(
+                source=source, proposer=self.name, edit="; ".join(edits),
+                parent_id=parent.kernel_id, niche=structure_id(source),
+            )  # fmt: skip
+            if not task.seen(kernel_id(task.problem_id, task.backend, source)):
+                break
+        return answer
+
+
+def random_edit(source: str, backend: Backend, rng: random.Random) -> Edit | None:
+    """An edit by an operator drawn at random among those that find a place; None when none does."""
+    try:
+        module = Module(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    operators = list(OPERATORS[backend])
+    rng.shuffle(operators)
+    for operator in operators:
+        found = [edit for edit in operator.find(module, rng) if edit.apply(source) != source]
+        if found:
+            return rng.choice(found)
+    return None
+
+
+def parses(source: str) -> bool:
+    """Whether the text is Python whose CUDA strings have their brackets paired."""
+    try:
+        ast.parse(source)
+        module = Module(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return all(is_balanced(text.tokens) for text in cuda_texts(module))

@@ -1,0 +1,1 @@
+"""Build: source text to machine code, off the GPU, with what the compiler says about it."""

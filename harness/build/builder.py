@@ -1,0 +1,137 @@
+"""Building one kernel: load it, compile what it declares for a target, store the result. Runs in a build worker."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kbench.benchmark.problems import ScalarSpec, problem
+from kbench.harness.build.cache import Build, BuildCache
+from kbench.harness.build.resources import Resources, largest, read_resources
+from kbench.harness.build.target import Target, build_id
+from kbench.harness.build.triton_target import build_launcher, compile_only
+from kbench.harness.loading import LoadedKernel, LoadError
+from kbench.schemas import Backend, KernelSource
+from kbench.schemas.ids import content_hash
+
+ERROR_LENGTH = 2000
+"""Characters of a compiler's complaint that are kept."""
+
+
+def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool = True) -> Build:
+    """The kernel's build for a target: from the cache, or made now and stored.
+
+    Args:
+        kernel: what to build.
+        target: the architecture.
+        cache: where builds are kept.
+        call: whether `run` may be called to see which Triton functions it launches; without, a Triton kernel is
+            compiled at its first call in the worker that runs it.
+    """
+    identity = build_id(kernel.kernel_id, target)
+    found = cache.get(identity)
+    if found is not None:
+        return found
+    started = time.perf_counter()
+    cubins: dict[str, bytes] = {}
+    try:
+        loaded = LoadedKernel(kernel)
+    except LoadError as error:
+        made = _failed(identity, str(error))
+    else:
+        try:
+            if kernel.backend is Backend.CUDA:
+                made, cubins = _build_cuda(loaded, target, identity, started)
+            elif not call:
+                note = "not called in the build stage: its text did not pass the screen"
+                made = _made(identity, started, [], None, ahead_of_time=False, note=note)
+            else:
+                made, cubins = _build_triton(loaded, kernel, target, cache, identity, started)
+        finally:
+            loaded.unload()
+    cache.put(made, cubins)
+    return made
+
+
+def _failed(identity: str, error: str) -> Build:
+    return Build(identity, error[:ERROR_LENGTH], None, None, None, None, None, True)
+
+
+def _made(identity: str, started: float, cubins: list[bytes], dynamic_shared: int | None, **more: Any) -> Build:
+    found: list[Resources] = [r for cubin in cubins for r in read_resources(cubin).values()]
+    most = largest(found)
+    shared = None if most is None else max(most.shared_bytes, dynamic_shared or 0)
+    return Build(
+        identity,
+        None,
+        1e3 * (time.perf_counter() - started),
+        most.registers if most else None,
+        shared,
+        most.spill_bytes if most else None,
+        content_hash(*sorted(cubins)) if cubins else None,
+        **more,
+    )
+
+
+def _build_cuda(
+    loaded: LoadedKernel, target: Target, identity: str, started: float
+) -> tuple[Build, dict[str, bytes]]:
+    cubins: dict[str, bytes] = {}
+    symbols: dict[str, dict[str, str]] = {}
+    for module in loaded.cuda_modules:
+        try:
+            code = module.compile(target.nvrtc)
+        except Exception as error:  # noqa: BLE001 - whatever the compiler raises is the kernel's compile error
+            return _failed(identity, f"{type(error).__name__}: {error}"), {}
+        key = module.key(target.nvrtc)
+        cubins[key] = bytes(code.code)
+        symbols[key] = {_text(name): _text(mangled) for name, mangled in dict(code.symbol_mapping).items()}
+    made = _made(identity, started, list(cubins.values()), None, ahead_of_time=True, symbols=symbols)
+    return made, cubins
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _build_triton(
+    loaded: LoadedKernel, kernel: KernelSource, target: Target, cache: BuildCache, identity: str, started: float
+) -> tuple[Build, dict[str, bytes]]:
+    note = None
+    with compile_only(target, cache.triton) as compiled:
+        for size in (*problem(kernel.problem_id).sizes, problem(kernel.problem_id).tiny):
+            try:
+                loaded.run(*_meta_inputs(kernel.problem_id, dict(size.params)))
+            except Exception as error:  # noqa: BLE001 - judged below: a compiler's complaint, or code that needs values
+                if _is_compile_error(error):
+                    return _failed(identity, _complaint(error)), {}
+                note = f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
+        for made in compiled:
+            build_launcher(made)
+    cubins = [made.asm["cubin"] for made in compiled]
+    shared = max((made.metadata.shared for made in compiled), default=None)
+    ahead = note is None and bool(compiled)
+    return _made(identity, started, cubins, shared, ahead_of_time=ahead, note=note), {}
+
+
+def _meta_inputs(problem_id: str, params: dict[str, Any]) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(
+        spec.value
+        if isinstance(spec, ScalarSpec)
+        else torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+        for spec in problem(problem_id).inputs(params)
+    )
+
+
+def _is_compile_error(error: BaseException) -> bool:
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import OutOfResources, PTXASError
+
+    return isinstance(error, CompilationError | PTXASError | OutOfResources)
+
+
+def _complaint(error: BaseException) -> str:
+    inner = error.__cause__
+    return f"{type(error).__name__}: {error}" + (f" ({inner})" if inner is not None else "")

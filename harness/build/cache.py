@@ -1,0 +1,91 @@
+"""Cache: one folder a build, named by its content hash, written aside and renamed so that what is there is complete.
+
+    builds/<build id>/build.json   the Build record
+    builds/<build id>/<key>.cubin  machine code of each CUDA module
+    triton/                        Triton's own cache, addressed by content and written by atomic replacement
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.cuda import Prebuilt
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Build:
+    """What the build stage found out about a kernel."""
+
+    build_id: str
+    error: str | None
+    """Why it does not compile; None when it does."""
+    compile_ms: float | None
+    registers: int | None
+    shared_bytes: int | None
+    spill_bytes: int | None
+    cubin_sha: str | None
+    ahead_of_time: bool
+    """False when the machine code is only made at the first call, in the worker that runs it."""
+    note: str | None = None
+    """Why it could not be built ahead of time."""
+    symbols: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    """Mangled names by exported name, for each CUDA module's key."""
+
+
+class BuildCache:
+    """A folder of builds, safe to share between processes and machines of the same kind."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a cache folder, creating it when absent."""
+        self.folder = folder
+        self.builds, self.triton = folder / "builds", folder / "triton"
+        for place in (self.builds, self.triton):
+            place.mkdir(parents=True, exist_ok=True)
+
+    def get(self, build_id: str) -> Build | None:
+        """A finished build, or None."""
+        try:
+            text = (self.builds / build_id / "build.json").read_text()
+        except FileNotFoundError:
+            return None
+        return Build(**json.loads(text))
+
+    def put(self, build: Build, cubins: Mapping[str, bytes]) -> None:
+        """Store a build; when another process stored it first, that one stays."""
+        aside = Path(tempfile.mkdtemp(prefix="tmp.", dir=self.builds))
+        for key, cubin in cubins.items():
+            (aside / f"{key}.cubin").write_bytes(cubin)
+        (aside / "build.json").write_text(json.dumps(as_json(build)))
+        try:
+            os.rename(aside, self.builds / build.build_id)
+        except OSError:
+            # The entry exists: equal content by construction of its name.
+            shutil.rmtree(aside)
+
+    def prebuilt(self, build: Build) -> dict[str, Prebuilt]:
+        """Machine code of a build's CUDA modules, ready for CudaModule.prebuilt."""
+        folder = self.builds / build.build_id
+        return {
+            key: Prebuilt((folder / f"{key}.cubin").read_bytes(), symbols) for key, symbols in build.symbols.items()
+        }
+
+
+def as_json(build: Build) -> dict[str, Any]:
+    """A build as plain values."""
+    return dataclasses.asdict(build)
+
+
+def default_folder() -> Path:
+    """Where builds are kept unless told otherwise: $KBENCH_CACHE, or the user's cache folder."""
+    told = os.environ.get("KBENCH_CACHE")
+    if told:
+        return Path(told)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kbench"

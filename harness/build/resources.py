@@ -1,0 +1,107 @@
+"""Resources: what a cubin says about registers, shared memory and the stack, read from its ELF sections.
+
+The assembler keeps a function's register count and stack frame as attributes in `.nv.info`, and its static shared
+memory as the size of `.nv.shared.<name>`. Reading them takes microseconds and needs neither a GPU nor a CUDA toolkit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Iterable, Iterator
+
+from kbench.schemas import DataError
+
+FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
+"""The `.nv.info` attributes with a function's frame bytes and registers, each as (symbol index, value)."""
+SYMBOL_TABLE = 2
+"""ELF section type of the symbol table."""
+VALUE_OF_SIZE = 0x04
+"""Attribute format: a 16-bit length and that many bytes follow."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resources:
+    """What one device function needs."""
+
+    registers: int
+    shared_bytes: int
+    """Static shared memory; dynamic shared memory is chosen at launch."""
+    spill_bytes: int
+    """Stack frame per thread, which is spills and local arrays."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    kind: int
+    link: int
+    data: bytes
+    size: int
+
+
+def read_resources(cubin: bytes) -> dict[str, Resources]:
+    """Resources of every device function in a cubin, by mangled name.
+
+    Raises:
+        DataError: these bytes are not a 64-bit ELF file.
+    """
+    sections = list(_sections(cubin))
+    frames, registers = _attributes(sections, FRAME_SIZE), _attributes(sections, REGISTER_COUNT)
+    shared = {s.name.removeprefix(".nv.shared."): s.size for s in sections if s.name.startswith(".nv.shared.")}
+    return {
+        name: Resources(registers.get(name, 0), shared.get(name, 0), frames.get(name, 0))
+        for section in sections
+        if section.name.startswith(".text.") and (name := section.name.removeprefix(".text."))
+    }
+
+
+def largest(found: Iterable[Resources]) -> Resources | None:
+    """The largest of each figure; None when there is no function."""
+    known = list(found)
+    if not known:
+        return None
+    return Resources(
+        max(r.registers for r in known), max(r.shared_bytes for r in known), max(r.spill_bytes for r in known)
+    )
+
+
+def _sections(cubin: bytes) -> Iterator[_Section]:
+    if cubin[:5] != b"\x7fELF\x02":
+        raise DataError(f"cubin starts with {cubin[:5]!r}, expected a 64-bit ELF file")
+    table, size, count, names = struct.unpack_from("<Q", cubin, 0x28) + struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
+    strings_at = headers[names][4]
+    for name, kind, _, _, offset, length, link, _, _, _ in headers:
+        start = strings_at + name
+        title = cubin[start : cubin.index(b"\0", start)].decode()
+        # A section without bits (static shared memory) has a size but no data in the file.
+        yield _Section(title, kind, link, cubin[offset : offset + length], length)
+
+
+def _attributes(sections: list[_Section], wanted: int) -> dict[str, int]:
+    names = _symbol_names(sections)
+    values: dict[str, int] = {}
+    for section in sections:
+        if section.name != ".nv.info":
+            continue
+        at = 0
+        while at + 4 <= len(section.data):
+            form, attribute, length = struct.unpack_from("<BBH", section.data, at)
+            at += 4
+            if form != VALUE_OF_SIZE:
+                continue
+            if attribute == wanted and length == 8:
+                symbol, value = struct.unpack_from("<II", section.data, at)
+                values[names.get(symbol, "")] = value
+            at += length
+    return values
+
+
+def _symbol_names(sections: list[_Section]) -> dict[int, str]:
+    for section in sections:
+        if section.kind == SYMBOL_TABLE:
+            strings = sections[section.link].data
+            entries = struct.iter_unpack("<IBBHQQ", section.data)
+            return {i: strings[e[0] : strings.index(b"\0", e[0])].decode() for i, e in enumerate(entries)}
+    return {}

@@ -69,7 +69,7 @@ class NearestSurrogate:
         hashing = HashingVectorizer(n_features=WIDTH, tokenizer=TOKEN.findall, token_pattern=None, lowercase=False,
                                     norm=None, alternate_sign=False)  # fmt: skip
         texts = {text: index for index, text in enumerate({t: 0 for q in queries for t in _texts(q)})}
-        counts = hashing.transform(list(texts)).log1p() if texts else None
+        counts = hashing.transform(list(texts) or [""]).log1p()
         candidates = counts[[texts[q.candidate_source] for q in queries]]
         changes = candidates - counts[[texts[q.anchor_source] for q in queries]]
         return normalize(hstack([normalize(candidates), normalize(changes)]).tocsr())

@@ -120,7 +120,7 @@ def construct(target: Target, arguments: Mapping[str, Any]) -> Surrogate:
     Raises:
         UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
     """
-    found = _imported(target)
+    found = imported(target)
     if inspect.isclass(found) or not hasattr(found, "forecast"):
         if not callable(found):
             raise UserError(f"surrogate {target.name!r} is {type(found).__name__}; it must have forecast(queries)")
@@ -139,7 +139,8 @@ def construct(target: Target, arguments: Mapping[str, Any]) -> Surrogate:
     return result
 
 
-def _imported(target: Target) -> Any:
+def imported(target: Target) -> Any:
+    """The class, function or object a target names. This runs its code."""
     if target.kind == "built_in":
         module, attribute = BUILT_IN[target.location]
         return getattr(importlib.import_module(module), attribute)

@@ -39,7 +39,7 @@ class Tables(Protocol):
     def configs(self) -> Sequence[str]:
         """Names of the tables it holds."""
 
-    def table(self, config: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
+    def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
 
 

@@ -1,0 +1,118 @@
+"""`kbench evaluate`: score a surrogate on the benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbench.schemas import UserError
+
+TRACK_NAMES = "forecast,select,rank,search,validity"
+
+
+@click.command()
+@click.option(
+    "--surrogate",
+    "specs",
+    multiple=True,
+    metavar="NAME",
+    help="Built-in name, entry point, module:attribute, file.py[:attribute], or a forecasts file. Repeatable.",
+)
+@click.option("--all-baselines", is_flag=True, help="Every built-in that needs no endpoint, in one table.")
+@click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default.")
+@click.option("--split", default="test", show_default=True, help="test (unseen problems), test_seen, or validation.")
+@click.option("--tracks", default=TRACK_NAMES, show_default=True, help="Tracks to score, comma-separated.")
+@click.option(
+    "--surrogate-arg", "arguments", multiple=True, metavar="K=V", help="Argument of the surrogate. Repeatable."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where results go and forecasts are kept for resuming; runs/evaluate/NAME by default.",
+)
+@click.option("--limit", type=int, metavar="N", help="At most N queries.")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Queries a call of forecast().")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of a user's surrogate."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    help="Seconds one call of forecast() may take.",
+)
+@click.option("--resamples", type=click.IntRange(min=0), default=2000, show_default=True, help="Bootstrap resamples.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of the bootstrap, and of surrogates that take one."
+)
+@click.option("--ensemble", is_flag=True, help="Average a query's repeats into one forecast.")
+@click.option("--compare", "compare_to", metavar="NAME", help="Another surrogate: show paired differences.")
+@click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
+@click.option("--no-report", is_flag=True, help="Skip report.html.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def evaluate(
+    specs: tuple[str, ...],
+    all_baselines: bool,
+    dataset: str | None,
+    tracks: str,
+    arguments: tuple[str, ...],
+    out: Path | None,
+    compare_to: str | None,
+    dry_run: bool,
+    no_report: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Score a surrogate: how good are its forecasts, where, and how sure is that?"""
+    from kbench.benchmark.evaluate import Options, parse_arguments
+    from kbench.benchmark.evaluate_command import Command
+    from kbench.benchmark.surrogates.resolve import BASELINES
+
+    names = [*specs, *(name for name in BASELINES if all_baselines and name not in specs)]
+    if not names:
+        raise UserError("no surrogate given; use --surrogate NAME (such as static) or --all-baselines")
+    options = Options(
+        tracks=tuple(track.strip() for track in tracks.split(",") if track.strip()),
+        arguments=parse_arguments(arguments),
+        **settings,
+    )
+    command = Command(names=names, dataset=dataset, options=options, out=out, report=not no_report)
+    shown = TerminalProgress(quiet=as_json and not sys.stderr.isatty())
+    if dry_run:
+        plan = command.plan(shown)
+        click.echo(json.dumps(plan, indent=1) if as_json else command.plan_text(plan))
+        return
+    answer = command.run(shown, compare_to)
+    click.echo(json.dumps(answer.values, indent=1, ensure_ascii=False) if as_json else answer.text)
+    if answer.interrupted:
+        click.echo("kbench: interrupted; what was answered is kept, run the same command to go on", err=True)
+        sys.exit(130)
+
+
+class TerminalProgress:
+    """Stages and a bar on stderr, so that stdout stays clean for results."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+
+    def stage(self, text: str) -> None:
+        """Say what begins."""
+        if not self._quiet:
+            click.echo(f"{text} …", err=True)
+
+    @contextlib.contextmanager
+    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar over queries."""
+        with click.progressbar(
+            length=total, label="forecasting", file=sys.stderr, hidden=self._quiet, show_pos=True
+        ) as bar:
+            yield lambda done: bar.update(done)

@@ -1,0 +1,152 @@
+"""The work behind `kbench evaluate`: one or several surrogates on one set of questions, and what is shown of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.evaluate import Evaluation, Options, Progress, evaluate
+from kbench.benchmark.evaluate_output import results, terminal, write
+from kbench.benchmark.scoring.compare import comparison, comparison_text
+from kbench.benchmark.surrogates.resolve import Target, construct, locate
+from kbench.benchmark.tasks import Questions, build_questions
+from kbench.loaders.corpus import Corpus
+from kbench.schemas import UserError
+
+DEFAULT_OUT = Path("runs") / "evaluate"
+CHARACTERS_PER_TOKEN = 3.5
+"""Source code is denser than prose; measured on kernel sources with common tokenizers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What the command prints."""
+
+    values: dict[str, Any]
+    text: str
+    interrupted: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One call of the command."""
+
+    names: Sequence[str]
+    dataset: str | None
+    options: Options
+    out: Path | None
+    report: bool = True
+
+    def corpus(self) -> Corpus:
+        """The corpus asked for; a name of a pulled dataset finds it in the data folder."""
+        if self.dataset is not None and not Path(self.dataset).exists() and "/" not in self.dataset:
+            home = Path(os.environ.get("KBENCH_HOME", Path.home() / ".cache" / "kbench")) / self.dataset
+            if home.is_dir():
+                return Corpus.open(home)
+        return Corpus.open(self.dataset)
+
+    def questions(self, corpus: Corpus, progress: Progress) -> Questions:
+        """What is asked."""
+        progress.stage("reading the corpus")
+        return build_questions(corpus, self.options.split, self.options.tracks, self.options.limit)
+
+    def plan(self, progress: Progress) -> dict[str, Any]:
+        """What would be asked, and what it would cost."""
+        targets = [locate(name, self._forecasts_folder()) for name in self.names]
+        questions = self.questions(self.corpus(), progress)
+        characters = sum(
+            len(q.problem_text) + len(q.anchor_source) + len(q.candidate_source) + len(q.gpu_facts_json)
+            for q in questions.queries
+        )
+        plan: dict[str, Any] = {
+            "dataset": questions.dataset,
+            "split": questions.split,
+            "queries": len(questions.queries),
+            "tracks": {track: len(task.query_ids) for track, task in questions.tasks().items()},
+            "fingerprints": {track: task.fingerprint for track, task in questions.tasks().items()},
+            "input_characters": characters,
+            "input_tokens_estimate": round(characters / CHARACTERS_PER_TOKEN),
+            "surrogates": [],
+        }
+        for target in targets:
+            plan["surrogates"].append(self._plan_one(target, questions))
+        return plan
+
+    def _plan_one(self, target: Target, questions: Questions) -> dict[str, Any]:
+        entry: dict[str, Any] = {"surrogate": target.name, "kind": target.kind}
+        if target.trusted:
+            surrogate = construct(target, self.options.arguments)
+            estimate = getattr(surrogate, "estimate", None)
+            entry |= estimate(questions.queries) if estimate is not None else {"price": 0.0}
+        return entry
+
+    @staticmethod
+    def plan_text(plan: dict[str, Any]) -> str:
+        """The plan for people."""
+        lines = [
+            f"{plan['queries']:,} queries on {plan['split']} of dataset {plan['dataset'][:12]}",
+            *(f"  {track}: {count:,}" for track, count in plan["tracks"].items()),
+            f"about {plan['input_tokens_estimate']:,} tokens of queries, read once",
+        ]
+        for entry in plan["surrogates"]:
+            facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("surrogate", "kind"))
+            lines.append(f"{entry['surrogate']} ({entry['kind']}): {facts or 'cost unknown before it runs'}")
+        return "\n".join(lines)
+
+    def run(self, progress: Progress, compare_to: str | None) -> Answer:
+        """Evaluate every surrogate named, write its files, and say what came out."""
+        corpus = self.corpus()
+        questions = self.questions(corpus, progress)
+        done = [self._one(name, corpus, questions, progress) for name in self.names]
+        other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
+        values = [results(evaluation) for evaluation in done]
+        text = [terminal(values[-1], values[:-1]) if len(values) > 1 else terminal(values[0])]
+        if other is not None:
+            found = comparison(done[0].name, done[0].scored, other.name, other.scored)
+            values[0]["comparison"] = found
+            text.append(comparison_text(found))
+        if self.out is not None or self.report:
+            text.append(f"files: {', '.join(str(self._folder(e)) for e in done)}")
+        whole = values[0] if len(values) == 1 else {"surrogates": values}
+        interrupted = any(evaluation.run.interrupted for evaluation in done)
+        return Answer(whole, "\n\n".join(text), interrupted)
+
+    def _one(self, name: str, corpus: Corpus, questions: Questions, progress: Progress) -> Evaluation:
+        target = locate(name, self._forecasts_folder())
+        folder = self._folder_of(target.name)
+        if len(self.names) > 1:
+            progress.stage(f"{target.name}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {str(folder)!r} cannot be written ({error.strerror}); choose another") from None
+        # Arguments belong to the surrogate that was named, not to the baselines beside it.
+        mine = self.options if name == self.names[0] else dataclasses.replace(self.options, arguments={})
+        evaluation = evaluate(
+            name, corpus, mine, out=folder, forecasts_folder=self._forecasts_folder(), questions=questions,
+            progress=progress,
+        )  # fmt: skip
+        write(evaluation, folder)
+        if self.report and not evaluation.run.interrupted:
+            from kbench.benchmark.report import write_report
+
+            progress.stage("writing the report")
+            write_report(evaluation, folder / "report.html")
+        return evaluation
+
+    def _folder(self, evaluation: Evaluation) -> Path:
+        return self._folder_of(evaluation.name)
+
+    def _folder_of(self, name: str) -> Path:
+        if self.out is None:
+            return DEFAULT_OUT / name
+        return self.out if len(self.names) == 1 else self.out / name
+
+    def _forecasts_folder(self) -> Path | None:
+        if self.dataset is None:
+            return None
+        folder = Path(self.dataset) / "forecasts"
+        return folder if folder.is_dir() else None

@@ -1,0 +1,1 @@
+"""Scoring: forecasts against answers, one file a track, with intervals, ceiling and slices."""

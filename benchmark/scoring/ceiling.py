@@ -1,0 +1,44 @@
+"""Noise ceiling: what a second measurement would score against the first.
+
+Each record's interval says how far a repeat may fall from it. The oracle draws one repeat a record from that interval,
+and forecasts the distribution the repeat's own interval implies; it has nothing but measurement noise to lose by.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.schemas import bins
+
+Z95 = 1.959963984540054
+
+
+def log_sigma(low: Floats, high: Floats) -> Floats:
+    """Standard deviation of the logarithm behind a 95 % interval; 0 where there is none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sigma = np.log(high / low) / (2 * Z95)
+    return np.where(np.isfinite(sigma), np.maximum(sigma, 0.0), 0.0)
+
+
+def remeasured(value: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
+    """One repeat of every measurement."""
+    result: Floats = value * np.exp(log_sigma(low, high) * generator.standard_normal(len(value)))
+    return result
+
+
+def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
+    """Probability of each bin when log speedup is normal around a measurement: [rows, 8]."""
+    from scipy.special import ndtr
+
+    # A difference of two measurements is wider than one by √2; the floor keeps an exact record from dividing by zero.
+    width = np.maximum(sigma * np.sqrt(2.0), 1e-9)[:, None]
+    below = ndtr((np.log(bins.EDGES)[None, :] - np.log(speedup)[:, None]) / width)
+    edges = np.concatenate([np.zeros((len(speedup), 1)), below, np.ones((len(speedup), 1))], axis=1)
+    result: Floats = np.diff(edges, axis=1)
+    return result
+
+
+def oracle_forecasts(speedup: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
+    """The oracle's distribution for every pair."""
+    return interval_distribution(remeasured(speedup, low, high, generator), log_sigma(low, high))

@@ -1,0 +1,147 @@
+"""A small corpus written by the tests: invented runtimes, real problems, so that every track has something to score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.problems.registry import problems
+from kbench.benchmark.tasks import Questions, build_questions
+from kbench.loaders.corpus import Corpus
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import Backend, Environment, Kernel, Pair, PairKind, Status, bins
+from kbench.schemas.ids import content_hash, kernel_id
+
+GPU = "NVIDIA H200"
+SECRET = "this variant reaches 3.7x"
+SPLITS = ("train", "train", "train", "validation", "test", "test")
+SOURCE = '''"""{secret}"""
+import triton
+import triton.language as tl
+import torch
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    # {secret}
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    for step in tl.static_range({unroll}):
+        tl.store(y + at, tl.load(x + at, mask=at < n) * {salt}, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    kernel[(x.numel() // {block},)](x, y, x.numel(), BLOCK={block}, num_warps={warps})
+    return y
+'''
+
+
+class Builder:
+    """Invents kernels whose speed follows from what their source says, plus noise."""
+
+    def __init__(self, seed: int, problem_count: int, kernels_each: int) -> None:
+        self._random = np.random.default_rng(seed)
+        chosen = list(problems().values())[:problem_count]
+        self.problems = [problem.record() for problem in chosen]
+        self.kernels: list[Kernel] = []
+        self.pairs: list[Pair] = []
+        for index, problem in enumerate(self.problems):
+            split = SPLITS[index % len(SPLITS)]
+            mine = [self._kernel(problem.problem_id, problem.family, split, step) for step in range(kernels_each)]
+            self.kernels += mine
+            self._add_pairs([kernel for kernel in mine if kernel.status is Status.OK])
+
+    def _kernel(self, problem_id: str, family: str, split: str, step: int) -> Kernel:
+        block = int(self._random.choice([64, 128, 256, 512, 1024, 2048]))
+        warps, unroll = int(self._random.choice([1, 2, 4, 8])), int(self._random.choice([1, 2, 4]))
+        source = SOURCE.format(secret=SECRET, block=block, warps=warps, unroll=unroll, salt=f"{step}.5")
+        # Failure is told by the source too, so that the validity track can be learnt.
+        failed = block == 2048 and warps == 1
+        log_speedup = 0.5 * math.log2(block / 256) - 0.4 * math.log2(unroll) + 0.2 * self._random.standard_normal()
+        speedup = None if failed else float(2**log_speedup)
+        runtime = None if speedup is None else 100.0 / speedup
+        noise = 1.01
+        return Kernel(
+            kernel_id=kernel_id(problem_id, Backend.TRITON, source), problem_id=problem_id, family=family,
+            backend=Backend.TRITON, gpu=GPU, search_method="random", proposer="genome", run_id=f"run-{problem_id}",
+            step=step, parent_id=None, edit=None, structure_id=content_hash("structure", source),
+            cluster_id=content_hash("cluster", problem_id, str(step)), split=split, source=source,
+            status=Status.INCORRECT if failed else Status.OK, error="wrong output" if failed else None,
+            runtime_us=runtime, runtime_low_us=runtime and runtime / noise, runtime_high_us=runtime and runtime * noise,
+            speedup=speedup, speedup_low=speedup and speedup / noise, speedup_high=speedup and speedup * noise,
+            compile_ms=30.0, registers=32, shared_bytes=0, spill_bytes=0, env_id=ENVIRONMENT.env_id, origin="kbench",
+            license="CC-BY-4.0",
+        )  # fmt: skip
+
+    def _add_pairs(self, kernels: list[Kernel]) -> None:
+        for index, kernel in enumerate(kernels):
+            assert kernel.speedup is not None
+            self.pairs.append(self._pair(None, kernel, kernel.speedup, PairKind.REFERENCE))
+            if index:
+                anchor = kernels[index - 1]
+                assert anchor.speedup is not None
+                self.pairs.append(self._pair(anchor, kernel, kernel.speedup / anchor.speedup, PairKind.SIBLING))
+
+    def _pair(self, anchor: Kernel | None, candidate: Kernel, speedup: float, kind: PairKind) -> Pair:
+        anchor_id = None if anchor is None else anchor.kernel_id
+        return Pair(
+            pair_id=content_hash("pair", anchor_id or "", candidate.kernel_id, GPU, kind),
+            problem_id=candidate.problem_id, family=candidate.family, backend=candidate.backend, gpu=GPU,
+            anchor_id=anchor_id, candidate_id=candidate.kernel_id, kind=kind, speedup=speedup,
+            speedup_low=speedup / 1.01, speedup_high=speedup * 1.01, bin=bins.bin_of(speedup), split=candidate.split,
+            origin="kbench",
+        )  # fmt: skip
+
+
+ENVIRONMENT = Environment(
+    env_id=content_hash("environment"), gpu=GPU, compute_capability="9.0", sm_count=132, memory_bytes=141 * 10**9,
+    l2_bytes=60 * 2**20, shared_bytes_per_block=232448, driver="580", cuda="13.0", python="3.12", torch="2.11",
+    triton="3.6", nvrtc=None, copy_bandwidth_gbs=4300.0, matmul_peak_tflops=790.0, timer_step_ns=32.0, sandbox="none",
+    kbench="0.1.0",
+)  # fmt: skip
+
+
+def write_corpus(path: Path, seed: int = 0, problem_count: int = 12, kernels_each: int = 24) -> Path:
+    """Write the corpus to a folder."""
+    built = Builder(seed, problem_count, kernels_each)
+    with CorpusWriter(path) as writer:
+        writer.append("problems", built.problems)
+        writer.append("environments", [ENVIRONMENT])
+        writer.append("kernels", built.kernels)
+        writer.append("pairs", built.pairs)
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of twelve problems, four of them for testing."""
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "corpus")
+
+
+@pytest.fixture(scope="session")
+def corpus(corpus_path: Path) -> Corpus:
+    """That corpus, opened."""
+    return Corpus.open(corpus_path)
+
+
+@pytest.fixture(scope="session")
+def questions(corpus: Corpus) -> Questions:
+    """Everything asked on its test split."""
+    return build_questions(corpus)
+
+
+@pytest.fixture
+def secret() -> str:
+    """A statement about speed that the corpus's comments and docstrings make."""
+    return SECRET
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder, so that default output goes nowhere else."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path

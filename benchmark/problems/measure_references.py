@@ -59,7 +59,7 @@ def _event() -> Any:
 
 @contextlib.contextmanager
 def float32_precision(unit: str) -> Iterator[None]:
-    """TF32 allowed for the problems that allow it, and for no others: torch lets convolutions use it by default."""
+    """TF32 on while its own peak is measured, off for all else: torch lets convolutions use it by default."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = unit == "tf32"
     try:
@@ -112,7 +112,7 @@ def peak_tflops(clock: Clock, unit: str) -> float:
 def measure_size(clock: Clock, chosen: ProblemDefinition, size: Size) -> dict[str, Any]:
     """Time and rates of one reference on one workload."""
     inputs = chosen.draw(size, chosen.seed, "cuda")
-    with float32_precision(chosen.compute_unit):
+    with float32_precision("fp32"):
         samples = clock.time_us(lambda: chosen.reference(*inputs))
     median = statistics.median(samples)
     work = chosen.workload(size)

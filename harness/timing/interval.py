@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -58,7 +59,7 @@ def lag_one_correlation(values: Sequence[float]) -> float:
     power = math.fsum(value * value for value in centred)
     if power == 0.0:
         return 0.0
-    return math.fsum(one * two for one, two in zip(centred, centred[1:], strict=False)) / power
+    return math.fsum(one * two for one, two in itertools.pairwise(centred)) / power
 
 
 def student_quantile(freedom: int) -> float:

@@ -182,8 +182,7 @@ def make_slots(
 
 def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
     """Recompute figures and intervals from all samples so far."""
-    hidden = [s for s in samples if not s.exposed] or list(samples)
-    mine, anchors = by_round(hidden, label), by_round(hidden, ANCHOR)
+    mine, anchors = (by_round(hidden(samples, name), name) for name in (label, ANCHOR))
     timing.samples_us = [s.time_us for s in samples if s.label == label]
     timing.anchor_us = [s.time_us for s in samples if s.label == ANCHOR]
     both = sorted(mine.keys() & anchors.keys())
@@ -195,6 +194,12 @@ def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
     timing.runtime = log_interval(runtimes, process_sigma(middle))
     base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
     timing.speedup = log_interval(ratios, math.hypot(process_sigma(middle), process_sigma(base)))
+
+
+def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
+    """A kernel's samples whose launch was hidden; all of them for a kernel that waits for the device by itself."""
+    mine = [s for s in samples if s.label == label]
+    return [s for s in mine if not s.exposed] or mine
 
 
 def by_round(samples: Sequence[Sample], label: str) -> dict[int, float]:

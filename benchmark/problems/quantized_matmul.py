@@ -154,10 +154,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("prefill", {"m": 2048, "n": 4096, "k": 4096}),),
         tiny=Size("tiny", {"m": 40, "n": 56, "k": 96}),
         tolerance=Tolerance(
-            atol=2e-2,
-            rtol=1e-2,
+            atol=4e-2,
+            rtol=2e-2,
             reason="two roundings to bfloat16 are 4e-3 relative; float8 tensor cores keep about 14 bits of each partial"
-            " sum, which over thousands of products is up to 1e-2 of the output's scale",
+            " sum, which over thousands of products is up to 2e-2 of the output's scale",
         ),
         compute_unit="fp8",
     ),

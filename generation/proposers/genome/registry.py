@@ -10,7 +10,9 @@ from types import MappingProxyType
 from kbench.generation.proposers.genome.family import Family
 from kbench.schemas import Backend
 
-FAMILY_MODULES: tuple[str, ...] = ()
+FAMILY_MODULES: tuple[str, ...] = (
+    "matmul_triton", "fused_matmul_triton", "quantized_matmul_triton",
+)  # fmt: skip
 """Modules of kbench.generation.proposers.genome.families, each with a tuple FAMILIES."""
 
 

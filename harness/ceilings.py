@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 
 from kbench.harness.device import CudaDevice, Device
@@ -35,8 +36,7 @@ def measure_ceilings(device: Device, sampler: Sampler) -> Ceilings:
         # The best, not the median: a ceiling must not be beaten by a lucky kernel.
         times[name] = min(s.time_us for s in sampler.run([Slot(name, 0, call)] * REPEATS))
     size = source.numel() * source.element_size()
-    del source, target, left, right
-    device.release()
+    work.clear()
     return Ceilings(
         copy_bandwidth_gbs=2 * size / times["copy"] / 1e3,
         read_bandwidth_gbs=size / times["read"] / 1e3,
@@ -50,6 +50,6 @@ def timer_step_ns(device: Device) -> float:
     """The smallest non-zero difference between the times of back-to-back marks."""
     marks = [device.mark() for _ in range(200)]
     device.synchronize()
-    gaps = sorted(device.elapsed_us(one, two) * 1e3 for one, two in zip(marks, marks[1:], strict=False))
-    steps = [two - one for one, two in zip(gaps, gaps[1:], strict=False) if two - one > 0.5]
+    gaps = sorted(device.elapsed_us(one, two) * 1e3 for one, two in itertools.pairwise(marks))
+    steps = [two - one for one, two in itertools.pairwise(gaps) if two - one > 0.5]
     return min(steps) if steps else statistics.median(gaps) or 1.0

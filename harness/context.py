@@ -166,9 +166,11 @@ class ProblemContext:
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        held = [t for group in (*self.masters, *self.answers.values()) for t in group if hasattr(t, "data_ptr")]
-        masters = sum(t.numel() * t.element_size() for t in held)
-        return masters + STAGES * sum(t.numel() * t.element_size() for t in self.masters[0] if hasattr(t, "data_ptr"))
+        held: list[Any] = [
+            t for group in (*self.masters, *self.answers.values()) for t in group if hasattr(t, "data_ptr")
+        ]
+        staged: list[Any] = [t for t in self.masters[0] if hasattr(t, "data_ptr")]
+        return int(sum(t.numel() * t.element_size() for t in (*held, *(staged * STAGES))))
 
 
 class ContextCache:

@@ -65,10 +65,11 @@ class CudaDevice:
         """
         import torch
 
-        self._torch = torch
+        # torch leaves parts of its CUDA interface untyped.
+        self._torch: Any = torch
         try:
             torch.cuda.set_device(index)
-            self.properties = torch.cuda.get_device_properties(index)
+            self.properties: Any = torch.cuda.get_device_properties(index)
             torch.zeros(1, device=f"cuda:{index}")
         except (RuntimeError, AssertionError) as error:
             raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
@@ -82,7 +83,7 @@ class CudaDevice:
 
     def _calibrate_spin(self) -> float:
         for _ in range(3):
-            start, end = self.mark(), None
+            start = self.mark()
             self._torch.cuda._sleep(SPIN_PROBE_CYCLES)
             end = self.mark()
             self._torch.cuda.synchronize()
@@ -152,7 +153,7 @@ class CpuDevice:
         return False
 
     def elapsed_us(self, start: Any, end: Any) -> float:
-        return (end - start) / 1e3
+        return float(end - start) / 1e3
 
     def poison(self, nbytes: int) -> None:
         blocks = [self._torch.empty(nbytes, dtype=self._torch.uint8) for _ in range(2)]

@@ -22,7 +22,7 @@ def device_facts(device: Device) -> dict[str, Any]:
     import pynvml
     import torch
 
-    properties = device.properties
+    properties: Any = device.properties
     driver = pynvml.nvmlSystemGetDriverVersion()
     return {
         "gpu": properties.name,

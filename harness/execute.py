@@ -26,7 +26,7 @@ Report = Callable[[str], None]
 """Told which stage begins, so that the parent knows where a worker died."""
 
 
-class Poisoned(Exception):
+class PoisonedError(Exception):
     """The device context no longer works; the process must be replaced."""
 
 
@@ -59,7 +59,7 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
     """Verify and time a kernel on every workload of its problem.
 
     Raises:
-        Poisoned: the kernel broke the device context; what is known so far is in the exception's arguments.
+        PoisonedError: the kernel broke the device context; what is known so far is in the exception's arguments.
         InfrastructureError: the machine failed.
     """
     definition = problem(task.problem_id)
@@ -102,7 +102,7 @@ def _probe(bench: Bench, verdict: Verdict) -> None:
     try:
         bench.device.synchronize()
     except Exception as error:
-        raise Poisoned(verdict.status, verdict.reason) from error
+        raise PoisonedError(verdict.status, verdict.reason) from error
 
 
 def _workload(

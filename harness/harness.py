@@ -8,6 +8,7 @@ with Harness(gpu=0) as harness:
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import random
 import secrets
@@ -65,6 +66,8 @@ class Settings:
     """Share of measurements a second clock referees."""
     retries: int = 2
     """Times work is repeated when the machine fails."""
+    target: Target | None = None
+    """Architecture to build for; by default the first device's."""
     workloads: tuple[str, ...] | None = None
     """Names of the workloads to measure; all by default."""
     timing: TimingSettings = dataclasses.field(default_factory=TimingSettings)
@@ -142,7 +145,9 @@ class Harness:
         self._builders = Builders(self._build_spawner, cache, self.target(), seats, self.settings.build_timeout_s)
 
     def target(self) -> Target:
-        """The architecture kernels are built for: the first device's, or sm_90 for a dry run."""
+        """The architecture kernels are built for: as set, or the first device's, or sm_90 for a dry run."""
+        if self.settings.target is not None:
+            return self.settings.target
         major, minor = (int(part) for part in self._lanes[0].facts["compute_capability"].split("."))
         return Target(major, minor) if major else Target(9, 0)
 
@@ -154,6 +159,11 @@ class Harness:
             ceilings = Ceilings(**at.ceilings) if at.ceilings else None
             self._environments[lane] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
         return self._environments[lane]
+
+    def ceilings(self, lane: int = 0) -> Ceilings:
+        """The device's bandwidth and rates as measured at the start."""
+        self.open()
+        return Ceilings(**(self._lanes[lane].ceilings or {}))
 
     def measure(
         self,
@@ -174,13 +184,25 @@ class Harness:
             InfrastructureError: at the end, naming the kernels that the machine failed despite retries; or at once,
                 when the device cannot be used at all.
         """
+        rejected: list[Measurement] = []
+        yield from self._run(self._jobs(kernels, check_only, rejected.append), rejected, on_lost)
+
+    def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
+        """Build kernels and run nothing; one record a kernel, for the tiny workload, ok when it compiles."""
+        jobs = (Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels))
+        yield from self._run(jobs, [], None)
+
+    def _run(
+        self,
+        jobs: Iterator[Job | None],
+        rejected: list[Measurement],
+        on_lost: Callable[[KernelSource, str], None] | None,
+    ) -> Iterator[Measurement]:
         self.open()
         assert self._builders is not None
         supervisor = Supervisor(self._builders, self._lanes, self.settings.retries)
-        rejected: list[Measurement] = []
         lost: list[str] = []
         began = time.monotonic()
-        jobs = self._jobs(kernels, check_only, rejected.append)
         for outcome in supervisor.run(jobs):
             yield from self._drain(rejected)
             self.tally.wall_s = time.monotonic() - began
@@ -268,15 +290,18 @@ class Harness:
     ) -> Measurement:
         environment = self.environment(max(outcome.lane, 0))
         stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        common = {
-            "gpu": environment.gpu,
-            "env_id": environment.env_id,
-            "started_at": stamp,
-            "build_s": outcome.job.build_s if first else 0.0,
-        }
+        make = functools.partial(
+            make_measurement,
+            kernel,
+            outcome.job.build,
+            gpu=environment.gpu,
+            env_id=environment.env_id,
+            started_at=stamp,
+            build_s=outcome.job.build_s if first else 0.0,
+        )
         try:
-            return make_measurement(kernel, outcome.job.build, result, **common)
+            return make(result)
         except DataError as error:
             # Only code that bypassed the harness can send figures that are not figures.
-            verdict = failure(str(result.get("workload")), Status.REJECTED, f"returned an impossible record: {error}")
-            return make_measurement(kernel, outcome.job.build, verdict, **common)
+            workload = self._workloads(kernel, False)[0]
+            return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))

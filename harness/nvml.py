@@ -89,7 +89,7 @@ class NvmlReader:
 def _handle(nvml: Any, index: int) -> Any:
     import torch
 
-    properties = torch.cuda.get_device_properties(index)
+    properties: Any = torch.cuda.get_device_properties(index)
     wanted = (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
     for number in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(number)

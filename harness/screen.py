@@ -12,7 +12,7 @@ import ast
 import builtins
 
 MODULES = frozenset({"torch", "triton", "triton.language", "math", "__future__", "kbench.harness.cuda",
-                     "triton.language.extra", "triton.language.extra.cuda", "triton.language.extra.libdevice"})  # fmt: skip
+                     "triton.language.extra", "triton.language.extra.cuda"})  # fmt: skip
 FROM_NAMES = {
     "torch": frozenset({"Tensor"}),
     "triton": frozenset({"jit", "cdiv", "next_power_of_2", "language", "autotune", "heuristics", "Config"}),
@@ -38,8 +38,8 @@ METHODS = DTYPES | {
     "bit_length", "element_ty", "storage_offset",
 }  # fmt: skip
 """Attributes host code may read of tensors, devices, modules and containers."""
-STATEMENTS = (ast.FunctionDef, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If,
-              ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.Import, ast.ImportFrom)  # fmt: skip
+STATEMENTS = (ast.FunctionDef, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Expr,
+              ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.Import, ast.ImportFrom)  # fmt: skip
 MODULE_CALLS = frozenset({"CudaModule", "constexpr", "Config"}) | BUILTINS
 
 

@@ -73,9 +73,7 @@ def _made(identity: str, started: float, cubins: list[bytes], dynamic_shared: in
     )
 
 
-def _build_cuda(
-    loaded: LoadedKernel, target: Target, identity: str, started: float
-) -> tuple[Build, dict[str, bytes]]:
+def _build_cuda(loaded: LoadedKernel, target: Target, identity: str, started: float) -> tuple[Build, dict[str, bytes]]:
     cubins: dict[str, bytes] = {}
     symbols: dict[str, dict[str, str]] = {}
     for module in loaded.cuda_modules:

@@ -1,8 +1,8 @@
 """Cache: one folder a build, named by its content hash, written aside and renamed so that what is there is complete.
 
-    builds/<build id>/build.json   the Build record
-    builds/<build id>/<key>.cubin  machine code of each CUDA module
-    triton/                        Triton's own cache, addressed by content and written by atomic replacement
+builds/<build id>/build.json   the Build record
+builds/<build id>/<key>.cubin  machine code of each CUDA module
+triton/                        Triton's own cache, addressed by content and written by atomic replacement
 """
 
 from __future__ import annotations

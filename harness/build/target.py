@@ -10,7 +10,14 @@ from kbench.harness.cuda import architecture
 from kbench.schemas import UnknownNameError
 from kbench.schemas.ids import content_hash
 
-KNOWN_TARGETS = {"sm_80": (8, 0), "sm_86": (8, 6), "sm_89": (8, 9), "sm_90": (9, 0), "sm_100": (10, 0), "sm_120": (12, 0)}
+KNOWN_TARGETS = {
+    "sm_80": (8, 0),
+    "sm_86": (8, 6),
+    "sm_89": (8, 9),
+    "sm_90": (9, 0),
+    "sm_100": (10, 0),
+    "sm_120": (12, 0),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

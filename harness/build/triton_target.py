@@ -37,7 +37,8 @@ class CompileOnlyDriver:
         return 0
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        return divmod(self._target.arch, 10)
+        major, minor = divmod(int(self._target.arch), 10)
+        return major, minor
 
     def get_active_torch_device(self) -> Any:
         import torch

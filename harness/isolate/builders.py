@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kbench.harness.build.cache import Build, BuildCache
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.isolate.job import Job, Outcome
-from kbench.harness.isolate.protocol import Closed, ProtocolError
+from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.judge import judge_death
 from kbench.schemas import Status
@@ -68,7 +68,7 @@ class Builders:
             try:
                 target = [self.target.major, self.target.minor]
                 seat.worker.channel.send(seat.job.message() | {"target": target, "solo": seat.job.solo})
-            except Closed:
+            except ClosedError:
                 # Noticed as a death when the channel is read.
                 continue
 
@@ -81,7 +81,7 @@ class Builders:
                     yield self._finish(seat, Build(**message["built"]))
                 if seat.worker is None:
                     return
-        except (Closed, ProtocolError):
+        except (ClosedError, ProtocolError):
             yield from self._bury(seat)
 
     def expire(self) -> Iterator[Outcome]:

@@ -18,6 +18,8 @@ class Job:
     task: dict[str, Any]
     solo: bool = False
     """Runs alone in a fresh process: its text did not pass the screen."""
+    compile_only: bool = False
+    """Only the build is wanted."""
     build: Build | None = None
     build_s: float = 0.0
     attempts: int = 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbench.harness.isolate.job import Job, Outcome
-from kbench.harness.isolate.protocol import Closed, ProtocolError
+from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.judge import judge_death
 from kbench.schemas import InfrastructureError, Status
@@ -83,7 +83,7 @@ class Lane:
                     raise InfrastructureError(str(message["broken"]))
                 if wanted in message:
                     return message
-        except (Closed, ProtocolError) as error:
+        except (ClosedError, ProtocolError) as error:
             raise InfrastructureError(f"the worker did not start: {runner.process.log_tail() or error}") from error
 
     def _greet(self, runner: Runner, message: Mapping[str, Any]) -> None:
@@ -146,7 +146,7 @@ class Lane:
         try:
             runner.process.channel.send(job.message() | {"op": "load", "build": build})
             runner.process.channel.send({"op": "execute", "task": job.task, "ceilings": self.ceilings})
-        except Closed:
+        except ClosedError:
             # Noticed as a death when the channel is read.
             return
 
@@ -158,7 +158,7 @@ class Lane:
                 yield from self._hear(runner, message)
                 if runner not in self.runners:
                     return
-        except Closed:
+        except ClosedError:
             yield from self._bury(runner)
         except ProtocolError as error:
             yield from self._blame(runner, Status.REJECTED, f"forged a message to the harness: {error}")

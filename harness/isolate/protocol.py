@@ -24,7 +24,7 @@ class ProtocolError(Exception):
     """The other side sent what its code would not send."""
 
 
-class Closed(Exception):
+class ClosedError(Exception):
     """The other side is gone."""
 
 
@@ -47,7 +47,7 @@ class Channel:
         """Send one message.
 
         Raises:
-            Closed: the other side is gone.
+            ClosedError: the other side is gone.
         """
         body = json.dumps(message).encode()
         mac = self._mac(self._sent, body)
@@ -55,13 +55,13 @@ class Channel:
         try:
             self.socket.sendall(HEADER.pack(len(body)) + mac + body)
         except OSError as error:
-            raise Closed(str(error)) from error
+            raise ClosedError(str(error)) from error
 
     def receive(self) -> dict[str, Any]:
         """Wait for one message.
 
         Raises:
-            Closed: the other side is gone.
+            ClosedError: the other side is gone.
             ProtocolError: the message is not authentic.
         """
         while True:
@@ -73,7 +73,7 @@ class Channel:
         """Every message that has arrived, without waiting.
 
         Raises:
-            Closed: the other side is gone, after its last whole message was yielded.
+            ClosedError: the other side is gone, after its last whole message was yielded.
             ProtocolError: a message is not authentic.
         """
         while True:
@@ -90,9 +90,9 @@ class Channel:
         try:
             chunk = self.socket.recv(1 << 20)
         except OSError as error:
-            raise Closed(str(error)) from error
+            raise ClosedError(str(error)) from error
         if not chunk:
-            raise Closed("end of stream")
+            raise ClosedError("end of stream")
         self._buffer += chunk
 
     def _messages(self) -> Iterator[dict[str, Any]]:
@@ -135,6 +135,6 @@ def take_key(end: socket.socket) -> Channel:
     while len(key) < KEY_BYTES:
         part = end.recv(KEY_BYTES - len(key))
         if not part:
-            raise Closed("no key")
+            raise ClosedError("no key")
         key += part
     return Channel(end, key)

@@ -12,7 +12,7 @@ from kbench.harness.ceilings import measure_ceilings
 from kbench.harness.context import ContextCache
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import CpuDevice, CudaDevice, Device
-from kbench.harness.execute import Bench, Poisoned, execute
+from kbench.harness.execute import Bench, PoisonedError, execute
 from kbench.harness.floor import Ceilings
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, kernel_of, task_of
@@ -90,7 +90,7 @@ class Runner:
         started = time.perf_counter()
         try:
             results = execute(self.loaded, task_of(message), self.bench, self._report)
-        except Poisoned as error:
+        except PoisonedError as error:
             status, reason = error.args
             self.channel.send({"poisoned": True, "status": status.value, "error": reason})
             return False

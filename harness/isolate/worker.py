@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.isolate import sandbox
-from kbench.harness.isolate.protocol import Channel, Closed, take_key
+from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.schemas import Backend, InfrastructureError, KernelSource
 
 CONTEXT_BYTES = 16 << 30
@@ -43,7 +43,7 @@ def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
             serve_builds(channel, request, applied)
         else:
             serve_runs(channel, request, applied)
-    except Closed:
+    except ClosedError:
         return
 
 

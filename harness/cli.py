@@ -1,0 +1,152 @@
+"""The commands measure, compare and doctor."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbench.harness.progress import Progress
+from kbench.schemas import InfrastructureError, KernelSource, Measurement, Status, UserError, to_dict
+
+NO_GPU = (
+    "no NVIDIA GPU here, so nothing can be timed; --check-only still compiles for a target"
+    " and verifies Triton kernels through the interpreter"
+)
+
+
+def parse_gpus(text: str) -> tuple[int, ...]:
+    """GPU indices from a list such as 0,1."""
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"--gpu is {text!r}; give indices such as 0 or 0,1") from None
+    if not found or any(index < 0 for index in found) or len(set(found)) != len(found):
+        raise UserError(f"--gpu is {text!r}; give different indices such as 0 or 0,1")
+    return found
+
+
+def require_gpu(gpus: Sequence[int]) -> None:
+    """Say in one line that there is no such GPU."""
+    from kbench.harness.doctor import gpu_count
+
+    count = gpu_count()
+    if not count:
+        raise InfrastructureError(NO_GPU)
+    missing = [index for index in gpus if index >= count]
+    if missing:
+        raise UserError(f"--gpu names {missing[0]}, but there are {count} GPUs (0 to {count - 1})")
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option("--problem", "problem_id", help="Problem the files solve; see `kbench problems list`.")
+@click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from the text.")
+@click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
+@click.option("--out", type=click.Path(path_type=Path), help="Corpus folder to write to; a killed run continues.")
+@click.option("--half-width", default=0.01, show_default=True, help="Relative half-width at which timing stops.")
+@click.option("--corpus", help="Re-measure kernels of this corpus (folder or Hub id).")
+@click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
+@click.option("--limit", type=int, help="At most this many kernels of the corpus.")
+@click.option("--check-only", is_flag=True, help="Compile and verify on the tiny workload; needs no GPU.")
+@click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
+@click.option("--allow-unscreened", is_flag=True, help="Run what fails the screen, alone in a fresh process each.")
+@click.option("--timeout", "timeout_s", default=10.0, show_default=True, help="Seconds a kernel may stay in a stage.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON record a line on stdout.")
+def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+    """Verify and time kernels on a local GPU."""
+    from kbench.harness.session import check, measure_files, remeasure
+
+    progress_quiet = as_json
+    if options["corpus"]:
+        if files or options["problem_id"]:
+            raise UserError("--corpus takes no FILES and no --problem; the rows say which problem they solve")
+        require_gpu(parse_gpus(options["gpu"]))
+        show_agreement(remeasure(options, Progress), as_json)
+        return
+    if not files:
+        raise UserError("no kernel files; give FILES with --problem, or --corpus")
+    if not options["problem_id"]:
+        raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
+    kernels = _kernels(files, options)
+    if options["check_only"]:
+        finish(check(kernels, options, progress_quiet), as_json)
+        return
+    require_gpu(parse_gpus(options["gpu"]))
+    finish(measure_files(kernels, options, progress_quiet), as_json)
+
+
+def _kernels(files: Sequence[Path], options: dict[str, Any]) -> list[tuple[str, KernelSource]]:
+    from kbench.benchmark.problems import problem
+    from kbench.harness.sources import read_kernels
+
+    problem(options["problem_id"])
+    found = []
+    for path in files:
+        for kernel in read_kernels([path], options["problem_id"], options["backend"]):
+            found.append((str(path), kernel))
+    return found
+
+
+def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
+    """Show what was measured; exit 1 when a kernel failed."""
+    for name, row in rows:
+        click.echo(json.dumps(to_dict(row) | {"file": name}) if as_json else describe(name, row))
+    if any(row.status is not Status.OK for _, row in rows):
+        sys.exit(1)
+
+
+def describe(name: str, row: Measurement) -> str:
+    """One measurement in one line."""
+    head = f"{name}  {row.workload}  {row.status}"
+    if row.runtime_us is None or row.speedup is None:
+        return f"{head}  {row.error or 'verified'}"
+    half = (row.runtime_high_us or 0.0) - (row.runtime_low_us or 0.0)
+    return (
+        f"{head}  {row.runtime_us:.3f} us ±{50 * half / row.runtime_us:.2f} %"
+        f"  {row.speedup:.3f}x reference ({row.speedup_low:.3f}-{row.speedup_high:.3f})"
+    )
+
+
+def show_agreement(report: dict[str, Any], as_json: bool) -> None:
+    """Show how a re-measurement agrees with the stored figures."""
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    click.echo(f"{report['kernels']} kernels re-measured, {report['compared']} with stored figures to compare")
+    for name, value in report["agreement"].items():
+        click.echo(f"  {name:<28}{value}")
+
+
+@click.command()
+@click.argument("one", type=click.Path(exists=True, path_type=Path, dir_okay=False))
+@click.argument("other", type=click.Path(exists=True, path_type=Path, dir_okay=False))
+@click.option("--problem", "problem_id", required=True, help="Problem both files solve.")
+@click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from each text.")
+@click.option("--gpu", default="0", show_default=True, help="GPU index.")
+@click.option("--threshold", default=0.01, show_default=True, help="Relative difference that matters.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
+    """Say whether B is the SAME as, FASTER or SLOWER than A, or UNDECIDED."""
+    from kbench.harness.session import compare_files
+
+    gpus = parse_gpus(options["gpu"])
+    require_gpu(gpus)
+    for verdict in compare_files(one, other, gpus[0], options):
+        click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
+
+
+@click.command()
+@click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
+@click.option("--quick", is_flag=True, help="Do not start workers or measure ceilings.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def doctor(gpu: str, quick: bool, as_json: bool) -> None:
+    """Inspect GPU, driver, compilers, clocks and sandbox."""
+    from kbench.harness.doctor import examine, render
+
+    report = examine(parse_gpus(gpu), measure=not quick)
+    click.echo(json.dumps(report) if as_json else render(report))

@@ -1,0 +1,141 @@
+"""Journal: finished kernels, one line each, so that a killed run continues where it was.
+
+A line is written and synced when all workloads of a kernel are done; a torn last line is a kernel to do again. At the
+end the lines go into a corpus, leaving out what a run killed between committing and clearing had put there already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from kbench.benchmark.problems import problem
+from kbench.harness.record import aggregate
+from kbench.schemas import Environment, Kernel, KernelSource, Measurement, from_dict, to_dict
+from kbench.schemas.ids import structure_id
+
+NAME = "measure.jsonl"
+
+
+class Journal:
+    """The journal of one output folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a folder's journal, reading what an earlier run left."""
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / NAME
+        self.measurements: dict[str, list[Measurement]] = {}
+        self.kernels: dict[str, KernelSource] = {}
+        self.environments: dict[str, Environment] = {}
+        whole = self._read()
+        self._file: IO[bytes] = self.path.open("r+b" if self.path.exists() else "w+b")
+        self._file.truncate(whole)
+        self._file.seek(whole)
+
+    def _read(self) -> int:
+        """Read whole lines; returns how many bytes they are."""
+        if not self.path.exists():
+            return 0
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        for line in data[:whole].splitlines():
+            entry = json.loads(line)
+            kernel = KernelSource(**entry["kernel"])
+            self.kernels[kernel.kernel_id] = kernel
+            self.measurements[kernel.kernel_id] = [from_dict(Measurement, m) for m in entry["measurements"]]
+            for row in entry["environments"]:
+                environment = from_dict(Environment, row)
+                self.environments[environment.env_id] = environment
+        return whole
+
+    def add(
+        self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
+    ) -> None:
+        """Store a finished kernel; returns when it is on disk."""
+        entry: dict[str, Any] = {
+            "kernel": {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source},
+            "measurements": [to_dict(m) for m in measurements],
+            "environments": [to_dict(e) for e in environments],
+        }
+        self._file.write(json.dumps(entry).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.kernels[kernel.kernel_id] = kernel
+        self.measurements[kernel.kernel_id] = list(measurements)
+        self.environments |= {e.env_id: e for e in environments}
+
+    def commit(self) -> int:
+        """Move everything into the folder's corpus and clear the journal; returns the measurements added."""
+        from kbench.loaders.writer import CorpusWriter
+
+        known = _ids(self.folder, "measurements", "measurement_id")
+        fresh = [m for group in self.measurements.values() for m in group if m.measurement_id not in known]
+        places = _ids(self.folder, "environments", "env_id")
+        rows = [kernel_row(self.kernels[i], group) for i, group in self.measurements.items() if group]
+        if fresh:
+            with CorpusWriter(self.folder) as writer:
+                writer.append("measurements", fresh)
+                writer.append("environments", [e for i, e in self.environments.items() if i not in places])
+                fresh_kernels = {m.kernel_id for m in fresh}
+                writer.append("kernels", [row for row in rows if row.kernel_id in fresh_kernels])
+        self.close()
+        self.path.unlink()
+        return len(fresh)
+
+    def close(self) -> None:
+        """Close the file; what is in it stays."""
+        self._file.close()
+
+
+def _ids(folder: Path, config: str, column: str) -> set[str]:
+    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.manifest import NAME as MANIFEST
+
+    if not (folder / MANIFEST).exists():
+        return set()
+    corpus = Corpus.open(folder)
+    if config not in corpus.configs:
+        return set()
+    return set(corpus.table(config, columns=[column]).column(column).to_pylist())
+
+
+def kernel_row(kernel: KernelSource, measurements: Sequence[Measurement]) -> Kernel:
+    """A kernel's row for a corpus of kernels that no search made."""
+    total = aggregate(measurements)
+    shape = structure_id(kernel.source)
+    return Kernel(
+        kernel_id=kernel.kernel_id,
+        problem_id=kernel.problem_id,
+        family=problem(kernel.problem_id).family,
+        backend=kernel.backend,
+        gpu=total.gpu,
+        search_method="none",
+        proposer="human",
+        run_id="measure",
+        step=0,
+        parent_id=None,
+        edit=None,
+        structure_id=shape,
+        cluster_id=shape,
+        split="train",
+        source=kernel.source,
+        status=total.status,
+        error=total.error,
+        runtime_us=total.runtime_us,
+        runtime_low_us=total.runtime_low_us,
+        runtime_high_us=total.runtime_high_us,
+        speedup=total.speedup,
+        speedup_low=total.speedup_low,
+        speedup_high=total.speedup_high,
+        compile_ms=total.compile_ms,
+        registers=total.registers,
+        shared_bytes=total.shared_bytes,
+        spill_bytes=total.spill_bytes,
+        env_id=total.env_id,
+        origin="kbench",
+        license=None,
+    )

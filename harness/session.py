@@ -1,0 +1,125 @@
+"""Session: what the commands do, between their options and the harness."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.harness import Harness
+from kbench.harness.journal import Journal
+from kbench.harness.progress import Progress
+from kbench.harness.record import aggregate
+from kbench.harness.sources import read_kernel
+from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError
+
+Named = Sequence[tuple[str, KernelSource]]
+
+
+def make_harness(options: dict[str, Any]) -> Harness:
+    """A harness as the options say."""
+    from kbench.harness.cli import parse_gpus
+
+    return Harness(
+        gpu=parse_gpus(options["gpu"]),
+        half_width=options.get("half_width", 0.01),
+        timeout_s=options.get("timeout_s", 10.0),
+        allow_unscreened=options.get("allow_unscreened", False),
+    )
+
+
+def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]]:
+    """Measurements grouped by kernel; a kernel's workloads come one after another."""
+    group: list[Measurement] = []
+    for measurement in measurements:
+        if group and group[0].kernel_id != measurement.kernel_id:
+            yield group
+            group = []
+        group.append(measurement)
+    if group:
+        yield group
+
+
+def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+    """Measure kernels, through a journal when there is an output folder."""
+    out: Path | None = options["out"]
+    journal = Journal(out) if out is not None else None
+    names = {kernel.kernel_id: name for name, kernel in named}
+    kernels = {kernel.kernel_id: kernel for _, kernel in named}
+    finished = dict(journal.measurements) if journal is not None else {}
+    todo = [kernel for key, kernel in kernels.items() if key not in finished]
+    rows = {key: group for key, group in finished.items() if key in names}
+    with make_harness(options) as harness:
+        progress = Progress(len(todo), quiet=quiet)
+        for group in by_kernel(harness.measure(todo)):
+            key = group[0].kernel_id
+            rows[key] = group
+            if journal is not None:
+                journal.add(kernels[key], group, [harness.environment(i) for i in range(len(harness.gpus))])
+            progress.add(aggregate(group).status)
+        progress.finish()
+    if journal is not None:
+        journal.commit()
+    return [(names[key], row) for key in kernels for row in rows.get(key, [])]
+
+
+def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+    """Compile for a target and verify on the tiny workload, on the CPU where there is no GPU."""
+    from kbench.harness.check import check_kernels
+    from kbench.harness.doctor import gpu_count
+
+    if gpu_count():
+        with make_harness(options) as harness:
+            names = {kernel.kernel_id: name for name, kernel in named}
+            kernels = [kernel for _, kernel in named]
+            return [(names[m.kernel_id], m) for m in harness.measure(kernels, check_only=True)]
+    return check_kernels(named, options, quiet)
+
+
+def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -> dict[str, Any]:
+    """Measure a selection of a corpus again and compare with what is stored."""
+    from kbench.loaders.corpus import load
+
+    table = load(options["corpus"], where=options["where"]).to_arrow()
+    rows = [row for row in table.to_pylist() if row["source"]][: options["limit"]]
+    if not rows:
+        raise UserError(f"--where {options['where']!r} selects no kernel with source in {options['corpus']!r}")
+    stored = {row["kernel_id"]: row for row in rows}
+    kernels = [KernelSource(r["problem_id"], Backend(r["backend"]), r["source"]) for r in stored.values()]
+    named = [(kernel.kernel_id, kernel) for kernel in kernels]
+    measured: dict[str, list[Measurement]] = {}
+    for key, row in measure_files(named, options, quiet=False):
+        measured.setdefault(key, []).append(row)
+    return {"kernels": len(measured)} | agreement(stored, measured)
+
+
+def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measurement]]) -> dict[str, Any]:
+    """How far stored and new figures are apart."""
+    ratios, same_status, inside = [], 0, 0
+    for key, group in measured.items():
+        total, old = aggregate(group), stored[key]
+        same_status += total.status.value == old["status"]
+        if total.status is Status.OK and total.runtime_us is not None and old["runtime_us"] is not None:
+            ratios.append(math.log(total.runtime_us / old["runtime_us"]))
+            inside += old["runtime_low_us"] <= total.runtime_us <= old["runtime_high_us"]
+    sizes = sorted(abs(ratio) for ratio in ratios)
+    found: dict[str, Any] = {"same status": f"{same_status} of {len(measured)}"}
+    if sizes:
+        found |= {
+            "median |log ratio|": round(statistics.median(sizes), 5),
+            "95th percentile |log ratio|": round(sizes[min(len(sizes) - 1, int(0.95 * len(sizes)))], 5),
+            "median log ratio": round(statistics.median(ratios), 5),
+            "inside the stored interval": f"{inside} of {len(sizes)}",
+        }
+    return {"compared": len(sizes), "agreement": found}
+
+
+def compare_files(one: Path, other: Path, gpu: int, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Verdicts on two files, one a workload."""
+    from kbench.harness.comparison import compare_kernels
+
+    first = read_kernel(one, options["problem_id"], options["backend"])
+    second = read_kernel(other, options["problem_id"], options["backend"])
+    return [v.to_dict() for v in compare_kernels(first, second, gpu=gpu, threshold=options["threshold"])]

@@ -1,0 +1,37 @@
+"""Sources: kernel files as given on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbench.schemas import Backend, KernelSource, UserError
+
+
+def read_kernel(path: Path, problem_id: str, backend: str | None = None) -> KernelSource:
+    """A file as a kernel.
+
+    Args:
+        path: the file.
+        problem_id: the problem it solves.
+        backend: triton or cuda; by default cuda when the text uses CudaModule.
+
+    Raises:
+        UserError: the file cannot be read as text.
+    """
+    try:
+        source = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read kernel file {str(path)!r}: {error}") from error
+    chosen = Backend(backend) if backend else Backend.CUDA if "CudaModule" in source else Backend.TRITON
+    return KernelSource(problem_id, chosen, source)
+
+
+def read_kernels(paths: Sequence[Path], problem_id: str, backend: str | None = None) -> list[KernelSource]:
+    """Files, and all Python files of folders, as kernels."""
+    found: list[Path] = []
+    for path in paths:
+        found += sorted(path.glob("*.py")) if path.is_dir() else [path]
+    if not found:
+        raise UserError(f"no Python files in {', '.join(map(str, paths))}")
+    return [read_kernel(path, problem_id, backend) for path in found]

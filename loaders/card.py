@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from kbench.loaders import datasheet
 from kbench.loaders.configs import CONFIGS, DEFAULT
-from kbench.loaders.manifest import Manifest
+from kbench.loaders.corpus import Corpus
+from kbench.loaders.counts import Counts, count
+from kbench.loaders.splits import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
 from kbench.schemas import arrow_schema
+from kbench.schemas.bins import LABELS, NUMBERS
+from kbench.schemas.record import field_docs
+
+SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
 
 
-def render_card(folder: Path, manifest: Manifest) -> str:
-    """The card of a corpus whose files lie in `folder`."""
-    return "---\n" + "\n".join(_yaml(front_matter(manifest))) + "\n---\n\n# kbench\n"
+def render_card(corpus: Corpus) -> str:
+    """The card of a corpus."""
+    counts = count(corpus)
+    front = "\n".join(_yaml(front_matter(corpus, counts)))
+    return f"---\n{front}\n---\n\n" + "\n\n".join(_sections(corpus, counts)) + "\n"
 
 
-def front_matter(manifest: Manifest) -> dict[str, Any]:
+def front_matter(corpus: Corpus, counts: Counts) -> dict[str, Any]:
     """What the Hub and `datasets` read."""
-    versions = manifest.versions()
+    versions = corpus.manifest.versions()
     configs = []
-    for name, entries in manifest.files.items():
+    for name in corpus.configs:
+        entries = corpus.files(name)
         splits = [split for split in CONFIGS[name].splits if any(entry.split == split for entry in entries)]
+        # Files by name, not by pattern: a pattern would take in the shards of a writer that was killed.
         files = [{"split": split, "path": [e.path for e in entries if e.split == split]} for split in splits]
         default = {"default": True} if name == DEFAULT else {}
         configs.append({"config_name": name, **default, "version": versions[name], "data_files": files})
-    infos = [{"config_name": name, "features": features(arrow_schema(CONFIGS[name].record))} for name in manifest.files]
+    infos = [{"config_name": name, "features": features(arrow_schema(CONFIGS[name].record))} for name in corpus.configs]
+    kernels = counts.rows.get(DEFAULT, 0)
     return {
-        "license": "cc-by-4.0",
+        "license": datasheet.LICENSE_NAME.lower(),
         "pretty_name": "kbench",
-        "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance"],
+        "language": ["code"],
+        "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance", "croissant"],
+        "size_categories": [next((label for bound, label in SIZES if kernels < bound), "n>10M")],
         "configs": configs,
         "dataset_info": infos,
     }
@@ -50,6 +69,79 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_struct(kind):
         return {"struct": features(pa.schema(list(kind)))}
     return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
+
+
+def _sections(corpus: Corpus, counts: Counts) -> Iterator[str]:
+    yield f"# kbench\n\n{datasheet.SUMMARY}"
+    yield f"Fingerprint: `{corpus.fingerprint}`. This page is generated from the data."
+    yield "## Configs\n\n" + _table(
+        ("config", "one row is", "rows", "version"),
+        [(f"`{n}`", CONFIGS[n].row, f"{counts.rows[n]:,}", corpus.manifest.versions()[n]) for n in corpus.configs],
+    )
+    yield "## Load it\n\n" + LOADING
+    yield "## Counts\n\n" + _counted(counts)
+    for title, values in (
+        ("split", counts.splits), ("backend", counts.backends), ("GPU", counts.gpus), ("status", counts.statuses),
+        ("search method", counts.search_methods), ("proposer", counts.proposers), ("family", counts.families),
+        ("origin", counts.origins),
+    ):  # fmt: skip
+        if values:
+            yield _table((title, "kernels"), [(key, f"{number:,}") for key, number in values.items()])
+    yield f"## Splits\n\n{datasheet.PREPROCESSING} {_shares()}"
+    yield "## Speedup bins\n\n" + _table(
+        ("bin", "S = anchor time / candidate time"),
+        [(str(number), label) for number, label in zip(NUMBERS, LABELS, strict=True)],
+    )
+    yield f"## How it was made\n\n{datasheet.COLLECTION}\n\n{datasheet.MISSING}"
+    yield f"## Uses\n\n{datasheet.USE_CASES}"
+    yield f"## Limits and biases\n\n{datasheet.LIMITATIONS}\n\n{datasheet.BIASES}\n\n{datasheet.EXECUTION}"
+    yield f"## People\n\n{datasheet.PERSONAL} {datasheet.SOCIAL_IMPACT}"
+    yield f"## Maintenance\n\n{datasheet.MAINTENANCE}"
+    yield f"## Licence\n\n[{datasheet.LICENSE_NAME}]({datasheet.LICENSE_URL}); each row names its origin and licence."
+    yield f"## Citation\n\n```bibtex\n{datasheet.CITATION}\n```"
+    yield "## Columns"
+    for name in corpus.configs:
+        yield f"### {name}\n\n" + _columns(name)
+
+
+LOADING = """```python
+from datasets import load_dataset
+
+kernels = load_dataset("<path or hub id>", "kernels", split="train")
+```
+
+```python
+import kbench
+
+table = kbench.load("<path or hub id>", backend="triton", status="ok", columns=["kernel_id", "runtime_us"]).to_arrow()
+```"""
+
+
+def _counted(counts: Counts) -> str:
+    measured = ""
+    if counts.first_measured and counts.last_measured:
+        measured = f", measured from {counts.first_measured[:10]} to {counts.last_measured[:10]}"
+    return f"{counts.distinct_kernels:,} distinct kernels for {counts.problems:,} problems{measured}."
+
+
+def _shares() -> str:
+    return (
+        f"About {TEST_SHARE:.0%} of problems are test, {VALIDATION_SHARE:.0%} validation; about {SEEN_SHARE:.0%} of "
+        "the kernels of training problems are test_seen. Problems that share a near-duplicate stay on one side."
+    )
+
+
+def _columns(name: str) -> str:
+    record = CONFIGS[name].record
+    kinds = {field.name: str(field.type) for field in arrow_schema(record)}
+    docs = field_docs(record)
+    rows = [(f"`{key}`", kind if len(kind) < 40 else "struct", docs[key]) for key, kind in kinds.items()]
+    return _table(("column", "type", "meaning"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    cells = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
 
 
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:

@@ -86,11 +86,18 @@ class Corpus:
         self.manifest = manifest
 
     @classmethod
-    def open(cls, path: Location | Sequence[Location] | None = None) -> Corpus:
+    def of(cls, folder: Path, manifest: Manifest) -> Corpus:
+        """The corpus a manifest describes, its files in `folder`."""
+        files = {name: [(folder / entry.path, entry) for entry in found] for name, found in manifest.files.items()}
+        return cls(files, manifest)
+
+    @classmethod
+    def open(cls, path: Location | Sequence[Location] | None = None, *, check_files: bool = True) -> Corpus:
         """Open a corpus.
 
         Args:
             path: a corpus folder, a Hub id, Parquet files, or several of them; the shipped dataset when left out.
+            check_files: whether to look that every file is there and has its size.
 
         Raises:
             UserError: the path is not a corpus.
@@ -103,7 +110,7 @@ class Corpus:
         loose = [Path(item) for item in paths if item is not None and str(item).endswith(".parquet")]
         folders = [_folder(item) for item in paths if item is None or not str(item).endswith(".parquet")]
         for folder in folders:
-            for name, entries in read_manifest(folder).files.items():
+            for name, entries in read_manifest(folder, check_files=check_files).files.items():
                 files.setdefault(name, []).extend((folder / entry.path, entry) for entry in entries)
         for name, found in describe_shards(loose).items():
             files.setdefault(name, []).extend(found)
@@ -198,7 +205,7 @@ def _folder(path: Location | None) -> Path:
     if path is None:
         folder = shipped()
         if not folder.is_dir():
-            raise UserError("no corpus is shipped with this install; give --path (or path=) a folder or a Hub id")
+            raise UserError("no corpus is shipped with this install; give the path of a corpus folder or a Hub id")
         return folder
     folder = Path(path)
     if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ class FileEntry:
     split: str
     rows: int
     bytes: int
+    sha256: str
+    """Of the file's bytes."""
     rows_hash: str
     """Summed row hashes, in hex."""
     schema_version: str
@@ -86,8 +89,18 @@ class Manifest:
 EMPTY = Manifest({})
 
 
-def read_manifest(folder: Path) -> Manifest:
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
     """The manifest of a corpus folder.
+
+    Args:
+        folder: the corpus folder.
+        check_files: whether to look that every file is there and has its size.
 
     Raises:
         UserError: the folder is not a corpus.
@@ -104,7 +117,7 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise UserError(f"path {str(folder)!r} cannot be read: {error.strerror}") from error
     manifest = _parse(text, path)
-    for entry in (entry for entries in manifest.files.values() for entry in entries):
+    for entry in (entry for entries in manifest.files.values() for entry in entries if check_files):
         _check_file(folder / entry.path, entry)
     return manifest
 

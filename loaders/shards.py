@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.loaders.configs import CONFIGS, WHOLE, Config
-from kbench.loaders.manifest import FileEntry
+from kbench.loaders.manifest import FileEntry, file_sha256
 from kbench.schemas import DataError, UserError
 from kbench.schemas.record import field_types
 
@@ -42,6 +42,7 @@ def _describe(path: Path) -> tuple[str, FileEntry]:
         split=str(splits.pop()) if len(splits) == 1 else WHOLE,
         rows=table.num_rows,
         bytes=path.stat().st_size,
+        sha256=file_sha256(path),
         rows_hash=f"{rows_hash(table):064x}",
         schema_version=chosen.record.VERSION,
         values={},

@@ -1,4 +1,4 @@
-"""Write a corpus: shards first, card next, manifest last; each file is written aside, synced and renamed.
+"""Write a corpus: shards first, card and metadata next, manifest last; each file is written aside, synced and renamed.
 
 At every moment the folder opens as the state before or the state after a commit, whenever the writer is killed.
 """
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kbench.loaders import manifest as manifests
 from kbench.loaders.configs import CONFIGS, WHOLE, Config, config
 from kbench.loaders.fingerprint import rows_hash
-from kbench.loaders.manifest import FileEntry, Manifest, read_manifest
+from kbench.loaders.manifest import FileEntry, Manifest, file_sha256, read_manifest
 from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ SHARD_ROWS = 65_536
 LISTED_VALUES = 1024
 """A facet with more values than this is not listed in the manifest."""
 CARD = "README.md"
+CROISSANT = "croissant.json"
 
 
 class CorpusWriter:
@@ -104,12 +105,16 @@ class CorpusWriter:
             the corpus's new fingerprint.
         """
         from kbench.loaders.card import render_card
+        from kbench.loaders.corpus import Corpus
+        from kbench.loaders.croissant import render_croissant
 
         for name in list(self._buffers):
             self._flush(name)
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
         with _plain_errors(self.folder):
-            write_atomically(self.folder / CARD, render_card(self.folder, manifest).encode())
+            corpus = Corpus.of(self.folder, manifest)
+            write_atomically(self.folder / CARD, render_card(corpus).encode())
+            write_atomically(self.folder / CROISSANT, render_croissant(corpus).encode())
             write_atomically(self.folder / manifests.NAME, manifest.to_json().encode())
             self._new.clear()
             _remove_strays(self.folder, manifest)
@@ -132,10 +137,9 @@ class CorpusWriter:
             path.parent.mkdir(exist_ok=True)
             self._new.append(path)
             write_parquet(path, table)
-            size = path.stat().st_size
-        entry = FileEntry(
-            relative, split, table.num_rows, size, total, chosen.record.VERSION, _facet_values(chosen, table)
-        )
+            size, sha256 = path.stat().st_size, file_sha256(path)
+        version, values = chosen.record.VERSION, _facet_values(chosen, table)
+        entry = FileEntry(relative, split, table.num_rows, size, sha256, total, version, values)
         self._files.setdefault(chosen.name, []).append(entry)
 
     def _discard(self) -> None:
@@ -304,7 +308,7 @@ def _existing(folder: Path) -> Manifest:
 
 def _is_ours(item: Path) -> bool:
     # What a writer that was killed before its first commit leaves behind.
-    return item.name in (CARD, *CONFIGS) or item.name.endswith(".part")
+    return item.name in (CARD, CROISSANT, *CONFIGS) or item.name.endswith(".part")
 
 
 def _remove_strays(folder: Path, manifest: Manifest) -> None:

@@ -1,0 +1,254 @@
+"""`kbench data`: inspect, query, export, validate and describe corpora."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kbench.schemas.errors import DataError
+
+if TYPE_CHECKING:
+    from kbench.loaders.selection import Selection
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# command name -> (module, attribute). These talk to the network or read foreign formats and load only when called.
+LAZY_COMMANDS: dict[str, tuple[str, str]] = {}
+
+
+class DataGroup(click.Group):
+    """Commands of this module, and those that load when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *LAZY_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LAZY_COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = LAZY_COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+@click.group(cls=DataGroup)
+def data() -> None:
+    """Inspect, query, export, validate and describe corpora.
+
+    PATH is a corpus folder, a Hub id such as owner/name, or Parquet files; the shipped dataset when left out.
+    """
+
+
+path_argument = click.argument("path", nargs=-1)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def filter_options(command: F) -> F:
+    """The facets, columns and conditions that choose rows."""
+    options: list[Callable[[F], F]] = [
+        click.option("--config", default="kernels", show_default=True, help="Which config of the dataset."),
+        click.option("--problem", multiple=True, help="Problem id; may be repeated, as may the next six."),
+        click.option("--backend", multiple=True, help="triton, cuda or config."),
+        click.option("--gpu", multiple=True, help="GPU name, or any unambiguous part such as H200."),
+        click.option("--search-method", multiple=True, help="random, hill_climb, evolve, puct, …"),
+        click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),
+        click.option("--family", multiple=True, help="Problem family."),
+        click.option("--split", multiple=True, help="train, validation, test or test_seen."),
+        click.option("--where", help="A condition such as: runtime_us < 10 and registers > 64"),
+        click.option("--columns", help="Columns to show, separated by commas; all when left out."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _select(path: tuple[str, ...], config: str, columns: str | None, where: str | None, facets: Any) -> Selection:
+    from kbench.loaders.corpus import load
+
+    chosen = [name.strip() for name in columns.split(",")] if columns else None
+    filters = {name: list(values) for name, values in facets.items() if values}
+    return load(list(path) or None, config=config, columns=chosen, where=where, **filters)
+
+
+def _echo_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def _progress(length: int, label: str) -> Any:
+    """A bar on stderr, none when stderr is no terminal (click would still print the label)."""
+    return click.progressbar(length=length, label=label, file=sys.stderr if sys.stderr.isatty() else io.StringIO())
+
+
+@data.command()
+@path_argument
+@json_option
+def info(path: tuple[str, ...], as_json: bool) -> None:
+    """Say what a corpus holds."""
+    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.counts import count
+
+    corpus = Corpus.open(list(path) or None)
+    counts = count(corpus)
+    facts: dict[str, Any] = {
+        "kernels": counts.rows.get("kernels", 0),
+        "distinct_kernels": counts.distinct_kernels,
+        "measurements": counts.rows.get("measurements", 0),
+        "pairs": counts.rows.get("pairs", 0),
+        "problems": counts.problems,
+        "backends": counts.backends,
+        "gpus": counts.gpus,
+        "search_methods": counts.search_methods,
+        "statuses": counts.statuses,
+        "families": counts.families,
+        "splits": counts.splits,
+        "fingerprint": corpus.fingerprint,
+    }
+    if as_json:
+        _echo_json(facts)
+        return
+    for name, value in facts.items():
+        shown = value if not isinstance(value, int) else f"{value:,}"
+        if isinstance(value, Mapping):
+            shown = ", ".join(f"{key} {number:,}" for key, number in value.items())
+        click.echo(f"{name.replace('_', ' '):17} {shown}")
+
+
+@data.command()
+@path_argument
+@filter_options
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show; 0 for all.")
+@json_option
+def query(
+    path: tuple[str, ...], config: str, columns: str | None, where: str | None, limit: int, as_json: bool, **facets: Any
+) -> None:
+    """Show rows that match."""
+    from itertools import islice
+
+    selection = _select(path, config, columns, where, facets)
+    found = (row for batch in selection.batches(limit or 8192) for row in batch.to_pylist())
+    rows = list(islice(found, limit or None))
+    if as_json:
+        _echo_json(rows)
+        return
+    for line in _layout(rows):
+        click.echo(line)
+    click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
+
+
+def _layout(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows as lines of aligned columns; long and many-lined values are cut."""
+    if not rows:
+        return []
+    table = [list(rows[0]), *([_short(value) for value in row.values()] for row in rows)]
+    widths = [max(len(row[position]) for row in table) for position in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def _short(value: Any) -> str:
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    first = text.splitlines()[0] if text else ""
+    return first if first == text and len(text) <= 36 else first[:35] + "…"
+
+
+@data.command()
+@path_argument
+@filter_options
+@click.option("--output", "-o", required=True, help="File to write, or - for standard output.")
+@click.option("--format", "form", help="parquet, jsonl or csv; by the file's ending when left out.")
+@json_option
+def export(
+    path: tuple[str, ...],
+    config: str,
+    columns: str | None,
+    where: str | None,
+    output: str,
+    form: str | None,
+    as_json: bool,
+    **facets: Any,
+) -> None:
+    """Write rows that match to a Parquet, JSON-lines or CSV file."""
+    from kbench.loaders.export import export as write_file
+    from kbench.loaders.export import write_stream
+
+    selection = _select(path, config, columns, where, facets)
+    if output == "-":
+        write_stream(selection, sys.stdout.buffer, form or "jsonl")
+        return
+    with _progress(selection.count(), "exporting") as bar:
+        rows = write_file(selection, Path(output), form, bar.update)
+    if as_json:
+        _echo_json({"rows": rows, "path": output})
+    else:
+        click.echo(f"{rows:,} rows written to {output}")
+
+
+@data.command()
+@path_argument
+@json_option
+def validate(path: tuple[str, ...], as_json: bool) -> None:
+    """Check every row of a corpus; exit 1 when something is wrong."""
+    from kbench.loaders.column_checks import Issue
+    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.validate import validate as find_issues
+
+    try:
+        corpus = Corpus.open(list(path) or None, check_files=False)
+    except DataError as error:
+        issues = [Issue(path[0] if path else "the shipped dataset", None, None, None, str(error))]
+    else:
+        with _progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
+            issues = find_issues(corpus, bar.update)
+    if as_json:
+        _echo_json({"ok": not issues, "errors": [dataclasses.asdict(issue) for issue in issues]})
+    else:
+        for issue in issues:
+            click.echo(str(issue))
+        click.echo(f"{len(issues)} errors" if issues else "ok")
+    sys.exit(1 if issues else 0)
+
+
+@data.command()
+@path_argument
+@click.option("--croissant", is_flag=True, help="Print the Croissant metadata instead.")
+@json_option
+def card(path: tuple[str, ...], croissant: bool, as_json: bool) -> None:
+    """Print the dataset card, generated from the data."""
+    from kbench.loaders.card import front_matter, render_card
+    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.counts import count
+    from kbench.loaders.croissant import render_croissant
+
+    corpus = Corpus.open(list(path) or None)
+    if croissant:
+        click.echo(render_croissant(corpus), nl=False)
+    elif as_json:
+        _echo_json(front_matter(corpus, count(corpus)))
+    else:
+        click.echo(render_card(corpus), nl=False)
+
+
+@data.command("split-check")
+@path_argument
+@json_option
+def split_check(path: tuple[str, ...], as_json: bool) -> None:
+    """Prove that no held-out kernel has a twin in train; exit 1 when one has."""
+    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.split_check import check_splits
+
+    corpus = Corpus.open(list(path) or None)
+    with _progress(corpus.rows("kernels"), "comparing sources") as bar:
+        found = check_splits(corpus, bar.update)
+    if as_json:
+        _echo_json({"ok": not found, "violations": [dataclasses.asdict(violation) for violation in found]})
+    else:
+        for violation in found:
+            click.echo(violation.message)
+        click.echo(f"{len(found)} violations" if found else f"ok: {corpus.rows('kernels'):,} kernels")
+    sys.exit(1 if found else 0)

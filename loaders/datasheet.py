@@ -1,0 +1,55 @@
+"""What has to be said about the data and cannot be counted: one text each, for the card and for the metadata."""
+
+from __future__ import annotations
+
+SUMMARY = (
+    "GPU kernels in CUDA and Triton, written by automated search, each verified against a PyTorch reference and "
+    "timed on an NVIDIA GPU: a dataset for forecasting how fast a kernel will run, and how sure one can be."
+)
+COLLECTION = (
+    "Kernels come from recorded searches over problems with a PyTorch reference. Each kernel was compiled, "
+    "verified on several seeds and workloads against the reference in higher precision, and timed on the device "
+    "with a cold L2 cache, in rounds interleaved with the problem's anchor; raw samples, clocks, temperature and "
+    "throttle reasons are kept."
+)
+MISSING = (
+    "A figure that was not measured is null, never a sentinel; the status says why. Failures of the machine "
+    "rather than of the kernel were tried again and are not rows."
+)
+PREPROCESSING = (
+    "Splits are by problem within family and by near-duplicate cluster (sources equal after comments are stripped "
+    "and chosen names and literals masked), so that no held-out kernel has a twin in train. Speedups are labelled "
+    "with half-octave bins."
+)
+USE_CASES = (
+    "Training and rating forecasters of kernel runtime, calibrated or selective; replaying kernel searches "
+    "without a GPU; studying what makes kernels fast, slow or wrong."
+)
+BIASES = (
+    "Problems, shapes and dtypes are a selection, weighted towards deep learning. Kernels are what the search "
+    "methods and proposers wrote: they share templates and habits, and say little about kernels written by "
+    "people."
+)
+LIMITATIONS = (
+    "Runtimes hold for the GPUs, drivers and compiler versions recorded in the environments config and for the "
+    "workloads listed; they do not carry over to other hardware. Aggregated figures are geometric means over "
+    "workloads."
+)
+SOCIAL_IMPACT = (
+    "Better forecasts of kernel speed save GPU time and energy in kernel search. The data holds no information "
+    "about people."
+)
+PERSONAL = "None. Rows hold program text and timings; no row is about a person."
+MAINTENANCE = (
+    "Versions are derived from the content: every change of the data changes the fingerprint and each config's "
+    "version. Corrections are released as new versions."
+)
+LICENSE_NAME = "CC-BY-4.0"
+LICENSE_URL = "https://creativecommons.org/licenses/by/4.0/legalcode"
+CITATION = (
+    "@misc{kbench, title = {kbench: a dataset and benchmark for forecasting GPU kernel runtimes}, author = {{The "
+    "kbench authors}}, year = {2026}}"
+)
+EXECUTION = (
+    "Sources are programs. Run them only in a sandbox; `kbench measure` runs each in a worker process it can end."
+)

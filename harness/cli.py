@@ -104,7 +104,7 @@ def describe(name: str, row: Measurement) -> str:
     """One measurement in one line."""
     head = f"{name}  {row.workload}  {row.status}"
     if row.runtime_us is None or row.speedup is None:
-        return f"{head}  {row.error or 'verified'}"
+        return f"{head}  {row.error or ('compiles' if row.max_abs_error is None else 'verified')}"
     half = (row.runtime_high_us or 0.0) - (row.runtime_low_us or 0.0)
     return (
         f"{head}  {row.runtime_us:.3f} us ±{50 * half / row.runtime_us:.2f} %"

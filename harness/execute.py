@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.benchmark.problems import Size, problem
+from kbench.benchmark.problems import ProblemDefinition, Size, problem
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.context import ContextCache, ProblemContext
 from kbench.harness.device import Device
@@ -63,7 +63,7 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
         InfrastructureError: the machine failed.
     """
     definition = problem(task.problem_id)
-    sizes = [s for s in definition.sizes if task.workloads is None or s.name in task.workloads]
+    sizes = chosen_sizes(definition, task.workloads)
     started = time.perf_counter()
     first = Verdict()
     tiny = _context(bench, task.problem_id, definition.tiny, report)
@@ -75,6 +75,13 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
     if not first.ok:
         return [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
     return [_workload(loaded, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+
+
+def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> list[Size]:
+    """The timed sizes, or those named, among which `tiny` may be for a dry run."""
+    if names is None:
+        return list(definition.sizes)
+    return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
 
 
 def _context(bench: Bench, problem_id: str, size: Size, report: Report) -> ProblemContext:
@@ -165,8 +172,8 @@ def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Benc
                 master, wrong, outputs = sample.kept
                 if wrong is not None:
                     verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
-                elif not judge_answer(context, master, outputs, verdict):
-                    verdict.reason = f"in a timed call: {verdict.reason}"
+                elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
+                    break
         for at, stage in enumerate(stages):
             changed = stage.changed(context.masters[stage.holds])
             if changed is not None:

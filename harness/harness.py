@@ -22,7 +22,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.build.cache import BuildCache, default_folder
 from kbench.harness.build.target import Target
 from kbench.harness.environment import make_environment
-from kbench.harness.execute import Task
+from kbench.harness.execute import Task, chosen_sizes
 from kbench.harness.floor import Ceilings
 from kbench.harness.isolate.builders import Builders
 from kbench.harness.isolate.job import Job, Outcome
@@ -266,8 +266,7 @@ class Harness:
         definition = problem(kernel.problem_id)
         if check_only:
             return [definition.tiny.name]
-        chosen = self.settings.workloads
-        return [size.name for size in definition.sizes if chosen is None or size.name in chosen]
+        return [size.name for size in chosen_sizes(definition, self.settings.workloads)]
 
     def _records(self, outcome: Outcome) -> Iterator[Measurement]:
         results = list(outcome.results)

@@ -38,8 +38,10 @@ METHODS = DTYPES | {
     "bit_length", "element_ty", "storage_offset",
 }  # fmt: skip
 """Attributes host code may read of tensors, devices, modules and containers."""
-STATEMENTS = (ast.FunctionDef, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Expr,
-              ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.Import, ast.ImportFrom)  # fmt: skip
+STATEMENTS = (
+    *(ast.FunctionDef, ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Pass),
+    *(ast.Expr, ast.Break, ast.Continue, ast.Assert, ast.Raise, ast.Import, ast.ImportFrom),
+)
 MODULE_CALLS = frozenset({"CudaModule", "constexpr", "Config"}) | BUILTINS
 
 

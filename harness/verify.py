@@ -116,12 +116,14 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
     return None
 
 
-def judge_answer(context: ProblemContext, master: int, outputs: tuple[Tensor, ...], verdict: Verdict) -> bool:
-    """Compare outputs with the expected ones."""
+def judge_answer(
+    context: ProblemContext, master: int, outputs: tuple[Tensor, ...], verdict: Verdict, where: str = ""
+) -> bool:
+    """Compare outputs with the expected ones; False when they are wrong."""
     found = compare(outputs, context.expected(master), context.definition.tolerance, context.outputs)
     verdict.note_errors(found.max_abs_error, found.max_rel_error)
     if not found.ok:
-        verdict.fail(Status.INCORRECT, f"{context.size.name}: {found.reason}")
+        verdict.fail(Status.INCORRECT, f"{where}{context.size.name}: {found.reason}")
     return found.ok
 
 

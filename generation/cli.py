@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -66,6 +67,8 @@ def _run(options: dict[str, Any]) -> None:
 
     if options["out"] is None:
         raise UserError("--out is missing; name a folder for the run's log")
+    # Small systems of equations on a machine whose cores are busy compiling: more threads only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     runs, proposer_for = _plan(options)
     how = Drive(
         executor=_executor(options, runs),

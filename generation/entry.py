@@ -29,7 +29,8 @@ class Entry:
 
     def line(self) -> str:
         """The entry as one line; keys sorted, so equal facts are equal bytes."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+        data = {name: getattr(self, name) for name in FIELDS}
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 
     def event(self, payload: Mapping[str, Any] | None = None) -> Event:
         """The fact as a corpus record, with its own payload or a shortened one."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NOISE = 0.1
 """Variance of the target that tokens cannot explain, relative to the variance of the target."""
-MOST = 400
+MOST = 128
 """Newest observations kept: the fit is cubic in their number."""
 
 

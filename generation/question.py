@@ -35,7 +35,7 @@ def query_for(settings: Settings, node: Node, gpu: str, gpu_facts_json: str) -> 
     """The question about one candidate against the PyTorch reference."""
     family, prompt, workloads, reference = _problem_parts(settings.problem_id)
     return Query(
-        query_id=content_hash("filter", settings.run_id, node.kernel_id),
+        query_id=content_hash("filter", gpu, node.kernel_id),
         problem_id=settings.problem_id,
         family=family,
         problem_text=prompt,
@@ -66,7 +66,7 @@ def teach(surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: 
 def _pair(settings: Settings, node: Node, gpu: str) -> Pair:
     assert node.reward is not None
     return Pair(
-        pair_id=content_hash("filter", settings.run_id, node.kernel_id, gpu),
+        pair_id=content_hash("filter pair", gpu, node.kernel_id),
         problem_id=settings.problem_id,
         family=_problem_parts(settings.problem_id)[0],
         backend=settings.backend,

@@ -60,8 +60,10 @@ def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
             campaign = Campaign(
                 executor, log, deadline_s=how.deadline_s, gpu_seconds=how.gpu_seconds, report=how.report
             )
-            campaign.remember(state for run_id, state in states.items() if run_id not in {s.run_id for s in runs})
-            for search in _searches(runs, states, campaign, how, facts):
+            by_key = {_key(state.settings): state for state in states.values()}
+            driven = {_key(settings) for settings in runs}
+            campaign.remember(state for key, state in by_key.items() if key not in driven)
+            for search in _searches(runs, by_key, campaign, how, facts):
                 campaign.add(search)
             try:
                 return campaign.run()
@@ -78,13 +80,17 @@ def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[Settings]) ->
             refuse_changes(recorded[_key(settings)], settings)
 
 
-def _key(settings: Settings) -> tuple[str, str, str, int, str]:
+Key = tuple[str, str, str, int, str]
+"""What tells the runs of a folder apart."""
+
+
+def _key(settings: Settings) -> Key:
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 
 
 def _searches(
     runs: Sequence[Settings],
-    states: Mapping[str, RunState],
+    states: Mapping[Key, RunState],
     campaign: Campaign,
     how: Drive,
     facts: Sequence[Environment],
@@ -98,7 +104,7 @@ def _searches(
             how.proposer_for(settings) if how.proposer_for else maker(settings.proposer),
             how.clock,
             surrogate=how.surrogate_for(settings.filter.surrogate) if settings.filter else None,
-            state=states.get(settings.run_id),
+            state=states.get(_key(settings)),
             seen_elsewhere=campaign.seen,
             siblings=functools.partial(campaign.siblings, settings.run_id, settings.problem_id, settings.backend),
             gpu=gpu,

@@ -49,6 +49,7 @@ class Node:
 class RunState:
     """A run as its log tells it. `requests` is empty between steps."""
 
+    run_id: str
     settings: Settings
     nodes: Mapping[str, Node] = dataclasses.field(default_factory=dict)
     step: int = 0
@@ -68,11 +69,6 @@ class RunState:
     charge: Charge = NOTHING_SPENT
     proposal_failures: Mapping[str, int] = dataclasses.field(default_factory=dict)
     last_at: str = ""
-
-    @property
-    def run_id(self) -> str:
-        """The run's name."""
-        return self.settings.run_id
 
     def rewarded(self) -> list[Node]:
         """Measured, right candidates in the order proposed."""
@@ -202,7 +198,7 @@ def start(entry: Entry) -> RunState:
     if entry.kind != "run_started":
         raise DataError(f"{where} is {entry.kind!r}; a run begins with 'run_started'")
     settings = settings_from_json(entry.payload["settings"], where)
-    return RunState(settings=settings, entries=1, last_at=entry.at)
+    return RunState(run_id=entry.run_id, settings=settings, entries=1, last_at=entry.at)
 
 
 def reduce(state: RunState, entry: Entry) -> RunState:

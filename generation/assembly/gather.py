@@ -24,6 +24,7 @@ LONG_FIELDS = ("source", "measurements")
 class Measured:
     """One measured kernel with the run it came from."""
 
+    run_id: str
     settings: Settings
     node: Node
     measurements: tuple[Measurement, ...]
@@ -91,7 +92,7 @@ def _measured(state: RunState, entries: Sequence[Entry]) -> Iterator[Measured]:
         if entry.kind == "kernel_measured":
             where = f"run {entry.run_id!r} entry {entry.index}"
             rows = tuple(from_dict(Measurement, row, where) for row in entry.payload["measurements"])
-            yield Measured(state.settings, state.nodes[entry.payload["kernel_id"]], rows)
+            yield Measured(state.run_id, state.settings, state.nodes[entry.payload["kernel_id"]], rows)
 
 
 def _shortened(entry: Entry) -> dict[str, Any]:

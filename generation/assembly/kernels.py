@@ -37,7 +37,7 @@ def _row(measured: Measured, stand_ins: Mapping[str, str]) -> Kernel:
         gpu=measured.gpu,
         search_method=settings.search_method,
         proposer=node.proposer,
-        run_id=settings.run_id,
+        run_id=measured.run_id,
         step=node.step,
         parent_id=parent,
         edit=node.edit if parent else None,

@@ -13,6 +13,14 @@ from kbench.generation.executors.executor import Result, result_of
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
 
+CLOSE_S = 3.0
+"""How long closing waits for the kernel at hand; what is not finished then is measured again on resume."""
+
+
+class Closing(Exception):
+    """Ends the harness's loop from within: the executor is being closed."""
+
+
 class Measurer(Protocol):
     """What the executor needs of a harness."""
 
@@ -68,9 +76,11 @@ class LocalExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=CLOSE_S)
         if self._harness is not None:
+            # Ends the workers, and with them what the thread may still be waiting for.
             self._harness.__exit__(kind, error, trace)
+        self._thread.join(timeout=CLOSE_S)
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
         """Queue kernels."""
@@ -103,10 +113,11 @@ class LocalExecutor:
     def _feed(self) -> Iterator[KernelSource | None]:
         while not self._closing.is_set():
             try:
-                yield self._queue.get_nowait()
+                kernel: KernelSource | None = self._queue.get_nowait()
             except queue.Empty:
-                # The harness works on what it has and asks again.
-                yield None
+                kernel = None  # the harness works on what it has and asks again
+            yield kernel
+        raise Closing
 
     def _lose(self, kernel: KernelSource, reason: str) -> None:
         # The harness has already tried again as often as it is allowed to.
@@ -123,5 +134,7 @@ class LocalExecutor:
                     self._done.put(result_of(measurement.kernel_id, parts.pop(measurement.kernel_id)))
                 if self._closing.is_set():
                     return
+        except Closing:
+            return
         except BaseException as error:  # noqa: BLE001 - handed to the collecting thread, which raises it
             self._done.put(error)

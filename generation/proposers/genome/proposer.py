@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,7 +52,6 @@ class GenomeProposer:
                 break
         return answer
 
-
     def knows(self, recipe: Mapping[str, Any] | None) -> bool:
         """Whether a recipe names a family that still exists."""
         return recipe is not None and recipe.get("family") in self._families
@@ -64,13 +62,13 @@ class GenomeProposer:
             family = ask.rng.choice(found)
             return _proposal(problem_id, family, sample(family, problem_id, ask.rng))
         family = self._families[parent.recipe["family"]]
-        before = parent.recipe["genome"]
+        before = _in_order(family, problem_id, parent.recipe["genome"])
         other = ask.other
         if ask.operator is Operator.CROSS and other is not None and _same_family(other.recipe, family):
             assert other.recipe is not None
-            child = cross(family, problem_id, before, other.recipe["genome"], ask.rng)
+            child = cross(family, problem_id, before, _in_order(family, problem_id, other.recipe["genome"]), ask.rng)
             return _proposal(problem_id, family, child, parent.kernel_id, other.kernel_id, before)
-        child = _mutated(family, problem_id, before, ask.rng)
+        child = mutate(family, problem_id, before, ask.rng)
         return _proposal(problem_id, family, child, parent.kernel_id, None, before)
 
 
@@ -78,11 +76,12 @@ def _same_family(recipe: Mapping[str, Any] | None, family: Family) -> bool:
     return recipe is not None and recipe.get("family") == family.name
 
 
-def _mutated(family: Family, problem_id: str, genome: Genome, rng: random.Random) -> dict[str, Any]:
-    known = {gene.name for gene in family.genes(problem_id)}
-    if known != set(genome):
-        raise ValueError(f"the recorded genome has genes {sorted(genome)}, family {family.name!r} has {sorted(known)}")
-    return mutate(family, problem_id, genome, rng)
+def _in_order(family: Family, problem_id: str, genome: Genome) -> Genome:
+    """The genome in the order of the family's genes: the log sorts keys, and draws go by order."""
+    names = [gene.name for gene in family.genes(problem_id)]
+    if set(names) != set(genome):
+        raise ValueError(f"the recorded genome has genes {sorted(genome)}, family {family.name!r} has {sorted(names)}")
+    return {name: genome[name] for name in names}
 
 
 def _proposal(

@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 
 @functools.cache
@@ -26,7 +26,12 @@ def _environment() -> Environment:
     )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=512)
+def _compiled(template: str) -> Template:
+    # Compiling takes far longer than filling, and a search fills the same few templates thousands of times.
+    return _environment().from_string(textwrap.dedent(template).lstrip("\n"))
+
+
 def render(template: str, **values: Any) -> str:
     """Fill a template; a missing value is an error, never an empty string."""
-    text = _environment().from_string(textwrap.dedent(template).lstrip("\n")).render(**values)
-    return text.rstrip() + "\n"
+    return _compiled(template).render(**values).rstrip() + "\n"

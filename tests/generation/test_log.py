@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.entry import Entry
+from kbench.generation.log import LogWriter, read_log
+from kbench.generation.pack import pack
+from kbench.schemas import DataError, UserError
+
+
+def entries(count: int, run_id: str = "a") -> list[Entry]:
+    return [
+        Entry(run_id, i, "step_completed", i, "2026-01-01T00:00:00.000Z", {"text": "é\n" * i}) for i in range(count)
+    ]
+
+
+def write(folder: Path, rows: list[Entry]) -> bytes:
+    with LogWriter(folder) as log:
+        log.append(rows)
+    return (folder / "events.jsonl").read_bytes()
+
+
+def test_what_is_appended_reads_back_equal(tmp_path: Path) -> None:
+    write(tmp_path, entries(5))
+    assert list(read_log(tmp_path)) == entries(5)
+
+
+def test_a_log_cut_at_any_byte_opens_with_whole_lines_and_continues(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", entries(6))
+    lines = whole.splitlines(keepends=True)
+    for cut in random.Random(0).sample(range(len(whole)), 60):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / "events.jsonl").write_bytes(whole[:cut])
+        kept = len(list(read_log(folder)))
+        assert sum(map(len, lines[:kept])) <= cut
+        assert sum(map(len, lines[: kept + 1])) > cut
+        assert write(folder, entries(6)[kept:]) == whole
+
+
+def test_a_last_line_of_garbage_is_cut_off(tmp_path: Path) -> None:
+    whole = write(tmp_path, entries(3))
+    with (tmp_path / "events.jsonl").open("ab") as stream:
+        stream.write(b"\x00" * 40 + b"\n")
+    assert len(list(read_log(tmp_path))) == 3
+    assert write(tmp_path, []) == whole
+
+
+def test_damage_in_the_middle_is_refused_with_line_and_offset(tmp_path: Path) -> None:
+    whole = write(tmp_path, entries(4))
+    lines = whole.splitlines(keepends=True)
+    lines[1] = b'{"at": 1}\n'
+    (tmp_path / "events.jsonl").write_bytes(b"".join(lines))
+    with pytest.raises(DataError, match=rf"line 2 at byte {len(lines[0])} "):
+        list(read_log(tmp_path))
+    with pytest.raises(DataError, match="line 2"):
+        LogWriter(tmp_path)
+
+
+def test_bytes_that_are_not_utf8_in_the_middle_are_refused(tmp_path: Path) -> None:
+    lines = write(tmp_path, entries(3)).splitlines(keepends=True)
+    (tmp_path / "events.jsonl").write_bytes(lines[0] + b"\xff\xfe\n" + lines[2])
+    with pytest.raises(DataError, match="line 2 at byte .* is not UTF-8"):
+        list(read_log(tmp_path))
+
+
+def test_a_missing_line_is_noticed_by_its_index(tmp_path: Path) -> None:
+    lines = write(tmp_path, entries(4)).splitlines(keepends=True)
+    (tmp_path / "events.jsonl").write_bytes(b"".join(lines[:1] + lines[2:]))
+    with pytest.raises(DataError, match="jumps to index 2, expected 1"):
+        list(read_log(tmp_path))
+
+
+def test_two_writers_of_one_log_are_refused(tmp_path: Path) -> None:
+    with LogWriter(tmp_path), pytest.raises(UserError, match="another search"):
+        LogWriter(tmp_path)
+
+
+def test_a_folder_without_a_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no search log"):
+        list(read_log(tmp_path))
+
+
+def test_a_batch_is_on_disk_before_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), real(fd))[1])
+    with LogWriter(tmp_path) as log:
+        log.append(entries(3))
+        assert synced == [(tmp_path / "events.jsonl").stat().st_size]
+
+
+def test_packed_parts_read_back_as_the_same_log(tmp_path: Path) -> None:
+    write(tmp_path / "run", entries(50))
+    files = pack(tmp_path / "run", tmp_path / "packed", part_bytes=600)
+    assert len(files) > 3
+    assert list(read_log(tmp_path / "packed")) == entries(50)
+
+
+def test_a_packed_log_is_continued_in_a_live_file(tmp_path: Path) -> None:
+    write(tmp_path / "run", entries(10))
+    pack(tmp_path / "run", tmp_path / "packed")
+    write(tmp_path / "packed", entries(12)[10:])
+    assert list(read_log(tmp_path / "packed")) == entries(12)

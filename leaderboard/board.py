@@ -1,0 +1,139 @@
+"""From submissions to results to the site: what the leaderboard commands do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.surrogates.table import align
+from kbench.benchmark.tasks.build import build_questions
+from kbench.leaderboard.archive import METADATA_FILE
+from kbench.leaderboard.check import Checked, Expected, check
+from kbench.leaderboard.flags import flags
+from kbench.leaderboard.labels import read_labels
+from kbench.leaderboard.results import Results, read_results
+from kbench.leaderboard.score import score_submission
+from kbench.schemas import UserError, bins
+
+if TYPE_CHECKING:
+    from kbench.benchmark.tasks.task import Questions
+    from kbench.loaders.corpus import Corpus
+
+HERE = Path(__file__).parent
+SUBMISSIONS = HERE / "submissions"
+RESULTS = HERE / "results"
+
+
+def load_questions(dataset: str | None, labels: Path | None, split: str = "test") -> Questions:
+    """The questions entries are scored on: of a corpus, or of a maintainer's private labels."""
+    if labels is not None:
+        return read_labels(labels)
+    from kbench.loaders.corpus import Corpus
+
+    return build_questions(Corpus.open(dataset), split)
+
+
+def expected_of(questions: Questions) -> Expected:
+    """What a submission must answer."""
+    return Expected(questions.dataset, [query.query_id for query in questions.queries])
+
+
+def submission_paths(given: Sequence[Path]) -> list[Path]:
+    """The submissions named; a folder of submissions stands for those inside it."""
+    found: list[Path] = []
+    for path in given:
+        inside = sorted(child for child in path.iterdir() if (child / METADATA_FILE).exists()) if path.is_dir() else []
+        if inside and not (path / METADATA_FILE).exists():
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def score_all(paths: Sequence[Path], questions: Questions, settings: Settings | None = None) -> list[Results]:
+    """Check and score submissions; flags compare each with all the others.
+
+    Raises:
+        UserError: a submission has problems; the message names the first and counts the rest.
+    """
+    expected = expected_of(questions)
+    checked: dict[str, Checked] = {}
+    for path in submission_paths(paths):
+        one = check(path, expected)
+        if not one.ok:
+            more = f" (and {len(one.findings) - 1} more: kbench leaderboard check {path})" if one.findings[1:] else ""
+            raise UserError(f"{path}: {one.findings[0]}{more}")
+        checked[str(path)] = one
+    ids = list(expected.query_ids)
+    tables = {path: align(one.forecasts, ids) for path, one in checked.items()}
+    scored: list[Results] = []
+    for path, one in checked.items():
+        assert one.submission is not None
+        assert one.forecasts is not None
+        result = score_submission(one.submission, one.forecasts, questions, settings)
+        others = {_name(checked[other]): tables[other].probabilities[0] for other in checked if other != path}
+        found = flags(one.submission, tables[path], questions, others, _ceiling(result))
+        scored.append(dataclasses.replace(result, flags=found))
+    return scored
+
+
+def _name(checked: Checked) -> str:
+    assert checked.submission is not None
+    return f"{checked.submission.name} {checked.submission.version}"
+
+
+def _ceiling(result: Results) -> float | None:
+    for score in result.scores:
+        if (score.track, score.metric, score.slice) == ("forecast", "rps", "all"):
+            return score.ceiling
+    return None
+
+
+def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
+    """One JSON file an entry, written whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for result in results:
+        path = folder / f"{result.entry_id}.json"
+        partial = path.with_suffix(".part")
+        text = json.dumps(result.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        partial.write_text(text + "\n", "utf-8")
+        os.replace(partial, path)
+        paths.append(path)
+    return paths
+
+
+def read_all_results(folder: Path) -> list[Results]:
+    """Every results file of a folder, by entry id.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    found = [read_results(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    if not found:
+        raise UserError(
+            f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"
+        )
+    return found
+
+
+def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, Any]:
+    """What the site's dataset page shows."""
+    counts: dict[str, Any] = {"test queries": f"{len(questions.queries):,}", "split": questions.split}
+    if corpus is not None:
+        kernels = corpus.table("kernels", columns=["problem_id", "backend", "gpu", "status"])
+        counts["kernels"] = f"{kernels.num_rows:,}"
+        counts["problems"] = str(len(set(kernels.column("problem_id").to_pylist())))
+        for facet in ("backend", "gpu", "status"):
+            values, sizes = np.unique([str(v) for v in kernels.column(facet).to_pylist()], return_counts=True)
+            counts[facet] = ", ".join(f"{value}: {size:,}" for value, size in zip(values, sizes, strict=True))
+    per_bin = np.bincount(questions.pairs.bin, minlength=bins.COUNT + 1)
+    rows = [{"bin": n, "label": bins.label(n), "queries": int(per_bin[n])} for n in bins.NUMBERS]
+    return {"fingerprint": questions.dataset, "counts": counts, "bins": rows}

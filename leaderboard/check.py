@@ -1,0 +1,215 @@
+"""Check a submission and explain every problem at once: file, field, value and fix."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.leaderboard.archive import FORECAST_FILES, METADATA_FILE, read_files
+from kbench.leaderboard.untrusted import parse_json, read_forecasts, shown
+from kbench.schemas import DataError, Submission, bins, from_dict, json_schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+SHOWN_ROWS = 5
+"""Rows named for each kind of problem; the rest are counted."""
+SUM_TOLERANCE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem of a submission."""
+
+    file: str
+    field: str
+    value: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.field} is {self.value}; {self.message}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expected:
+    """What a submission must answer, known without any label."""
+
+    fingerprint: str
+    query_ids: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checked:
+    """A submission and what is wrong with it; usable only when nothing is."""
+
+    findings: tuple[Finding, ...]
+    submission: Submission | None
+    forecasts: pa.Table | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be scored."""
+        return not self.findings
+
+
+def check(path: Path, expected: Expected | None = None) -> Checked:
+    """Read a submission from a folder or archive and list everything wrong with it.
+
+    Args:
+        path: folder, .zip or .tar.gz.
+        expected: the questions it must answer; None checks the format alone.
+    """
+    try:
+        files = read_files(path)
+    except DataError as error:
+        return Checked((Finding(path.name, "file", "unreadable", str(error)),), None, None)
+    submission, findings = _check_metadata(files.get(METADATA_FILE))
+    table, more = _check_forecasts(files, submission, expected)
+    findings += more
+    if submission is not None and expected is not None and submission.dataset_fingerprint != expected.fingerprint:
+        value = submission.dataset_fingerprint
+        fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
+        findings.append(Finding(METADATA_FILE, "dataset_fingerprint", value, fix))
+    return Checked(tuple(findings), submission, table)
+
+
+def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding]]:
+    if data is None:
+        return None, [Finding(METADATA_FILE, "file", "missing", "add it; see the page 'How to submit'")]
+    try:
+        value = parse_json(data, METADATA_FILE)
+    except DataError as error:
+        return None, [Finding(METADATA_FILE, "file", "unreadable", str(error))]
+    from jsonschema import Draft202012Validator
+
+    errors = sorted(
+        Draft202012Validator(json_schema(Submission)).iter_errors(value), key=lambda e: list(map(str, e.path))
+    )
+    if errors:
+        return None, [_schema_finding(error) for error in errors[:50]]
+    try:
+        submission = from_dict(Submission, value)
+    except DataError as error:
+        return None, [Finding(METADATA_FILE, "record", "invalid", str(error))]
+    if submission.schema_version != Submission.VERSION:
+        fix = f"this kbench reads {Submission.VERSION}"
+        return None, [Finding(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
+    return submission, []
+
+
+def _schema_finding(error: Any) -> Finding:
+    field = "/".join(map(str, error.path)) or "(top level)"
+    reason = str(error.message)
+    return Finding(METADATA_FILE, field, shown(error.instance), reason if len(reason) < 300 else reason[:300] + "…")
+
+
+def _check_forecasts(
+    files: Mapping[str, bytes], submission: Submission | None, expected: Expected | None
+) -> tuple[pa.Table | None, list[Finding]]:
+    given = [name for name in FORECAST_FILES if name in files]
+    if len(given) != 1:
+        value = "missing" if not given else "given twice"
+        return None, [Finding("forecasts", "file", value, f"give exactly one of {' or '.join(FORECAST_FILES)}")]
+    name = given[0]
+    try:
+        table = read_forecasts(files[name], name)
+    except DataError as error:
+        return None, [Finding(name, "file", "unreadable", str(error))]
+    findings = [*_value_findings(table, name), *_repeat_findings(table, name, submission)]
+    if expected is not None:
+        findings += _query_findings(table, name, expected, submission)
+    return table, findings
+
+
+def _value_findings(table: pa.Table, name: str) -> list[Finding]:
+    """Rows that state no failure must hold eight finite probabilities that sum to one."""
+    import numpy as np
+
+    column = table.column("probabilities").combine_chunks()
+    lengths = np.asarray(column.value_lengths().fill_null(-1))
+    answered = ~np.asarray(table.column("failure").is_valid())
+    right = lengths == bins.COUNT
+    values = np.full((len(lengths), bins.COUNT), np.nan)
+    picked = column.filter(_boolean(right)).flatten()
+    values[right] = np.asarray(picked.fill_null(float("nan"))).reshape(-1, bins.COUNT)
+    with np.errstate(invalid="ignore", over="ignore"):
+        bad = {
+            f"give {bins.COUNT} probabilities, or a failure": answered & ~right,
+            "use finite numbers": answered & right & ~np.isfinite(values).all(axis=1),
+            "probabilities are at least 0": answered & (values < 0).any(axis=1),
+            "make them sum to one": answered & (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE),
+        }
+    findings = [
+        finding for fix, rows in bad.items() for finding in _row_findings(table, name, "probabilities", rows, fix)
+    ]
+    for field, low, high in (("speedup", 0.0, np.inf), ("p_valid", 0.0, 1.0), ("confidence", 0.0, 1.0)):
+        raw = table.column(field)
+        given = np.asarray(raw.is_valid())
+        numbers = np.asarray(raw.fill_null(0.5), dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            wrong = given & ~((numbers >= low) & (numbers <= high) & np.isfinite(numbers))
+        findings += _row_findings(table, name, field, wrong, f"must lie in [{low:g}, {high:g}] and be finite")
+    return findings
+
+
+def _boolean(mask: npt.NDArray[np.bool_]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(mask)
+
+
+def _row_findings(table: pa.Table, name: str, field: str, rows: npt.NDArray[np.bool_], fix: str) -> Iterable[Finding]:
+    import numpy as np
+
+    at = np.flatnonzero(rows)
+    for row in at[:SHOWN_ROWS]:
+        yield Finding(name, f"row {row} {field}", shown(table.column(field)[int(row)].as_py()), fix)
+    if len(at) > SHOWN_ROWS:
+        yield Finding(name, field, f"wrong in {len(at):,} rows", fix)
+
+
+def _repeat_findings(table: pa.Table, name: str, submission: Submission | None) -> list[Finding]:
+    import numpy as np
+
+    repeats = np.asarray(table.column("repeat").fill_null(0))
+    if not len(repeats):
+        return [Finding(name, "rows", "0", "a submission answers every query")]
+    if submission is None or (submission.repeats == int(repeats.max()) + 1 and repeats.min() == 0):
+        return []
+    value = f"{int(repeats.min())}…{int(repeats.max())}"
+    return [Finding(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
+
+
+def _query_findings(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Finding]:
+    ids = table.column("query_id").to_pylist()
+    repeats = table.column("repeat").fill_null(0).to_pylist()
+    asked = set(expected.query_ids)
+    findings = []
+    unknown = sorted({str(query) for query in ids if query not in asked})
+    if unknown:
+        fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
+        findings.append(Finding(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
+    keys = list(zip(ids, repeats, strict=True))
+    if len(set(keys)) < len(keys):
+        seen: set[tuple[str, int]] = set()
+        twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        findings.append(Finding(name, "query_id", f"{shown(twice[0])} repeat {twice[1]} twice", "keep one row each"))
+    wanted = len(asked) * (submission.repeats if submission is not None else 1)
+    present = len({key for key in keys if key[0] in asked})
+    if present < wanted:
+        missing = sorted(asked - set(ids))
+        example = f", such as {missing[0]}" if missing else ""
+        fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
+        findings.append(Finding(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
+    return findings
+
+
+def report_json(checked: Checked) -> str:
+    """The check's outcome for programs."""
+    rows = [dataclasses.asdict(finding) for finding in checked.findings]
+    return json.dumps({"ok": checked.ok, "errors": rows}, indent=1, ensure_ascii=False)

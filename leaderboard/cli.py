@@ -1,0 +1,188 @@
+"""`kbench leaderboard`: check, score, build, serve, export-queries, eval-results."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kbench.schemas import UserError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def question_options(command: F) -> F:
+    """Which questions: a corpus, or private labels."""
+    for option in (
+        click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default."),
+        click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus."),
+        click.option("--split", default="test", show_default=True, help="Which split the entries answer."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def leaderboard() -> None:
+    """Check, score and publish submissions."""
+
+
+@leaderboard.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@question_options
+@click.option("--format-only", is_flag=True, help="Check the files alone, not whether they answer the dataset.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def check(
+    paths: tuple[Path, ...], dataset: str | None, labels: Path | None, split: str, format_only: bool, as_json: bool
+) -> None:
+    """List everything wrong with submissions; exit 1 when anything is."""
+    from kbench.leaderboard.board import expected_of, load_questions, submission_paths
+    from kbench.leaderboard.check import check as check_one
+
+    expected = None if format_only else expected_of(load_questions(dataset, labels, split))
+    outcomes = {str(path): check_one(path, expected) for path in submission_paths(paths)}
+    if as_json:
+        rows = [
+            {"path": path, "file": f.file, "field": f.field, "value": f.value, "message": f.message}
+            for path, one in outcomes.items()
+            for f in one.findings
+        ]
+        click.echo(json.dumps({"ok": not rows, "errors": rows}, indent=1, ensure_ascii=False))
+    else:
+        for path, one in outcomes.items():
+            click.echo(f"{path}: {'ok' if one.ok else f'{len(one.findings)} problem(s)'}")
+            for finding in one.findings:
+                click.echo(f"  {finding}")
+    if any(not one.ok for one in outcomes.values()):
+        sys.exit(1)
+
+
+@leaderboard.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@question_options
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results, one JSON file an entry.")
+@click.option("--resamples", type=click.IntRange(min=1), default=2000, show_default=True, help="Bootstrap resamples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap; the same for every entry.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def score(
+    paths: tuple[Path, ...],
+    dataset: str | None,
+    labels: Path | None,
+    split: str,
+    out: Path | None,
+    resamples: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Recompute every figure of submissions from their forecasts."""
+    from kbench.benchmark.scoring.score import Settings
+    from kbench.leaderboard.board import load_questions, score_all, write_results
+
+    questions = load_questions(dataset, labels, split)
+    results = score_all(paths, questions, Settings(resamples=resamples, seed=seed))
+    written = write_results(results, out) if out is not None else []
+    if as_json:
+        click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
+        return
+    for result in results:
+        click.echo(_summary(result))
+    for path in written:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _summary(result: Any) -> str:
+    from kbench.leaderboard.tracks import TRACKS
+
+    parts = []
+    for track in TRACKS:
+        value = result.headline(track.id, track.headline.name)
+        if value is not None:
+            parts.append(f"{track.headline.label} {value:.3f}")
+    flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
+    return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
+
+
+@leaderboard.command()
+@click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
+@question_options
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to build the site in.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was built as JSON.")
+def build(results: Path | None, dataset: str | None, labels: Path | None, split: str, out: Path, as_json: bool) -> None:
+    """Build the static site; it works from disk and asks no other host for anything."""
+    from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
+    from kbench.leaderboard.site.build import build as build_site
+    from kbench.loaders.corpus import Corpus
+
+    found = read_all_results(results or RESULTS)
+    corpus = Corpus.open(dataset) if labels is None else None
+    page = build_site(found, dataset_facts(load_questions(dataset, labels, split), corpus), out)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    if as_json:
+        click.echo(json.dumps({"page": str(page), "entries": len(found), "bytes": size}))
+    else:
+        click.echo(f"{page}: {len(found)} entries, {size / 1e6:.1f} MB")
+
+
+@leaderboard.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free port.")
+def serve(folder: Path, port: int) -> None:
+    """Serve a built site on this machine alone."""
+    import functools
+    import http.server
+
+    if not (folder / "index.html").is_file():
+        raise UserError(f"{folder} holds no index.html; build the site first: kbench leaderboard build --out {folder}")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        click.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+
+@leaderboard.command("export-queries")
+@click.argument("out", type=click.Path(path_type=Path))
+@question_options
+@click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def export_queries(
+    out: Path, dataset: str | None, labels: Path | None, split: str, labels_out: Path | None, as_json: bool
+) -> None:
+    """Write the queries without answers, so that a split can be kept private."""
+    from kbench.leaderboard.board import load_questions
+    from kbench.leaderboard.labels import write_labels, write_queries
+
+    if labels is not None:
+        raise UserError("--labels holds no query texts; export from a corpus with --dataset")
+    questions = load_questions(dataset, None, split)
+    write_queries(questions, out)
+    if labels_out is not None:
+        write_labels(questions, labels_out)
+    facts = {"queries": len(questions.queries), "dataset": questions.dataset, "path": str(out)}
+    click.echo(json.dumps(facts) if as_json else f"{out}: {facts['queries']:,} queries of dataset {questions.dataset}")
+
+
+@leaderboard.command("eval-results")
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option("--dataset-id", required=True, help="The dataset's id on the Hub, such as owner/kbench.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write, such as .eval_results/kbench.yaml.")
+def eval_results(result: Path, dataset_id: str, out: Path | None) -> None:
+    """Show an entry's results as the Hub reads them in a model repository."""
+    import yaml
+
+    from kbench.leaderboard.hub import eval_results as rows_of
+    from kbench.leaderboard.hub import write_yaml
+    from kbench.leaderboard.results import read_results
+
+    rows = rows_of(read_results(result), dataset_id)
+    if out is None:
+        click.echo(yaml.safe_dump(rows, sort_keys=False), nl=False)
+        return
+    write_yaml(rows, out)
+    click.echo(str(out))

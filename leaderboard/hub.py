@@ -1,0 +1,54 @@
+"""What the Hugging Face Hub reads of a benchmark: eval.yaml in the dataset, .eval_results in model repositories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kbench.leaderboard.results import Results
+from kbench.leaderboard.tracks import TRACKS
+
+HUB_METRICS = {"forecast": "rps_skill", "rank": "spearman", "validity": "auroc"}
+"""One value a task, higher is better, as the Hub expects."""
+
+
+def eval_yaml() -> dict[str, Any]:
+    """The dataset's eval.yaml."""
+    return {
+        "name": "kbench",
+        "description": "How fast will this GPU kernel run, and how sure are you?",
+        "evaluation_framework": "kbench",
+        "tasks": [
+            {"id": track.id, "config": "pairs" if track.id == "forecast" else "kernels", "split": "test"}
+            for track in TRACKS
+            if track.id in HUB_METRICS
+        ],
+    }
+
+
+def eval_results(result: Results, dataset_id: str) -> list[dict[str, Any]]:
+    """The entries of a model repository's .eval_results file."""
+    rows = []
+    for track, metric in HUB_METRICS.items():
+        value = result.headline(track, metric)
+        if value is None:
+            continue
+        rows.append(
+            {
+                "dataset": {"id": dataset_id, "task_id": track, "revision": result.dataset_fingerprint},
+                "value": round(value, 6),
+                "date": result.submission.created_at[:10],
+                "notes": f"{metric}, kbench {result.kbench}, seed {result.seed}",
+            }
+        )
+    return rows
+
+
+def write_yaml(value: object, path: Path) -> None:
+    """Write YAML in a fixed order."""
+    import yaml
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    partial.write_text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), "utf-8")
+    partial.replace(path)

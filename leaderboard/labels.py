@@ -1,0 +1,126 @@
+"""Private labels: queries travel to submitters without answers, and answers stay with the maintainer in one file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
+from kbench.benchmark.tasks.task import Questions
+from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY = b"kbench.questions"
+INTEGER_COLUMNS = ("query", "bin")
+TEXT_COLUMNS = ("problem", "family", "backend", "kind", "split", "candidate", "pool")
+
+
+def write_queries(questions: Questions, path: Path) -> None:
+    """Everything a submitter may see, as Parquet."""
+    import pyarrow as pa
+
+    rows = [to_dict(query) for query in questions.queries]
+    table = pa.Table.from_pylist(rows, schema=arrow_schema(Query))
+    _write(table.replace_schema_metadata({KEY: json.dumps({"dataset": questions.dataset})}), path)
+
+
+def write_labels(questions: Questions, path: Path) -> None:
+    """Everything a submitter may not see, as Parquet: enough to score forecasts without the corpus."""
+    import pyarrow as pa
+
+    facts = {
+        "dataset": questions.dataset,
+        "split": questions.split,
+        "tracks": list(questions.tracks),
+        "prior": questions.prior.tolist(),
+        "valid_rate": questions.valid_rate,
+        "measure_seconds": questions.measure_seconds,
+        "queries": [[query.query_id, query.gpu] for query in questions.queries],
+    }
+    tables = [_columns(questions.pairs, "pair"), _columns(questions.pools, "pool")]
+    table = pa.concat_tables(tables, promote_options="default")
+    _write(table.replace_schema_metadata({KEY: json.dumps(facts)}), path)
+
+
+def read_labels(path: Path) -> Questions:
+    """The questions a labels file answers; the queries' texts are not in it and stay empty.
+
+    Raises:
+        DataError: the file is not one that `export-queries --labels` wrote.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+        facts = json.loads((table.schema.metadata or {})[KEY])
+        kinds = np.asarray(table.column("labels").to_pylist(), dtype=object)
+        return Questions(
+            dataset=facts["dataset"],
+            split=facts["split"],
+            tracks=tuple(facts["tracks"]),
+            prior=np.asarray(facts["prior"], dtype=np.float64),
+            valid_rate=facts["valid_rate"],
+            measure_seconds=facts["measure_seconds"],
+            queries=tuple(_bare_query(query_id, gpu) for query_id, gpu in facts["queries"]),
+            pairs=PairLabels(**_fields(table, kinds == "pair", PairLabels)),
+            pools=PoolLabels(**_fields(table, kinds == "pool", PoolLabels)),
+        )
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
+        raise DataError(f"{path} is not a labels file ({type(error).__name__}: {error}); export it again") from None
+
+
+def _columns(labels: PairLabels | PoolLabels, name: str) -> pa.Table:
+    import pyarrow as pa
+
+    columns = {"labels": [name] * len(labels)}
+    return pa.table(columns | {field.name: getattr(labels, field.name) for field in dataclasses.fields(labels)})
+
+
+def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    part = table.filter(pa.array(rows.astype(bool)))
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        values = part.column(field.name).to_pylist()
+        if field.name in TEXT_COLUMNS:
+            found[field.name] = strings(values)
+        elif field.name in INTEGER_COLUMNS:
+            found[field.name] = np.asarray(values, dtype=np.int64)
+        elif field.name == "valid":
+            found[field.name] = np.asarray(values, dtype=np.bool_)
+        else:
+            found[field.name] = floats(values)
+    return found
+
+
+def _bare_query(query_id: str, gpu: str) -> Query:
+    return Query(
+        query_id=query_id,
+        problem_id="withheld",
+        family="withheld",
+        problem_text="",
+        workloads_json="[]",
+        backend=Backend.TRITON,
+        kind=PairKind.REFERENCE,
+        anchor_source="",
+        candidate_source="",
+        gpu=gpu,
+        gpu_facts_json="{}",
+    )
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".part")
+    pq.write_table(table, partial, compression="zstd")
+    partial.replace(path)

@@ -1,0 +1,125 @@
+"""Parse bytes from strangers with bounds on size, depth and rows."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.surrogates.table import conform
+from kbench.schemas import DataError, Forecast, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROWS = 5_000_000
+MAX_VALUES = 9 * MAX_ROWS
+"""Values of one column, list elements included."""
+MAX_UNPACKED_BYTES = 2 << 30
+SHOWN_CHARACTERS = 80
+
+
+def shown(value: object) -> str:
+    """A value for an error message: short, and with every character visible."""
+    text = ascii(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """JSON without NaN, infinities or duplicate keys.
+
+    Raises:
+        DataError: the bytes are not such JSON.
+    """
+
+    def refuse(word: str) -> Any:
+        raise DataError(f"{name} holds {word}; JSON numbers are finite")
+
+    def number(text: str) -> float:
+        value = float(text)
+        return value if abs(value) != float("inf") else refuse(text)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise DataError(f"{name} holds a key twice: {shown([key for key, _ in pairs])}")
+        return found
+
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=refuse, parse_float=number, object_pairs_hook=unique)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise DataError(f"{name} is not JSON in UTF-8 ({reason})") from None
+    except DataError:
+        raise
+    except ValueError as error:
+        # Python refuses integers of many thousand digits.
+        raise DataError(f"{name} holds a number that cannot be read ({error})") from None
+
+
+def read_forecasts(data: bytes, name: str) -> pa.Table:
+    """A forecasts file as a table with the record's columns.
+
+    Raises:
+        DataError: it is not a forecasts file, or is larger than any submission can be.
+    """
+    return conform(_parquet(data, name) if name.endswith(".parquet") else _lines(data, name), name)
+
+
+def _parquet(data: bytes, name: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+        _check_footer(file, name)
+        known = [column for column in file.schema_arrow.names if column in arrow_schema(Forecast).names]
+        unknown = sorted(set(file.schema_arrow.names) - set(known))
+        if unknown:
+            raise DataError(f"{name} has unknown column {shown(unknown[0])}")
+        table = file.read(columns=known, use_threads=False)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{name} cannot be read as Parquet ({str(error).splitlines()[0][:200]})") from None
+    if table.num_rows > MAX_ROWS:
+        raise DataError(f"{name} holds {table.num_rows:,} rows; the limit is {MAX_ROWS:,}")
+    return table
+
+
+def _check_footer(file: Any, name: str) -> None:
+    """Refuse what the footer claims before anything is unpacked."""
+    meta = file.metadata
+    if meta.num_rows > MAX_ROWS:
+        raise DataError(f"{name} claims {meta.num_rows:,} rows; the limit is {MAX_ROWS:,}")
+    unpacked = 0
+    for group in range(meta.num_row_groups):
+        for column in range(meta.num_columns):
+            chunk = meta.row_group(group).column(column)
+            if not 0 <= chunk.num_values <= MAX_VALUES:
+                raise DataError(f"{name} claims {chunk.num_values:,} values in a column; the limit is {MAX_VALUES:,}")
+            unpacked += max(0, chunk.total_uncompressed_size)
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise DataError(f"{name} unpacks to {unpacked:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}")
+
+
+def _lines(data: bytes, name: str) -> pa.Table:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        if len(rows) >= MAX_ROWS:
+            raise DataError(f"{name} holds more than {MAX_ROWS:,} rows")
+        row = parse_json(line, f"{name} line {number}")
+        if not isinstance(row, dict):
+            raise DataError(f"{name} line {number} is {shown(row)}; each line is one object")
+        unknown = sorted(set(row) - set(arrow_schema(Forecast).names))
+        if unknown:
+            raise DataError(f"{name} line {number} has unknown field {shown(unknown[0])}")
+        rows.append(row)
+    try:
+        return pa.Table.from_pylist(rows, schema=arrow_schema(Forecast))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"{name} has a value of the wrong type ({str(error).splitlines()[0][:200]})") from None

@@ -74,12 +74,12 @@ def score_all(paths: Sequence[Path], questions: Questions, settings: Settings | 
     ids = list(expected.query_ids)
     tables = {path: align(one.forecasts, ids) for path, one in checked.items()}
     scored: list[Results] = []
-    for path, one in checked.items():
+    for name, one in checked.items():
         assert one.submission is not None
         assert one.forecasts is not None
         result = score_submission(one.submission, one.forecasts, questions, settings)
-        others = {_name(checked[other]): tables[other].probabilities[0] for other in checked if other != path}
-        found = flags(one.submission, tables[path], questions, others, _ceiling(result))
+        others = {_name(checked[other]): tables[other].probabilities[0] for other in checked if other != name}
+        found = flags(one.submission, tables[name], questions, others, _ceiling(result))
         scored.append(dataclasses.replace(result, flags=found))
     return scored
 

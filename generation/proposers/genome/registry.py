@@ -12,6 +12,7 @@ from kbench.schemas import Backend
 
 FAMILY_MODULES: tuple[str, ...] = (
     "matmul_triton", "fused_matmul_triton", "quantized_matmul_triton",
+    "convolution_triton",
 )  # fmt: skip
 """Modules of kbench.generation.proposers.genome.families, each with a tuple FAMILIES."""
 

@@ -238,7 +238,8 @@ def _check_limit(limit: Limit, value: Any, where: str) -> None:
     if limit.pattern is not None:
         import re
 
-        if re.search(limit.pattern, value) is None:
+        # fullmatch, because `$` alone lets a final newline through, which JSON Schema and Arrow do not.
+        if re.fullmatch(limit.pattern, value) is None:
             raise DataError(f"{where} is {value!r}; it must match {limit.pattern}")
 
 

@@ -1,0 +1,156 @@
+"""One declaration a record type: JSON Schema, Arrow schema, strict reading and writing agree with it."""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import jsonschema
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.schemas import RECORD_TYPES, DataError, Environment, Kernel, Pair, Record, arrow_schema, from_dict, to_dict
+from kbench.schemas.files import publish, published_schema, schema_path, schema_text, versions
+from kbench.schemas.record import FieldType, Limit, field_docs, field_types, json_schema
+
+every_type = pytest.mark.parametrize("record", RECORD_TYPES, ids=lambda record: record.TYPE)
+
+PATTERNS = {
+    "^[0-9a-f]{16,64}$": st.text("0123456789abcdef", min_size=16, max_size=64),
+    "^[a-z][a-z0-9_]*$": st.from_regex(r"\A[a-z][a-z0-9_]{0,20}\Z"),
+}
+
+
+def values_of(field: FieldType) -> st.SearchStrategy[Any]:
+    return st.none() | _set_values(field) if field.optional else _set_values(field)
+
+
+def _set_values(field: FieldType) -> st.SearchStrategy[Any]:
+    limit = field.limit or Limit()
+    if field.base is tuple:
+        assert field.item is not None
+        return st.lists(values_of(field.item), max_size=3).map(tuple)
+    if issubclass(field.base, Record):
+        return records_of(field.base)
+    if field.base is str:
+        if limit.pattern is None:
+            return st.text()
+        return PATTERNS[limit.pattern] if limit.pattern in PATTERNS else st.from_regex(limit.pattern, fullmatch=True)
+    if field.base is bool:
+        return st.booleans()
+    if field.base is int:
+        low = int(limit.minimum) if limit.minimum is not None else -(2**53)
+        return st.integers(low, int(limit.maximum) if limit.maximum is not None else 2**53)
+    if field.base is float:
+        open_end = limit.exclusive_minimum is not None
+        low_float = limit.exclusive_minimum if open_end else limit.minimum
+        return st.floats(low_float, limit.maximum, exclude_min=open_end, allow_nan=False, allow_infinity=False)
+    return st.sampled_from(list(field.base))
+
+
+def records_of(record: type[Record]) -> st.SearchStrategy[Any]:
+    return st.builds(record, **{name: values_of(field) for name, field in field_types(record).items()})
+
+
+@every_type
+def test_every_field_has_a_description(record: type[Record]) -> None:
+    assert set(field_docs(record)) == set(field_types(record))
+    assert all(text.endswith(".") for text in field_docs(record).values())
+
+
+@every_type
+def test_the_published_schema_is_the_declaration(record: type[Record]) -> None:
+    assert schema_path(record).read_text(encoding="utf-8") == schema_text(record), "publish a new version instead"
+    assert published_schema(record.TYPE, record.VERSION) == json_schema(record)
+    jsonschema.Draft202012Validator.check_schema(json_schema(record))
+
+
+def test_publishing_writes_the_schema_file(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("kbench.schemas.files.FOLDER", tmp_path)
+    assert json.loads(publish(Kernel).read_text()) == json_schema(Kernel)
+    assert versions() == (Kernel.VERSION,)
+
+
+def test_an_unknown_version_or_type_is_named() -> None:
+    with pytest.raises(LookupError, match="unknown schema version"):
+        published_schema("kernel", "0.0.1")
+    with pytest.raises(LookupError, match="did you mean 'kernel'"):
+        published_schema("kernels", "1.0.0")
+
+
+@every_type
+def test_json_schema_and_arrow_schema_have_the_same_fields(record: type[Record]) -> None:
+    names = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+    properties = json_schema(record)["properties"]
+    assert list(properties) == arrow_schema(record).names
+    for field in arrow_schema(record):
+        kinds = properties[field.name]["type"]
+        kind = kinds[0] if isinstance(kinds, list) else kinds
+        if kind == "array":
+            assert pa.types.is_list(field.type)
+        elif kind == "object":
+            assert pa.types.is_struct(field.type)
+        else:
+            assert field.type == names[kind]
+
+
+@every_type
+def test_records_survive_json_and_arrow(record: type[Record]) -> None:
+    validator = jsonschema.Draft202012Validator(json_schema(record))
+
+    @settings(max_examples=15, deadline=None)
+    @given(records_of(record))
+    def survives(value: Record) -> None:
+        row = to_dict(value)
+        validator.validate(row)
+        assert from_dict(record, json.loads(json.dumps(row))) == value
+        table = pa.Table.from_pylist([row], schema=arrow_schema(record))
+        assert from_dict(record, table.to_pylist()[0]) == value
+
+    survives()
+
+
+def environment(**changes: Any) -> dict[str, Any]:
+    row = {name: "x" for name, field in field_types(Environment).items() if field.base is str}
+    row |= {name: 1 for name, field in field_types(Environment).items() if field.base in (int, float)}
+    return row | {"env_id": "0" * 32} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sm_count": -1}, r"environment\.sm_count is -1; it must be at least 0"),
+        ({"sm_count": "many"}, r"environment\.sm_count is 'many' \(str\); it must be int"),
+        ({"sm_count": True}, r"environment\.sm_count is True \(bool\); it must be int"),
+        ({"gpu": None}, r"environment\.gpu is null; it must be set"),
+        ({"copy_bandwidth_gbs": 0}, r"copy_bandwidth_gbs is 0\.0; it must be more than 0"),
+        ({"copy_bandwidth_gbs": math.nan}, r"copy_bandwidth_gbs is nan; it must be finite"),
+        ({"env_id": "XYZ"}, r"environment\.env_id is 'XYZ'; it must match"),
+        ({"env_id": "0" * 32 + "\n"}, "it must match"),
+        ({"extra": 1}, "environment has unknown field 'extra'"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_field_and_what_it_must_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        from_dict(Environment, environment(**changes))
+
+
+def test_a_missing_field_is_named() -> None:
+    row = environment()
+    del row["driver"]
+    with pytest.raises(DataError, match=r"environment\.driver is missing"):
+        from_dict(Environment, row)
+
+
+def test_an_unknown_enumeration_value_lists_the_known_ones() -> None:
+    row: dict[str, Any] = dict.fromkeys(field_types(Pair))
+    with pytest.raises(DataError, match=r"must be one of .*'triton', 'cuda'"):
+        from_dict(Pair, row | {"pair_id": "0" * 32, "problem_id": "a", "family": "a", "backend": "opencl"})
+
+
+@every_type
+def test_records_are_frozen(record: type[Record]) -> None:
+    assert dataclasses.is_dataclass(record)
+    assert record.__dataclass_params__.frozen  # type: ignore[attr-defined]

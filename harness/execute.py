@@ -66,9 +66,9 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
     sizes = chosen_sizes(definition, task.workloads)
     started = time.perf_counter()
     first = Verdict()
-    tiny = _context(bench, task.problem_id, definition.tiny, report)
+    tiny = make_context(bench, task.problem_id, definition.tiny, report)
     report("verify tiny")
-    _guard(lambda: verify(loaded.run, tiny, first, (0,), late=task.late), first, bench)
+    guard(lambda: verify(loaded.run, tiny, first, (0,), late=task.late), first, bench)
     spent = time.perf_counter() - started
     if task.check_only:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
@@ -84,7 +84,7 @@ def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> 
     return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
 
 
-def _context(bench: Bench, problem_id: str, size: Size, report: Report) -> ProblemContext:
+def make_context(bench: Bench, problem_id: str, size: Size, report: Report) -> ProblemContext:
     """The problem's context; what fails here is the machine's fault, not the kernel's."""
     report("context")
     try:
@@ -94,7 +94,7 @@ def _context(bench: Bench, problem_id: str, size: Size, report: Report) -> Probl
         raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
 
 
-def _guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
+def guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
     """Run a stage that calls the kernel; what it raises becomes its status."""
     try:
         action()
@@ -115,7 +115,7 @@ def _probe(bench: Bench, verdict: Verdict) -> None:
 def _workload(
     loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
-    context = _context(bench, task.problem_id, size, report)
+    context = make_context(bench, task.problem_id, size, report)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     if context.anchor_us is None:
         report("context")
@@ -124,13 +124,13 @@ def _workload(
         ramp(context, bench.sampler)
     started = time.perf_counter()
     report(f"verify {size.name}")
-    _guard(lambda: verify(loaded.run, context, verdict, (0, 1), late=task.late), verdict, bench)
+    guard(lambda: verify(loaded.run, context, verdict, (0, 1), late=task.late), verdict, bench)
     verified = time.perf_counter()
     timing: Timing | None = None
     if verdict.ok:
         report(f"time {size.name}")
         timings: list[Timing] = []
-        _guard(lambda: timings.append(_time(loaded, context, task, bench, verdict)), verdict, bench)
+        guard(lambda: timings.append(_time(loaded, context, task, bench, verdict)), verdict, bench)
         timing = timings[0] if timings else None
     timed = time.perf_counter()
     damaged = context.corrupted()
@@ -145,9 +145,8 @@ def _workload(
     return _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
 
 
-def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
-    """Time a verified kernel, auditing calls at random while the clock runs."""
-    bench.sampler.forget(CANDIDATE)
+def audited(label: str, loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> Candidate:
+    """A kernel as a candidate, with calls that are audited while the clock runs."""
     stages = context.stages
 
     def call(stage: int) -> Any:
@@ -166,23 +165,42 @@ def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Benc
 
         return before, after
 
+    return Candidate(label, call, audit)
+
+
+def make_judge(context: ProblemContext, verdict: Verdict) -> Callable[[Sequence[Sample]], bool]:
+    """Judges the audited calls among some samples; False when one was wrong."""
+
     def judge(samples: Sequence[Sample]) -> bool:
         for sample in samples:
-            if sample.kept is not None:
-                master, wrong, outputs = sample.kept
-                if wrong is not None:
-                    verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
-                elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
-                    break
-        for at, stage in enumerate(stages):
+            if sample.kept is None:
+                continue
+            master, wrong, outputs = sample.kept
+            if wrong is not None:
+                verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
+            elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
+                break
+        for at, stage in enumerate(context.stages):
             changed = stage.changed(context.masters[stage.holds])
             if changed is not None:
                 verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
         return verdict.ok
 
-    candidate = Candidate(CANDIDATE, call, audit)
-    rng = random.Random(task.seed)
-    return time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, judge)
+    return judge
+
+
+def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
+    """Time a verified kernel."""
+    bench.sampler.forget(CANDIDATE)
+    return time_candidate(
+        audited(CANDIDATE, loaded, context, bench),
+        context,
+        bench.sampler,
+        bench.reader,
+        random.Random(task.seed),
+        task.settings,
+        make_judge(context, verdict),
+    )
 
 
 def _result(

@@ -13,14 +13,14 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.build.cache import BuildCache, default_folder
-from kbench.harness.build.target import Target
+from kbench.harness.build.target import Target, build_id
 from kbench.harness.environment import make_environment
 from kbench.harness.execute import Task, chosen_sizes
 from kbench.harness.floor import Ceilings
@@ -40,6 +40,7 @@ from kbench.schemas import (
     KernelSource,
     Measurement,
     Status,
+    UserError,
 )
 
 MASTERS = 3
@@ -192,15 +193,51 @@ class Harness:
         jobs = (Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels))
         yield from self._run(jobs, [], None)
 
+    def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
+        """Compare the kernels of each pair in the same rounds; the outcomes are plain (see kbench.harness.comparison).
+
+        Args:
+            pairs: kernels of one problem each.
+            threshold: the smallest relative difference that matters; rounds go on until it is decided or too costly.
+        """
+        known = list(pairs)
+        kernels = {kernel.kernel_id: kernel for pair in known for kernel in pair}
+        builds = {row.kernel_id: row for row in self.compile(kernels.values())}
+        supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
+        yield from (o for o in supervisor.run(self._duel_jobs(known, builds, threshold)) if o is not None)
+
+    def _duel_jobs(
+        self, pairs: Sequence[tuple[KernelSource, KernelSource]], builds: Mapping[str, Measurement], threshold: float
+    ) -> Iterator[Job]:
+        cache, target = self._ready_builders().cache, self.target()
+        for number, (first, second) in enumerate(pairs):
+            for kernel in (first, second):
+                if builds[kernel.kernel_id].status is not Status.OK:
+                    raise UserError(f"kernel {kernel.kernel_id}: {builds[kernel.kernel_id].error}")
+            alone = any(screen(kernel.source) is not None for kernel in (first, second))
+            task = Task(
+                first.problem_id,
+                self.settings.timing,
+                self._rng.getrandbits(63),
+                late=alone,
+                workloads=self.settings.workloads,
+            )
+            built = cache.get(build_id(second.kernel_id, target))
+            assert built is not None
+            yield Job(number, first, task_message(task), solo=alone, rival=(second, built), threshold=threshold)
+
+    def _ready_builders(self) -> Builders:
+        self.open()
+        assert self._builders is not None
+        return self._builders
+
     def _run(
         self,
         jobs: Iterator[Job | None],
         rejected: list[Measurement],
         on_lost: Callable[[KernelSource, str], None] | None,
     ) -> Iterator[Measurement]:
-        self.open()
-        assert self._builders is not None
-        supervisor = Supervisor(self._builders, self._lanes, self.settings.retries)
+        supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
         lost: list[str] = []
         began = time.monotonic()
         for outcome in supervisor.run(jobs):

@@ -29,13 +29,26 @@ class Job:
     stage: str = "queue"
     started_at: str = ""
 
+    rival: tuple[KernelSource, Build] | None = None
+    """A second kernel to be compared with, already built."""
+    threshold: float = 0.01
+
     def message(self) -> dict[str, Any]:
         """The kernel as plain values."""
-        return {
-            "problem_id": self.kernel.problem_id,
-            "backend": self.kernel.backend.value,
-            "source": self.kernel.source,
-        }
+        return plain(self.kernel)
+
+    def run_messages(self, ceilings: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """What a run worker is sent."""
+        assert self.build is not None
+        kernels = [(self.kernel, self.build)] + ([self.rival] if self.rival is not None else [])
+        load = {"op": "load", "kernels": [plain(k) | {"build": dataclasses.asdict(b)} for k, b in kernels]}
+        run = {"op": "execute", "task": self.task, "ceilings": ceilings, "threshold": self.threshold}
+        return [load, run]
+
+
+def plain(kernel: KernelSource) -> dict[str, Any]:
+    """A kernel as plain values."""
+    return {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -137,15 +137,13 @@ class Lane:
         return True
 
     def _send(self, runner: Runner, job: Job) -> None:
-        assert job.build is not None
         if not runner.jobs:
             runner.since = time.monotonic()
         runner.jobs.append(job)
         job.stage, job.started_at = "load", _now()
-        build = dataclasses.asdict(job.build)
         try:
-            runner.process.channel.send(job.message() | {"op": "load", "build": build})
-            runner.process.channel.send({"op": "execute", "task": job.task, "ceilings": self.ceilings})
+            for message in job.run_messages(self.ceilings):
+                runner.process.channel.send(message)
         except ClosedError:
             # Noticed as a death when the channel is read.
             return

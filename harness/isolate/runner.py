@@ -13,6 +13,7 @@ from kbench.harness.context import ContextCache
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import CpuDevice, CudaDevice, Device
 from kbench.harness.execute import Bench, PoisonedError, execute
+from kbench.harness.faceoff import face_off
 from kbench.harness.floor import Ceilings
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, kernel_of, task_of
@@ -49,7 +50,7 @@ class Runner:
         if request.get("ceilings"):
             self.bench.ceilings = Ceilings(**request["ceilings"])
         torch.set_grad_enabled(False)
-        self.loaded: LoadedKernel | None = None
+        self.loaded: list[LoadedKernel] = []
 
     def facts(self) -> dict[str, Any]:
         """What the parent needs to know of the device."""
@@ -71,12 +72,13 @@ class Runner:
         return True
 
     def _load(self, message: dict[str, Any]) -> bool:
-        """Load a kernel's module; needs no device, so it may overlap another worker's timing."""
+        """Load one kernel's module, or two to be compared."""
         self._unload()
-        build = Build(**message["build"])
-        CudaModule.prebuilt = self.cache.prebuilt(build)
+        builds = [Build(**entry["build"]) for entry in message["kernels"]]
+        CudaModule.prebuilt = {k: v for build in builds for k, v in self.cache.prebuilt(build).items()}
         try:
-            self.loaded = LoadedKernel(kernel_of(message))
+            for entry in message["kernels"]:
+                self.loaded.append(LoadedKernel(kernel_of(entry)))
         except LoadError as error:
             self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})
             return True
@@ -84,12 +86,15 @@ class Runner:
         return True
 
     def _execute(self, message: dict[str, Any]) -> bool:
-        assert self.loaded is not None
         if message.get("ceilings") and self.bench.ceilings is None:
             self.bench.ceilings = Ceilings(**message["ceilings"])
         started = time.perf_counter()
         try:
-            results = execute(self.loaded, task_of(message), self.bench, self._report)
+            if len(self.loaded) == 1:
+                results = execute(self.loaded[0], task_of(message), self.bench, self._report)
+            else:
+                threshold = float(message["threshold"])
+                results = face_off(self.loaded, task_of(message), self.bench, self._report, threshold)
         except PoisonedError as error:
             status, reason = error.args
             self.channel.send({"poisoned": True, "status": status.value, "error": reason})
@@ -102,7 +107,7 @@ class Runner:
         return True
 
     def _unload(self) -> None:
-        if self.loaded is not None:
-            self.loaded.unload()
-            self.loaded = None
+        for loaded in self.loaded:
+            loaded.unload()
+        self.loaded = []
         CudaModule.prebuilt = {}

@@ -18,7 +18,7 @@ PROCESS_SIGMA_US = 0.02
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interval:
-    """A positive figure with its 95 % interval."""
+    """A positive figure with its interval, of 95 % unless said otherwise."""
 
     value: float
     low: float
@@ -30,18 +30,19 @@ class Interval:
         return (self.high - self.low) / (2.0 * self.value)
 
 
-def log_interval(logs: Sequence[float], extra_sigma: float = 0.0) -> Interval:
+def log_interval(logs: Sequence[float], extra_sigma: float = 0.0, confidence: float = CONFIDENCE) -> Interval:
     """Interval of exp(mean) for round values given as logarithms.
 
     Args:
         logs: one value a round, at least two.
         extra_sigma: standard deviation that does not shrink with the number of rounds.
+        confidence: probability that the interval holds the true value.
     """
     count = len(logs)
     mean = math.fsum(logs) / count
     variance = math.fsum((value - mean) ** 2 for value in logs) / (count - 1)
     error = variance / count * inflation(logs)
-    normal, student = 1.959963984540054, student_quantile(count - 1)
+    student, normal = student_quantile(count - 1, confidence), student_quantile(math.inf, confidence)
     half = math.sqrt(student**2 * error + normal**2 * extra_sigma**2)
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
@@ -62,11 +63,12 @@ def lag_one_correlation(values: Sequence[float]) -> float:
     return math.fsum(one * two for one, two in itertools.pairwise(centred)) / power
 
 
-def student_quantile(freedom: int) -> float:
-    """The two-sided 95 % point of Student's t."""
-    from scipy.special import stdtrit
+def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """The two-sided point of Student's t; of the normal distribution for infinite freedom."""
+    from scipy.special import ndtri, stdtrit
 
-    return float(stdtrit(freedom, 0.5 + CONFIDENCE / 2.0))
+    tail = 0.5 + confidence / 2.0
+    return float(ndtri(tail) if math.isinf(freedom) else stdtrit(freedom, tail))
 
 
 def process_sigma(runtime_us: float) -> float:

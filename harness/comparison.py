@@ -1,0 +1,66 @@
+"""Comparison: is the second of two kernels the same as, faster or slower than the first?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from kbench.harness.harness import Harness
+from kbench.harness.isolate.job import Outcome
+from kbench.harness.timing.duel import Verdict, decide
+from kbench.harness.timing.interval import Interval
+from kbench.schemas import KernelSource, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """The verdict on one workload."""
+
+    workload: str
+    verdict: Verdict
+    reason: str
+    ratio: float | None
+    """Time of the first over time of the second: above 1 when the second is faster."""
+    ratio_low: float | None
+    ratio_high: float | None
+    rounds: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return dataclasses.asdict(self) | {"verdict": self.verdict.value}
+
+
+def compare_kernels(
+    first: KernelSource, second: KernelSource, *, gpu: int | None = 0, threshold: float = 0.01, **settings: Any
+) -> list[Comparison]:
+    """Compare two kernels of one problem, in the same process and the same rounds.
+
+    Args:
+        first: the kernel compared with.
+        second: the kernel judged.
+        gpu: the GPU's index; None for a dry run on the CPU.
+        threshold: the smallest relative difference that matters.
+        **settings: any field of the harness's settings.
+    """
+    with Harness(gpu=gpu, **settings) as harness:
+        outcome = next(harness.duels([(first, second)], threshold))
+    return list(judge(outcome, threshold))
+
+
+def judge(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
+    """The verdicts of one pair."""
+    if outcome.status is not None or outcome.infrastructure is not None:
+        why = outcome.reason or outcome.infrastructure or "no result"
+        yield Comparison("all", Verdict.UNDECIDED, f"{outcome.status or 'infrastructure'}: {why}", *[None] * 4)
+        return
+    for result in outcome.results:
+        if result["status"] != Status.OK.value or result.get("ratio") is None:
+            reason = f"not compared: {result['status']}: {result['error']}"
+            yield Comparison(result["workload"], Verdict.UNDECIDED, reason, *[None] * 4)
+            continue
+        ratio = Interval(*result["ratio"])
+        found = decide(ratio, threshold)
+        yield Comparison(
+            result["workload"], found.verdict, found.reason, ratio.value, ratio.low, ratio.high, result["rounds"]
+        )

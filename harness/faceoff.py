@@ -1,0 +1,58 @@
+"""Face-off: two kernels in one worker, verified and then timed against each other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.benchmark.problems import Size, problem
+from kbench.harness.execute import Bench, Report, Task, audited, chosen_sizes, guard, make_context, make_judge
+from kbench.harness.loading import LoadedKernel
+from kbench.harness.timing.duel import Duel, fight
+from kbench.harness.verify import Verdict, verify
+
+
+def face_off(
+    pair: Sequence[LoadedKernel], task: Task, bench: Bench, report: Report, threshold: float
+) -> list[dict[str, Any]]:
+    """Compare two kernels on every workload.
+
+    Raises:
+        PoisonedError: one of them broke the device context.
+        InfrastructureError: the machine failed.
+    """
+    sizes = chosen_sizes(problem(task.problem_id), task.workloads)
+    return [_workload(pair, size, task, bench, report, threshold) for size in sizes]
+
+
+def _workload(
+    pair: Sequence[LoadedKernel], size: Size, task: Task, bench: Bench, report: Report, threshold: float
+) -> dict[str, Any]:
+    context = make_context(bench, task.problem_id, size, report)
+    verdict = Verdict()
+    for name, loaded in zip(("first", "second"), pair, strict=True):
+        report(f"verify {name}")
+        guard(lambda run=loaded.run: verify(run, context, verdict, (0, 1), late=task.late), verdict, bench)  # type: ignore[misc]
+        if not verdict.ok:
+            return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
+    report("duel")
+    first, second = (
+        audited(label, loaded, context, bench) for label, loaded in zip(("first", "second"), pair, strict=True)
+    )
+    for label in ("first", "second"):
+        bench.sampler.forget(label)
+    duels: list[Duel] = []
+    rng = random.Random(task.seed)
+    judge = make_judge(context, verdict)
+    guard(lambda: duels.append(fight(first, second, context, bench.sampler, rng, threshold, judge)), verdict, bench)
+    result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
+    if duels and duels[0].ratio is not None:
+        duel, ratio = duels[0], duels[0].ratio
+        result |= {
+            "ratio": [ratio.value, ratio.low, ratio.high],
+            "rounds": duel.rounds,
+            "first_us": duel.first_us,
+            "second_us": duel.second_us,
+        }
+    return result

@@ -16,6 +16,7 @@ from kbench.harness.floor import Ceilings, floor_us, implausible
 from kbench.harness.judge import classify
 from kbench.harness.loading import LoadedKernel
 from kbench.harness.nvml import ConditionsReader
+from kbench.harness.second_clock import cupti_us, disagree
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import Candidate, Timing, TimingSettings, ramp, time_candidate
 from kbench.harness.verify import Verdict, judge_answer, misfit, verify
@@ -142,7 +143,17 @@ def _workload(
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
             verdict.fail(Status.REJECTED, reason)
-    return _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
+    result = _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
+    if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
+        result |= _referee(loaded, context, bench, float(result["runtime_us"]))
+    return result
+
+
+def _referee(loaded: LoadedKernel, context: ProblemContext, bench: Bench, event_us: float) -> dict[str, Any]:
+    found = cupti_us(audited(CANDIDATE, loaded, context, bench).call, bench.device)
+    if found is None:
+        return {}
+    return {"second_clock_us": found, "clocks_disagree": disagree(event_us, found)}
 
 
 def audited(label: str, loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> Candidate:

@@ -90,15 +90,17 @@ def _draws(scored: Scored) -> dict[str, list[float]]:
 def slice_masks(questions: Questions) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Every slice the page can filter by: each facet value, and each combination of family, backend and GPU.
 
+    A facet with one value splits nothing and is left out.
+
     Yields:
         (key, mask over pairs, mask over pool rows); the key joins facets in a fixed order with `&`.
     """
     gpu = np.array([query.gpu for query in questions.queries])
     pair = _facet_columns(questions.pairs, gpu)
     pool = _facet_columns(questions.pools, gpu)
-    names = PAGE_FACETS
-    values = {name: sorted({*pair[name].tolist(), *pool[name].tolist()}) for name in names}
-    for count in (1, 2, 3):
+    values = {name: sorted({*pair[name].tolist(), *pool[name].tolist()}) for name in PAGE_FACETS}
+    names = [name for name in PAGE_FACETS if len(values[name]) > 1]
+    for count in range(1, len(names) + 1):
         for chosen in itertools.combinations(names, count):
             for picks in itertools.product(*(values[name] for name in chosen)):
                 of_pairs = np.ones(len(questions.pairs), dtype=np.bool_)

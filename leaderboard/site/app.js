@@ -28,13 +28,14 @@
   // ---- scores and ranks -----------------------------------------------------------------------------------------
   // A slice key joins the chosen facets in a fixed order; the builder stored one score set per key.
   function sliceKey() {
-    const parts = ["family", "backend", "gpu"].filter((facet) => state[facet]).map((facet) => `${facet}=${state[facet]}`);
+    const parts = ["family", "backend", "gpu"].filter((facet) => state[facet] && DATA.facets[facet].length > 1).map((facet) => `${facet}=${state[facet]}`);
     return parts.length ? parts.join("&") : "all";
   }
+  const COLUMN = new Map(DATA.columns.map((name, i) => [name, i]));
   function score(entry, track, metric, key) {
     const set = entry.scores[key];
-    const found = set && set[`${track}.${metric}`];
-    return found ? { value: found[0], low: found[1], high: found[2], ceiling: found[3] } : null;
+    const found = set && set[COLUMN.get(`${track}.${metric}`)];
+    return found && found.length ? { value: found[0], low: found[1], high: found[2], ceiling: found[3] } : null;
   }
   function signed(metric, value) { return DATA.metrics[metric].better === "high" ? value : -value; }
 

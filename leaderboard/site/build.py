@@ -18,7 +18,7 @@ from kbench.leaderboard.tracks import TRACKS
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
-DIGITS = 6
+DIGITS = 5
 """Significant digits on the page and in the JSON beside it: past the third the intervals drown them."""
 
 
@@ -39,8 +39,8 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
     _check_comparable(results)
     data = page_data(results, dataset)
     (out / "data").mkdir(parents=True, exist_ok=True)
-    for entry, result in zip(data["entries"], results, strict=True):
-        _write(out / "data" / f"{entry['id']}.json", _json(_rounded(result.to_json())))
+    for entry in data["entries"]:
+        _write(out / "data" / f"{entry['id']}.json", _json({"columns": data["columns"], **entry}))
     _write(out / "data" / "leaderboard.json", _json(data))
     page = out / "index.html"
     _write(page, render_page(data))
@@ -60,6 +60,7 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
         "seed": results[0].seed if results else 0,
         "dataset": dict(dataset),
         "tracks": [_track(track) for track in TRACKS if headlines[track.id] or not results],
+        "columns": [f"{track.id}.{metric.name}" for track in TRACKS for metric in track.metrics],
         "metrics": {m.name: {"label": m.label, "better": m.better} for track in TRACKS for m in track.metrics},
         "facets": _facets(results),
         "overall": [_place(place, names) for place in overall],
@@ -127,16 +128,22 @@ def _entry(result: Results) -> dict[str, Any]:
     }
 
 
-def _scores_by_slice(result: Results) -> dict[str, dict[str, list[float | None]]]:
-    shown = {(track.id, metric.name) for track in TRACKS for metric in track.metrics}
-    table: dict[str, dict[str, list[float | None]]] = {}
+def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
+    """Per slice, a list in the order of `columns`: [value, low, high, ceiling], shortened where only the value counts.
+
+    Intervals are kept for every metric over all queries and, in slices, for the headlines that ranks are made of.
+    """
+    position = {(track.id, m.name): i for i, (track, m) in enumerate((t, m) for t in TRACKS for m in t.metrics)}
+    headlines = {(track.id, track.headline.name) for track in TRACKS}
+    table: dict[str, list[list[float | None]]] = {}
     for score in result.scores:
-        facets = [part.split("=", 1)[0] for part in score.slice.split("&")]
-        if score.slice != "all" and not set(facets) <= set(PAGE_FACETS):
+        key = (score.track, score.metric)
+        facets = {part.split("=", 1)[0] for part in score.slice.split("&")}
+        if key not in position or not (score.slice == "all" or facets <= set(PAGE_FACETS)):
             continue
-        if (score.track, score.metric) in shown:
-            row = [score.value, score.low, score.high, score.ceiling]
-            table.setdefault(score.slice, {})[f"{score.track}.{score.metric}"] = row
+        row = table.setdefault(score.slice, [[] for _ in position])
+        full = [score.value, score.low, score.high, score.ceiling]
+        row[position[key]] = full if score.slice == "all" else full[:3] if key in headlines else full[:1]
     return table
 
 

@@ -120,14 +120,21 @@ def _distribution(corpus: Corpus) -> Iterator[dict[str, Any]]:
 def _record_set(name: str) -> dict[str, Any]:
     config = CONFIGS[name]
     docs = field_docs(config.record)
+    plain = [field for field in arrow_schema(config.record) if not _holds_records(field.type)]
+    nested = [field.name for field in arrow_schema(config.record) if _holds_records(field.type)]
+    remark = f" The columns {' and '.join(nested)} hold nested records and are described in the card." if nested else ""
     return {
         "@type": "cr:RecordSet",
         "@id": name,
         "name": name,
-        "description": f"One row is {config.row}.",
+        "description": f"One row is {config.row}.{remark}",
         "key": [{"@id": f"{name}/{column}"} for column in config.key],
-        "field": [_field(name, field, docs[field.name]) for field in arrow_schema(config.record)],
+        "field": [_field(name, field, docs[field.name]) for field in plain],
     }
+
+
+def _holds_records(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind.value_type if pa.types.is_list(kind) else kind)
 
 
 def _field(name: str, field: pa.Field, description: str) -> dict[str, Any]:
@@ -140,8 +147,7 @@ def _field(name: str, field: pa.Field, description: str) -> dict[str, Any]:
         "@id": f"{name}/{field.name}",
         "name": field.name,
         "description": description,
-        # A nested record reads as its JSON text.
-        "dataType": _TYPES.get(str(item), "sc:Text"),
+        "dataType": _TYPES[str(item)],
         **shape,
         "source": {"fileSet": {"@id": f"{name}-files"}, "extract": {"column": field.name}},
     }

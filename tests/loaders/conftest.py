@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -169,9 +170,15 @@ def build() -> type[Build]:
     return Build
 
 
+@pytest.fixture(scope="session")
+def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("corpora") / "corpus")
+
+
 @pytest.fixture
-def corpus_path(tmp_path: Path) -> Path:
-    return write_corpus(tmp_path / "corpus")
+def corpus_path(tmp_path: Path, written_once: Path) -> Path:
+    """A corpus of the test's own, free to be damaged."""
+    return Path(shutil.copytree(written_once, tmp_path / "corpus"))
 
 
 @pytest.fixture

@@ -1,0 +1,129 @@
+"""The `kbench data` commands: JSON for programs, lines for people, exit codes for scripts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbench.cli import cli
+from kbench.loaders import corpus as corpus_module
+from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.splits import assign_splits
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import UserError
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["data", *map(str, arguments)])
+
+
+def test_info_counts_a_corpus(corpus_path: Path) -> None:
+    facts = json.loads(run("info", corpus_path, "--json").output)
+    assert facts["kernels"] == facts["measurements"] == 40
+    assert facts["problems"] == 4
+    assert facts["backends"] == {"cuda": 20, "triton": 20}
+    assert sum(facts["gpus"].values()) == sum(facts["search_methods"].values()) == sum(facts["statuses"].values()) == 40
+    assert facts["fingerprint"] == Corpus.open(corpus_path).fingerprint
+    shown = run("info", corpus_path).output
+    assert "cuda 20, triton 20" in shown
+    assert facts["fingerprint"] in shown
+
+
+def test_info_without_a_shipped_corpus_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_module, "shipped", lambda: tmp_path / "none")
+    result = run("info")
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception).startswith("no corpus is shipped with this install")
+    assert result.exception.exit_code == 2
+
+
+def test_query_filters_and_limits(corpus_path: Path) -> None:
+    result = run(
+        "query", corpus_path, "--problem", "softmax", "--problem", "gelu", "--gpu", "h200", "--where", "step > 3",
+        "--columns", "problem_id,step,source", "--limit", 5, "--json",
+    )  # fmt: skip
+    rows = json.loads(result.output)
+    assert len(rows) == 5
+    assert {row["problem_id"] for row in rows} <= {"softmax", "gelu"}
+    assert all(row["step"] > 3 for row in rows)
+    shown = run("query", corpus_path, "--columns", "problem_id,source", "--limit", 2).output.splitlines()
+    assert shown[0].split() == ["problem_id", "source"]
+    assert run("query", corpus_path, "--status", "timeout").output.splitlines() == ["0 of 0 rows"]
+
+
+def test_query_of_another_config_and_all_rows(corpus_path: Path) -> None:
+    rows = json.loads(run("query", corpus_path, "--config", "pairs", "--limit", 0, "--json").output)
+    assert len(rows) == Corpus.open(corpus_path).rows("pairs")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
+def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: str) -> None:
+    target = tmp_path / f"out.{ending}"
+    result = run("export", corpus_path, "--backend", "cuda", "-o", target, "--json")
+    assert json.loads(result.output) == {"rows": 20, "path": str(target)}
+    assert target.stat().st_size > 0
+    assert "20 rows written" in run("export", corpus_path, "--backend", "cuda", "-o", target).output
+
+
+def test_export_to_standard_output(corpus_path: Path) -> None:
+    lines = run("export", corpus_path, "--columns", "step", "--where", "step < 3", "-o", "-").output.splitlines()
+    assert sorted(json.loads(line)["step"] for line in lines) == [0, 1, 2]
+
+
+def test_validate_says_ok_or_what_is_wrong(corpus_path: Path, build: Any) -> None:
+    assert json.loads(run("validate", corpus_path, "--json").output) == {"ok": True, "errors": []}
+    assert run("validate", corpus_path).output == "ok\n"
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(50, runtime_us=-1.0, status="ok", error=None)])
+    result = run("validate", corpus_path, "--json")
+    assert result.exit_code == 1
+    report = json.loads(result.output)
+    assert report["ok"] is False
+    assert {"file", "row", "field", "value", "message"} == set(report["errors"][0])
+    assert next((e["row"], e["value"]) for e in report["errors"] if e["field"] == "runtime_us") == (0, -1.0)
+    assert ", row 0: runtime_us is -1.0: must be more than 0" in run("validate", corpus_path).output
+
+
+def test_validate_reports_a_damaged_manifest(corpus_path: Path) -> None:
+    (corpus_path / "manifest.json").write_text("{")
+    result = run("validate", corpus_path, "--json")
+    assert result.exit_code == 1
+    assert "is not JSON" in json.loads(result.output)["errors"][0]["message"]
+
+
+def test_card_prints_the_card_or_the_metadata(corpus_path: Path) -> None:
+    assert run("card", corpus_path).output == (corpus_path / "README.md").read_text()
+    assert run("card", corpus_path, "--croissant").output == (corpus_path / "croissant.json").read_text()
+    assert json.loads(run("card", corpus_path, "--json").output)["license"] == "cc-by-4.0"
+
+
+def test_split_check_proves_or_refutes(corpus_path: Path) -> None:
+    result = run("split-check", corpus_path, "--json")
+    assert result.exit_code == 1
+    assert {v["rule"] for v in json.loads(result.output)["violations"]} >= {"twin"}
+    kernels = assign_splits(list(load(corpus_path).records()))  # type: ignore[arg-type]
+    with CorpusWriter(corpus_path) as writer:
+        writer.replace("kernels", kernels)
+        writer.replace("pairs", [])
+    assert json.loads(run("split-check", corpus_path, "--json").output) == {"ok": True, "violations": []}
+    assert run("split-check", corpus_path).output == "ok: 40 kernels\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("query", "{corpus}", "--problem", "sofmax"),
+        ("query", "{corpus}", "--config", "kernel"),
+        ("query", "{corpus}", "--columns", "speed"),
+        ("export", "{corpus}", "-o", "x.xlsx"),
+        ("info", "/nonexistent/corpus"),
+        ("card", "{corpus}/kernels"),
+    ],
+)
+def test_a_users_mistake_is_one_line_with_exit_code_two(corpus_path: Path, arguments: tuple[str, ...]) -> None:
+    result = run(*(argument.format(corpus=corpus_path) for argument in arguments))
+    assert isinstance(result.exception, UserError)
+    assert result.exception.exit_code == 2
+    assert "\n" not in str(result.exception)

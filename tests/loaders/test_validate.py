@@ -1,0 +1,160 @@
+"""Every kind of bad row is found, with file, row, field, value and what it must be."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.loaders import column_checks
+from kbench.loaders.corpus import Corpus
+from kbench.loaders.validate import validate
+from kbench.loaders.writer import CorpusWriter, config_table
+from kbench.schemas import Kernel, Status
+from kbench.schemas.ids import content_hash
+from kbench.schemas.status import field_errors
+
+
+def issues_of(path: Path) -> list[column_checks.Issue]:
+    return validate(Corpus.open(path, check_files=False))
+
+
+def with_value(table: pa.Table, row: int, column: str, value: Any) -> pa.Table:
+    values = table.column(column).to_pylist()
+    values[row] = value
+    position = table.column_names.index(column)
+    return table.set_column(position, column, pa.array(values, table.schema.field(column).type))
+
+
+def rewrite(path: Path, config: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    table = change(Corpus.open(path).table(config))
+    with CorpusWriter(path) as writer:
+        writer.replace(config, table)
+
+
+def test_a_sound_corpus_has_no_issue(corpus_path: Path) -> None:
+    looked_at: list[int] = []
+    assert validate(Corpus.open(corpus_path), looked_at.append) == []
+    assert sum(looked_at) == sum(Corpus.open(corpus_path).rows(name) for name in Corpus.open(corpus_path).configs)
+
+
+OK_ROW = 0
+"""Row 0 of the first kernels file is a kernel that was timed."""
+
+BAD_CELLS = [
+    ("kernels", "runtime_us", -1.0, "must be more than 0"),
+    ("kernels", "runtime_us", math.nan, "must be finite; use null for 'not measured'"),
+    ("kernels", "runtime_us", None, "must be set when status is ok"),
+    ("kernels", "status", "fine", "must be one of ok, compile_error"),
+    ("kernels", "status", "infrastructure_error", "infrastructure_error is retried, never stored"),
+    ("kernels", "status", "timeout", "must be null unless status is ok"),
+    ("kernels", "error", "oops", "must be null unless the kernel failed"),
+    ("kernels", "problem_id", "Soft Max", "must match ^[a-z][a-z0-9_]*$"),
+    ("kernels", "problem_id", None, "must be set"),
+    ("kernels", "backend", "opencl", "must be one of triton, cuda, config"),
+    ("kernels", "parent_id", content_hash("nobody"), "the parent is not in the corpus"),
+    ("kernels", "env_id", content_hash("nowhere"), "the environment is not in the corpus"),
+    ("kernels", "problem_id", "unknown", "the problem is not in the corpus"),
+    ("kernels", "family", "other", "differs from the problem's family"),
+    ("kernels", "source", "x", "must be the hash of problem, backend and source"),
+    ("kernels", "step", -3, "must be at least 0"),
+    ("kernels", "speedup_low", 1e6, "must lie between speedup_low and speedup_high"),
+    ("pairs", "bin", 9, "must be at most 8"),
+    ("pairs", "bin", 0, "disagrees with the speedup"),
+    ("pairs", "candidate_id", content_hash("nobody"), "the candidate is not in the corpus"),
+    ("pairs", "speedup", math.inf, "must be finite"),
+    ("measurements", "kernel_id", content_hash("nobody"), "the kernel is not in the corpus"),
+    ("measurements", "samples_us", [1.0, math.nan], "must be finite"),
+    ("measurements", "samples_us", [1.0, None], "items must be set"),
+    ("events", "index", 4, "they must be numbered from 0 without gaps"),
+    ("environments", "sm_count", -1, "must be at least 0"),
+]
+
+
+@pytest.mark.parametrize(("config", "column", "value", "message"), BAD_CELLS)
+def test_a_bad_cell_is_reported_where_it_is(
+    corpus_path: Path, config: str, column: str, value: Any, message: str
+) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        if "status" in table.column_names:
+            table = table.sort_by(
+                [("status", "descending"), ("step" if "step" in table.column_names else "kernel_id", "ascending")]
+            )
+        return with_value(table, OK_ROW, column, value)
+
+    rewrite(corpus_path, config, change)
+    found = [issue for issue in issues_of(corpus_path) if message in issue.message]
+    assert len(found) >= 1
+    assert Path(found[0].file).is_file()
+    assert f"/{config}/" in found[0].file
+    assert "\n" not in str(found[0])
+    if found[0].row is not None and found[0].field == column:
+        cell = pq.read_table(found[0].file).column(column)[found[0].row].as_py()
+        assert str(cell) == str(value)
+
+
+def test_duplicate_ids_are_found_across_files(corpus_path: Path, build: Any) -> None:
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(5)])
+    found = [issue for issue in issues_of(corpus_path) if "duplicate" in issue.message]
+    assert [issue.field for issue in found] == ["kernel_id+gpu"]
+    assert found[0].value == [build.kernel(5).kernel_id, build.kernel(5).gpu]
+
+
+def test_a_bad_workload_inside_a_problem_is_found(corpus_path: Path, build: Any) -> None:
+    problem = build.problem("relu")
+    bad = dataclasses.replace(problem, problem_id="other", workloads=(dataclasses.replace(problem.tiny, flops=-1),))
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("problems", [bad])
+    assert [issue.message for issue in issues_of(corpus_path)] == ["workloads.flops is -1; it must be at least 0"]
+
+
+def test_files_that_are_missing_cut_short_or_foreign_are_named(corpus_path: Path) -> None:
+    train, test, validation = (next((corpus_path / "kernels").glob(f"{s}-*")) for s in ("train", "test", "validation"))
+    train.write_bytes(train.read_bytes()[:-50])
+    test.unlink()
+    pq.write_table(pa.table({"kernel_id": [1], "color": ["red"]}), validation)
+    found = {(Path(issue.file).name, issue.field, issue.message.split(":")[0]) for issue in issues_of(corpus_path)}
+    assert (train.name, None, "cannot be read as Parquet") in found
+    assert (test.name, None, "cannot be read as Parquet") in found
+    assert (validation.name, "kernel_id", "the type must be string") in found
+    assert (validation.name, "color", "unknown column; known") in found
+    assert (validation.name, "problem_id", "the column is missing") in found
+
+
+def test_rows_changed_behind_the_manifest_are_noticed(corpus_path: Path) -> None:
+    victim = next((corpus_path / "events").glob("*.parquet"))
+    table = pq.read_table(victim)
+    pq.write_table(with_value(table, 0, "at", "2027-01-01T00:00:00Z"), victim)
+    assert [i.message for i in issues_of(corpus_path)] == ["the content differs from what the manifest's hash says"]
+    pq.write_table(pa.concat_tables([table, table]), victim)
+    assert "the manifest says 1" in [issue.message for issue in issues_of(corpus_path)]
+
+
+def test_a_rule_broken_by_many_rows_is_counted_not_listed(corpus_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_checks, "REPORTED_ROWS", 3)
+    rewrite(
+        corpus_path,
+        "measurements",
+        lambda t: t.set_column(t.column_names.index("build_s"), "build_s", pa.array([-1.0] * len(t))),
+    )
+    messages = [issue.message for issue in issues_of(corpus_path)]
+    assert messages == ["must be at least 0"] * 3 + ["must be at least 0 (37 more rows)"]
+
+
+@pytest.mark.parametrize("status", [None, *Status])
+@pytest.mark.parametrize("runtime", [None, 2.0])
+@pytest.mark.parametrize("error", [None, "", "why"])
+def test_the_column_form_of_the_status_rule_agrees_with_the_row_form(
+    build: Any, status: Status | None, runtime: float | None, error: str | None
+) -> None:
+    figures = dict.fromkeys(column_checks.TIMED_FIELDS, runtime)
+    kernel: Kernel = build.kernel(0, status=status, error=error, **figures)
+    table = config_table("kernels", [kernel])
+    by_column = sorted(str(issue.field) for issue in column_checks.status_issues(table, "f"))
+    by_row = sorted(field for field, _ in field_errors(status, {**figures, "error": error}))
+    assert by_column == by_row

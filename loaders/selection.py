@@ -50,7 +50,11 @@ class Selection:
             frame = polars.from_arrow(self.to_arrow())
             assert isinstance(frame, polars.DataFrame)
             return frame.lazy()
-        lazy = polars.scan_parquet([path for path, _ in self.files], missing_columns="insert")
+        empty = polars.from_arrow(arrow_schema(self.config.record).empty_table())
+        assert isinstance(empty, polars.DataFrame)
+        paths = [path for path, _ in self.files]
+        # With the schema given, a column that an older file lacks reads as null.
+        lazy = polars.scan_parquet(paths, schema=empty.schema, missing_columns="insert")
         condition = self._condition(Polars())
         if condition is not None:
             lazy = lazy.filter(condition)

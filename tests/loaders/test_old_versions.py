@@ -1,0 +1,44 @@
+"""Corpora written under every published schema version still open and read as records.
+
+One folder a version lies in fixtures/, written by the kbench of that version; it is never written again.
+"""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.loaders.configs import CONFIGS
+from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.validate import validate
+from kbench.schemas.files import versions
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FINGERPRINTS = {"1.0.0": "063f24a8f40e7f42e8456bfce52f602d"}
+
+
+def test_there_is_a_corpus_for_every_published_version() -> None:
+    assert sorted(path.name for path in FIXTURES.iterdir()) == sorted(versions()) == sorted(FINGERPRINTS)
+
+
+@pytest.mark.parametrize("version", FINGERPRINTS)
+def test_a_corpus_of_every_version_opens_and_validates(version: str) -> None:
+    corpus = Corpus.open(FIXTURES / version)
+    assert corpus.configs == tuple(CONFIGS)
+    assert validate(corpus) == []
+    for name in corpus.configs:
+        assert sum(1 for _ in corpus.select(name).records()) == corpus.rows(name) > 0
+
+
+@pytest.mark.parametrize("version", FINGERPRINTS)
+def test_the_fingerprint_of_old_content_stays(version: str) -> None:
+    assert Corpus.open(FIXTURES / version).fingerprint == FINGERPRINTS[version]
+
+
+def test_a_column_an_older_file_lacks_reads_as_null(corpus_path: Path, tmp_path: Path) -> None:
+    victim = next((corpus_path / "kernels").glob("train-*.parquet"))
+    older = tmp_path / "older.parquet"
+    pq.write_table(pq.read_table(victim).drop(["license"]), older)
+    selection = load([older])
+    assert selection.to_arrow().column("license").null_count == selection.count() == 20
+    assert selection.to_polars().collect()["license"].null_count() == 20

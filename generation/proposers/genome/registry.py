@@ -13,6 +13,9 @@ from kbench.schemas import Backend
 FAMILY_MODULES: tuple[str, ...] = (
     "matmul_triton", "fused_matmul_triton", "quantized_matmul_triton",
     "convolution_triton",
+    "gather_triton", "gather_cuda", "scatter_triton", "scatter_cuda", "histogram_triton", "histogram_cuda",
+    "transpose_triton", "transpose_cuda", "sort_triton", "sort_cuda", "top_k_triton", "top_k_cuda",
+    "routing_triton", "routing_cuda", "sampling_triton", "sampling_cuda", "expert_order_triton", "expert_order_cuda",
 )  # fmt: skip
 """Modules of kbench.generation.proposers.genome.families, each with a tuple FAMILIES."""
 

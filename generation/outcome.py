@@ -11,6 +11,17 @@ from kbench.schemas import Measurement, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Figure:
+    """One workload of a kernel, as proposers are told of it."""
+
+    workload: str
+    status: str
+    runtime_us: float | None
+    speedup: float | None
+    floor_us: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
     """A kernel's verdict: ok only if every workload is; figures are geometric means over workloads."""
 
@@ -18,6 +29,7 @@ class Outcome:
     error: str | None
     runtime_us: float | None
     speedup: float | None
+    workloads: tuple[Figure, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
@@ -28,16 +40,19 @@ class Outcome:
 
 def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
     """Read an outcome back from the log."""
-    return Outcome(Status(data["status"]), data["error"], data["runtime_us"], data["speedup"])
+    figures = tuple(Figure(**figure) for figure in data["workloads"])
+    return Outcome(Status(data["status"]), data["error"], data["runtime_us"], data["speedup"], figures)
 
 
 def outcome_of(measurements: Sequence[Mapping[str, Any]]) -> Outcome:
     """The outcome of measurements as the log holds them; the first failing workload names the failure."""
+    names = [field.name for field in dataclasses.fields(Figure)]
+    figures = tuple(Figure(**{name: row[name] for name in names}) for row in measurements)
     for row in measurements:
         if row["status"] != Status.OK.value:
-            return Outcome(Status(row["status"]), row["error"], None, None)
+            return Outcome(Status(row["status"]), row["error"], None, None, figures)
     runtime = _geometric_mean([row["runtime_us"] for row in measurements])
-    return Outcome(Status.OK, None, runtime, _geometric_mean([row["speedup"] for row in measurements]))
+    return Outcome(Status.OK, None, runtime, _geometric_mean([row["speedup"] for row in measurements]), figures)
 
 
 def _geometric_mean(values: Sequence[float]) -> float:

@@ -97,7 +97,7 @@ class Search:
         return key in self.state.nodes or self._seen_elsewhere(key)
 
     def _propose(self, slots: Sequence[int]) -> None:
-        task = Task(self.settings.problem_id, self.settings.backend, self._seen)
+        task = Task(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
         asks = [self._ask(slot) for slot in slots]
         for slot, answer in zip(slots, self._proposer.propose(task, asks), strict=True):
             self._take(slot, answer)

@@ -12,12 +12,11 @@ from typing import Protocol, Self
 from kbench.generation.executors.executor import Result, result_of
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
-
 CLOSE_S = 3.0
 """How long closing waits for the kernel at hand; what is not finished then is measured again on resume."""
 
 
-class Closing(Exception):
+class ClosingError(Exception):
     """Ends the harness's loop from within: the executor is being closed."""
 
 
@@ -117,7 +116,7 @@ class LocalExecutor:
             except queue.Empty:
                 kernel = None  # the harness works on what it has and asks again
             yield kernel
-        raise Closing
+        raise ClosingError
 
     def _lose(self, kernel: KernelSource, reason: str) -> None:
         # The harness has already tried again as often as it is allowed to.
@@ -134,7 +133,7 @@ class LocalExecutor:
                     self._done.put(result_of(measurement.kernel_id, parts.pop(measurement.kernel_id)))
                 if self._closing.is_set():
                     return
-        except Closing:
+        except ClosingError:
             return
         except BaseException as error:  # noqa: BLE001 - handed to the collecting thread, which raises it
             self._done.put(error)

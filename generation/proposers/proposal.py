@@ -30,6 +30,8 @@ class Task:
     backend: Backend
     seen: Callable[[str], bool]
     """Whether a kernel id was proposed before, in this run or a sibling; proposers retry a few times to avoid it."""
+    gpu_facts_json: str = "{}"
+    """What is known of the GPU, for proposers that can use it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,175 @@
+"""The Ray executor: one actor a GPU on any number of machines; idle actors take work, lost ones give it back."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kbench.generation.executors.executor import Result, result_of
+from kbench.generation.executors.local import Measurer, open_harness
+from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement, MissingDependencyError
+
+PORTION = 8
+"""Kernels handed to an actor at once: enough for its builds to run ahead, few enough that losing it costs little."""
+PORTIONS_EACH = 2
+"""Portions an actor holds, so that it never waits for the next."""
+LONGEST_WAIT_S = 120.0
+"""How long to wait for a first actor, and for a new one when all are lost."""
+
+Maker = Callable[[], Measurer]
+
+
+def harness_maker(half_width: float) -> Maker:
+    """Opens the harness on the GPU that Ray gave the actor."""
+    return functools.partial(open_harness, 0, half_width)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependencyError("ray", "ray", "measuring on several machines") from None
+    return ray
+
+
+class Station:
+    """What runs inside an actor: a harness and nothing else."""
+
+    def __init__(self, make: Maker) -> None:
+        self._harness = make().__enter__()
+
+    def environment(self) -> Environment:
+        """The machine the actor is on."""
+        return self._harness.environment()
+
+    def measure(self, kernels: list[KernelSource]) -> list[Result]:
+        """Every kernel's result; what the machine lost is said so."""
+        lost: dict[str, str] = {}
+        rows: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
+
+        def lose(kernel: KernelSource, reason: str) -> None:
+            lost[kernel.kernel_id] = reason
+
+        for measurement in self._harness.measure(kernels, on_lost=lose):
+            rows[measurement.kernel_id].append(measurement)
+        return [
+            Result(kernel.kernel_id, lost=lost[kernel.kernel_id])
+            if kernel.kernel_id in lost
+            else result_of(kernel.kernel_id, rows[kernel.kernel_id])
+            for kernel in kernels
+        ]
+
+
+class RayExecutor:
+    """Measures on every GPU of a Ray cluster."""
+
+    def __init__(
+        self, make: Maker, *, actors: int | None = None, gpus_each: float = 1.0, cpus_each: float = 1.0,
+        address: str | None = None,
+    ) -> None:  # fmt: skip
+        """Prepare.
+
+        Args:
+            make: opens a harness inside an actor; must be picklable.
+            actors: how many to start; by default one for each GPU of the cluster.
+            gpus_each: GPUs an actor takes.
+            cpus_each: CPU cores an actor takes.
+            address: the cluster; by default what Ray finds, else one on this machine.
+        """
+        self._make, self._wanted, self._address = make, actors, address
+        self._resources = {"num_gpus": gpus_each, "num_cpus": cpus_each}
+        self._queue: collections.deque[KernelSource] = collections.deque()
+        self._busy: dict[Any, tuple[Any, list[KernelSource]]] = {}
+        self._actors: list[Any] = []
+        self._environments: dict[str, Environment] = {}
+        self._own_cluster = False
+        self.lost_actors = 0
+
+    def __enter__(self) -> Self:
+        ray = _ray()
+        if not ray.is_initialized():
+            ray.init(address=self._address, log_to_driver=False, include_dashboard=False)
+            self._own_cluster = True
+        if self._wanted is None:
+            self._wanted = int(ray.cluster_resources().get("GPU", 0))
+        if self._wanted < 1:
+            raise InfrastructureError("the Ray cluster has no GPU; start its nodes with GPUs, or use --executor local")
+        self._actors = [self._start() for _ in range(self._wanted)]
+        self._meet(self._actors)
+        return self
+
+    def _start(self) -> Any:
+        return _ray().remote(Station).options(**self._resources).remote(self._make)
+
+    def _meet(self, actors: Sequence[Any]) -> None:
+        """Learn the environments of actors that are up; those still starting are met by their work."""
+        ray = _ray()
+        asked = [actor.environment.remote() for actor in actors]
+        ready, _ = ray.wait(asked, num_returns=len(asked), timeout=LONGEST_WAIT_S)
+        for one in ready:
+            try:
+                environment: Environment = ray.get(one)
+            except ray.exceptions.RayError as error:
+                raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
+            self._environments[environment.env_id] = environment
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ray = _ray()
+        for actor in self._actors:
+            ray.kill(actor)
+        if self._own_cluster:
+            ray.shutdown()
+
+    def submit(self, kernels: Sequence[KernelSource]) -> None:
+        """Queue kernels; idle actors take them at once."""
+        self._queue.extend(kernels)
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        held = collections.Counter(id(actor) for actor, _ in self._busy.values())
+        for _ in range(PORTIONS_EACH):
+            for actor in sorted(self._actors, key=lambda one: held[id(one)]):
+                if not self._queue:
+                    return
+                if held[id(actor)] < PORTIONS_EACH:
+                    portion = [self._queue.popleft() for _ in range(min(PORTION, len(self._queue)))]
+                    self._busy[actor.measure.remote(portion)] = (actor, portion)
+                    held[id(actor)] += 1
+
+    def collect(self, timeout_s: float) -> list[Result]:
+        """Results of portions that finished."""
+        if not self._busy:
+            time.sleep(timeout_s if self._queue else 0.0)
+            self._hand_out()
+            return []
+        ray = _ray()
+        ready, _ = ray.wait(list(self._busy), num_returns=1, timeout=timeout_s)
+        results: list[Result] = []
+        for done in ready:
+            actor, portion = self._busy.pop(done)
+            try:
+                results.extend(ray.get(done))
+            except ray.exceptions.RayActorError:
+                self._lose(actor, portion)
+            except ray.exceptions.RayTaskError as error:
+                results.extend(Result(kernel.kernel_id, lost=f"harness failed: {error}") for kernel in portion)
+        self._hand_out()
+        return results
+
+    def _lose(self, actor: Any, portion: list[KernelSource]) -> None:
+        """A node is gone: its kernels go back to the front of the queue, and a new actor is asked for."""
+        self._queue.extendleft(reversed(portion))
+        if actor in self._actors:
+            self.lost_actors += 1
+            self._actors.remove(actor)
+            self._actors.append(self._start())
+
+    def environments(self) -> list[Environment]:
+        """The machines met so far."""
+        return list(self._environments.values())

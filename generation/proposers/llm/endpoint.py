@@ -1,0 +1,78 @@
+"""Endpoint: an OpenAI-compatible chat server, asked concurrently, with retries."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbench.generation.proposers.llm.reply import Reply, reply_from_body
+from kbench.schemas import MissingDependencyError
+
+Messages = Sequence[dict[str, str]]
+RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where and how to ask; credentials come from the environment the openai package reads."""
+
+    model: str
+    base_url: str | None = None
+    concurrency: int = 8
+    attempts: int = 4
+    timeout_s: float = 300.0
+    temperature: float = 1.0
+    backoff_s: float = 1.0
+    """Wait before the second attempt; doubles with every further one."""
+    sleep: Callable[[float], None] = time.sleep
+
+    def ask(self, requests: Sequence[Messages]) -> list[Reply]:
+        """A reply for each request, in order. Never raises for what the server does: that is a reply's failure.
+
+        Raises:
+            MissingDependencyError: the openai package is not installed.
+        """
+        try:
+            import openai
+        except ImportError:
+            raise MissingDependencyError("openai", "llm", "asking a language model") from None
+        client = openai.OpenAI(base_url=self.base_url, max_retries=0, timeout=self.timeout_s)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(self.concurrency) as pool:
+                return list(pool.map(lambda messages: self._ask(client, messages), requests))
+        finally:
+            client.close()
+
+    def _ask(self, client: Any, messages: Messages) -> Reply:
+        failure = ""
+        for attempt in range(self.attempts):
+            if attempt:
+                self.sleep(self.backoff_s * 2 ** (attempt - 1))
+            reply, again = self._once(client, messages)
+            if not again:
+                return reply
+            failure = reply.failure or ""
+        return Reply(failure=f"{failure} ({self.attempts} attempts)")
+
+    def _once(self, client: Any, messages: Messages) -> tuple[Reply, bool]:
+        """One attempt, and whether another may help."""
+        import openai
+
+        try:
+            raw = client.chat.completions.with_raw_response.create(
+                model=self.model, messages=list(messages), temperature=self.temperature
+            )
+            return reply_from_body(json.loads(raw.content)), False
+        except openai.APITimeoutError:
+            return Reply(failure=f"timeout: no reply within {self.timeout_s:g} s"), True
+        except openai.APIStatusError as error:
+            reason = f"endpoint error: HTTP {error.status_code}: {str(error)[:300]}"
+            return Reply(failure=reason), error.status_code in RETRIED
+        except openai.APIConnectionError as error:
+            return Reply(failure=f"connection error: {error.__cause__ or error}"), True
+        except ValueError as error:
+            return Reply(failure=f"malformed reply: not JSON: {error}"), True

@@ -134,7 +134,7 @@ def _record_set(name: str) -> dict[str, Any]:
 
 
 def _holds_records(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind.value_type if pa.types.is_list(kind) else kind)
+    return isinstance(kind.value_type if pa.types.is_list(kind) else kind, pa.StructType)
 
 
 def _field(name: str, field: pa.Field, description: str) -> dict[str, Any]:

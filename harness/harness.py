@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
+from kbench.harness.adapters import adapter_for
 from kbench.harness.build.cache import BuildCache, default_folder
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.environment import make_environment
@@ -282,7 +283,8 @@ class Harness:
                 continue
             problem(kernel.problem_id)
             reason = screen(kernel.source)
-            if reason is not None and not self.settings.allow_unscreened:
+            foreign = adapter_for(kernel.source) is not None
+            if reason is not None and not (foreign or self.settings.allow_unscreened):
                 self.tally.kernels += 1
                 for workload in self._workloads(kernel, check_only):
                     verdict = failure(workload, Status.REJECTED, f"screen: {reason}")
@@ -297,7 +299,7 @@ class Harness:
                 second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
-            yield Job(number, kernel, task_message(task), solo=reason is not None)
+            yield Job(number, kernel, task_message(task), solo=reason is not None, extension=foreign)
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)

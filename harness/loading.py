@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from kbench.harness.adapters import adapt
 from kbench.harness.cuda import CudaModule
 from kbench.schemas import KernelSource
 
@@ -46,7 +47,7 @@ class LoadedKernel:
             raise LoadError(f"{type(error).__name__}: {error}") from error
         self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
         del CudaModule.declared[first:]
-        run = self.module.__dict__.get("run")
+        run = self.module.__dict__.get("run") or adapt(self.module.__dict__)
         if not callable(run):
             self.unload()
             raise LoadError("defines no function `run`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -34,6 +35,7 @@ def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool
         return found
     started = time.perf_counter()
     cubins: dict[str, bytes] = {}
+    os.environ |= cache.extension_variables(kernel.kernel_id, f"{target.major}.{target.minor}")
     try:
         loaded = LoadedKernel(kernel)
     except LoadError as error:

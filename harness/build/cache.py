@@ -3,6 +3,7 @@
 builds/<build id>/build.json   the Build record
 builds/<build id>/<key>.cubin  machine code of each CUDA module
 triton/                        Triton's own cache, addressed by content and written by atomic replacement
+extensions/<kernel id>/        torch extensions a foreign kernel compiles on import, under torch's own lock
 """
 
 from __future__ import annotations
@@ -45,9 +46,13 @@ class BuildCache:
     def __init__(self, folder: Path) -> None:
         """Open a cache folder, creating it when absent."""
         self.folder = folder
-        self.builds, self.triton = folder / "builds", folder / "triton"
-        for place in (self.builds, self.triton):
+        self.builds, self.triton, self.extensions = folder / "builds", folder / "triton", folder / "extensions"
+        for place in (self.builds, self.triton, self.extensions):
             place.mkdir(parents=True, exist_ok=True)
+
+    def extension_variables(self, kernel_id: str, target: str) -> dict[str, str]:
+        """Environment under which a torch extension is built once and found again."""
+        return {"TORCH_EXTENSIONS_DIR": str(self.extensions / kernel_id), "TORCH_CUDA_ARCH_LIST": target}
 
     def get(self, build_id: str) -> Build | None:
         """A finished build, or None."""

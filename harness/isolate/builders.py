@@ -15,6 +15,9 @@ from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.judge import judge_death
 from kbench.schemas import Status
 
+EXTENSION_PATIENCE = 10.0
+"""Times longer a torch extension may take to build."""
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Seat:
@@ -87,10 +90,11 @@ class Builders:
     def expire(self) -> Iterator[Outcome]:
         """Jobs whose compiler has taken too long."""
         for seat in self.seats:
-            if seat.job is not None and time.monotonic() - seat.began > self.timeout_s:
+            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job is not None and seat.job.extension else 1.0)
+            if seat.job is not None and time.monotonic() - seat.began > limit:
                 job = self._remove(seat)
                 if job is not None:
-                    reason = f"building took longer than {self.timeout_s:g} s"
+                    reason = f"building took longer than {limit:g} s"
                     yield Outcome(job, -1, status=Status.TIMEOUT.value, reason=reason)
 
     def close(self) -> None:

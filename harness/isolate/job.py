@@ -18,6 +18,8 @@ class Job:
     task: dict[str, Any]
     solo: bool = False
     """Runs alone in a fresh process: its text did not pass the screen."""
+    extension: bool = False
+    """It may compile a torch extension on import, which takes a C++ compiler a minute."""
     compile_only: bool = False
     """Only the build is wanted."""
     build: Build | None = None
@@ -37,11 +39,15 @@ class Job:
         """The kernel as plain values."""
         return plain(self.kernel)
 
-    def run_messages(self, ceilings: dict[str, Any] | None) -> list[dict[str, Any]]:
+    def run_messages(self, ceilings: dict[str, Any] | None, target: str) -> list[dict[str, Any]]:
         """What a run worker is sent."""
         assert self.build is not None
         kernels = [(self.kernel, self.build)] + ([self.rival] if self.rival is not None else [])
-        load = {"op": "load", "kernels": [plain(k) | {"build": dataclasses.asdict(b)} for k, b in kernels]}
+        load = {
+            "op": "load",
+            "target": target,
+            "kernels": [plain(k) | {"build": dataclasses.asdict(b)} for k, b in kernels],
+        }
         run = {"op": "execute", "task": self.task, "ceilings": ceilings, "threshold": self.threshold}
         return [load, run]
 

@@ -142,7 +142,7 @@ class Lane:
         runner.jobs.append(job)
         job.stage, job.started_at = "load", _now()
         try:
-            for message in job.run_messages(self.ceilings):
+            for message in job.run_messages(self.ceilings, str(self.facts["compute_capability"])):
                 runner.process.channel.send(message)
         except ClosedError:
             # Noticed as a death when the channel is read.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class Runner:
         CudaModule.prebuilt = {k: v for build in builds for k, v in self.cache.prebuilt(build).items()}
         try:
             for entry in message["kernels"]:
+                os.environ |= self.cache.extension_variables(kernel_of(entry).kernel_id, message["target"])
                 self.loaded.append(LoadedKernel(kernel_of(entry)))
         except LoadError as error:
             self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})

@@ -12,7 +12,7 @@ from kbench.schemas import Backend
 
 FAMILY_MODULES: tuple[str, ...] = (
     "matmul_triton", "fused_matmul_triton", "quantized_matmul_triton",
-    "convolution_triton",
+    "convolution_triton", "convolution_cuda",
     "gather_triton", "gather_cuda", "scatter_triton", "scatter_cuda", "histogram_triton", "histogram_cuda",
     "transpose_triton", "transpose_cuda", "sort_triton", "sort_cuda", "top_k_triton", "top_k_cuda",
     "routing_triton", "routing_cuda", "sampling_triton", "sampling_cuda", "expert_order_triton", "expert_order_cuda",

@@ -317,6 +317,8 @@ def direct_invalid(problem: str, genome: Genome) -> str | None:
         return f"{each:g} accumulators a thread"
     if FORMS[problem].window > 1 and each > 32:
         return "two tiles a thread must fit the registers"
+    if len(FORMS[problem].axes) == 3 and flag(genome, "phased") and genome["taps"] == "unrolled":
+        return "eight compilations of unrolled taps"
     return repeats(problem, genome)
 
 

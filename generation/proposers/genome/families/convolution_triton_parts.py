@@ -27,7 +27,7 @@ def indent(lines: Sequence[str], levels: int = 1) -> list[str]:
 
 
 def jit(signature: str, body: Sequence[str], unspecialized: Sequence[str] = ()) -> list[str]:
-    """A Triton function and the two blank lines after it; `unspecialized` arguments never cause a second compilation."""
+    """A Triton function and two blank lines; `unspecialized` arguments never cause a second compilation."""
     names = ", ".join(f'"{name}"' for name in unspecialized)
     mark = f"@triton.jit(do_not_specialize=[{names}])" if names else "@triton.jit"
     return [mark, f"def {signature}:", *indent(body), "", ""]

@@ -23,6 +23,8 @@ AHEAD = 384
 ATTEMPTS = 3
 """How often a kernel is tried when the machine, not the kernel, fails."""
 POLL_S = 0.2
+WRITE_EVERY_S = 0.25
+"""Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,11 +63,12 @@ class Campaign:
     def __init__(
         self, executor: Executor, log: LogWriter, *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
+        write_every_s: float = WRITE_EVERY_S,
         report: Callable[[Progress], None] = lambda progress: None,
     ) -> None:  # fmt: skip
         self._executor, self._log, self._ahead, self._report = executor, log, ahead, report
         self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
-        self._gpu_seconds = gpu_seconds
+        self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
         self._known: dict[str, tuple[Outcome, str]] = {}
         self._proposed: set[str] = set()
         self._cells: defaultdict[tuple[str, Backend], list[Search]] = defaultdict(list)
@@ -74,6 +77,7 @@ class Campaign:
         self._kernels: dict[str, KernelSource] = {}
         self._attempts: defaultdict[str, int] = defaultdict(int)
         self._searches: list[Search] = []
+        self._written = 0.0
         self.progress = Progress()
 
     def add(self, search: Search) -> None:
@@ -104,15 +108,17 @@ class Campaign:
         """Drive all searches until they end or the deadline comes; the log is consistent at every moment."""
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
-        while (ready or self._outstanding) and not self._late():
-            ready = self._feed(ready)
-            for result in self._executor.collect(POLL_S if self._waiting else 0.0):
-                ready.extend(self._settle(result))
+        try:
+            while (ready or self._outstanding) and not self._late():
+                ready = self._feed(ready)
+                for result in self._executor.collect(POLL_S if self._waiting else 0.0):
+                    ready.extend(self._settle(result))
+                self._write(every_s=self._write_every_s)
+                self.progress.live = len(ready) + len(self._outstanding)
+                self.progress.in_flight = len(self._waiting)
+                self._report(self.progress)
+        finally:
             self._write()
-            self.progress.live = len(ready) + len(self._outstanding)
-            self.progress.in_flight = len(self._waiting)
-            self._report(self.progress)
-        self._write()
         return self.progress
 
     def _late(self) -> bool:
@@ -130,7 +136,6 @@ class Campaign:
             kernels.extend(fresh)
             if not search.done and search.state.run_id not in self._outstanding:
                 ready.insert(0, search)  # everything it asked for was known already: it may go on in a later round
-        self._write()
         self._executor.submit(kernels)
         return ready
 
@@ -191,7 +196,11 @@ class Campaign:
         del self._outstanding[search.state.run_id]
         return True
 
-    def _write(self) -> None:
+    def _write(self, every_s: float = 0.0) -> None:
+        now = time.monotonic()
+        if now - self._written < every_s:
+            return
+        self._written = now
         self._log.append([entry for search in self._searches for entry in search.take_entries()])
 
 

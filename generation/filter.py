@@ -94,13 +94,13 @@ def _summary(forecast: Forecast) -> dict[str, Any]:
     return summary
 
 
-def in_order(queries: Sequence[Query], forecasts: Sequence[Forecast]) -> list[Forecast]:
+def in_order(query_ids: Sequence[str], forecasts: Sequence[Forecast]) -> list[Forecast]:
     """Forecasts in the queries' order, checked; a query nobody answered gets a failure."""
     from kbench.benchmark.surrogates.protocol import accept
 
     answers = {forecast.query_id: accept(forecast) for forecast in forecasts}
     missing = "the surrogate gave no forecast"
-    return [answers.get(q.query_id) or Forecast(query_id=q.query_id, failure=missing) for q in queries]
+    return [answers.get(key) or Forecast(query_id=key, failure=missing) for key in query_ids]
 
 
 def tokens(forecasts: Sequence[Forecast]) -> tuple[int, int]:

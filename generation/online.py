@@ -43,18 +43,17 @@ class OnlineSurrogate:
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """A distribution for each query; a failure while nothing right was seen."""
+        return self.forecast_sources([(query.query_id, query.candidate_source) for query in queries])
+
+    def forecast_sources(self, asked: Sequence[tuple[str, str]]) -> list[Forecast]:
+        """The same for (query id, source), which spares a search the making of whole queries."""
         if not any(target is not None for target in self._targets):
             reason = "nothing measured yet to learn from"
-            return [Forecast(query_id=query.query_id, failure=reason) for query in queries]
-        means, errors, valid = self._predict([query.candidate_source for query in queries])
+            return [Forecast(query_id=key, failure=reason) for key, _ in asked]
+        means, errors, valid = self._predict([source for _, source in asked])
         return [
-            Forecast(
-                query_id=query.query_id,
-                probabilities=distribution(mean, error),
-                speedup=2.0**mean,
-                p_valid=chance,
-            )
-            for query, mean, error, chance in zip(queries, means, errors, valid, strict=True)
+            Forecast(query_id=key, probabilities=distribution(mean, error), speedup=2.0**mean, p_valid=chance)
+            for (key, _), mean, error, chance in zip(asked, means, errors, valid, strict=True)
         ]
 
     def _predict(self, sources: Sequence[str]) -> tuple[list[float], list[float], list[float]]:

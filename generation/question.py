@@ -8,13 +8,12 @@ import json
 from collections.abc import Sequence
 
 from kbench.generation.filter import Surrogate
+from kbench.generation.online import OnlineSurrogate
 from kbench.generation.settings import Settings
 from kbench.generation.state import Node
-from kbench.schemas import Pair, PairKind, Query, UnknownNameError, bins
+from kbench.schemas import Forecast, Pair, PairKind, Query, UnknownNameError, bins
 from kbench.schemas.ids import content_hash
 from kbench.schemas.strip import strip_comments
-
-Observation = tuple[Node, float | None]
 
 
 @functools.cache
@@ -31,11 +30,25 @@ def _stripped(source: str) -> str:
     return strip_comments(source)
 
 
+def query_id(node: Node, gpu: str) -> str:
+    """The name of the question about a candidate."""
+    return content_hash("filter", gpu, node.kernel_id)
+
+
+def ask(
+    surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str
+) -> Sequence[Forecast]:
+    """Forecasts for candidates, in any order."""
+    if isinstance(surrogate, OnlineSurrogate):
+        return surrogate.forecast_sources([(query_id(node, gpu), node.source) for node in nodes])
+    return surrogate.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
+
+
 def query_for(settings: Settings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
     """The question about one candidate against the PyTorch reference."""
     family, prompt, workloads, reference = _problem_parts(settings.problem_id)
     return Query(
-        query_id=content_hash("filter", gpu, node.kernel_id),
+        query_id=query_id(node, gpu),
         problem_id=settings.problem_id,
         family=family,
         problem_text=prompt,
@@ -52,11 +65,10 @@ def query_for(settings: Settings, node: Node, gpu: str, gpu_facts_json: str) -> 
 def teach(surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str) -> None:
     """Let the surrogate learn from measured candidates, where it can.
 
-    A surrogate with `learn` hears of failures too; one with `fit` gets answered reference queries.
+    The online surrogate hears of failures too; any other with `fit` gets answered reference queries.
     """
-    learn = getattr(surrogate, "learn", None)
-    if learn is not None:
-        learn([(_stripped(node.source), node.reward) for node in nodes if node.outcome is not None])
+    if isinstance(surrogate, OnlineSurrogate):
+        surrogate.learn([(node.source, node.reward) for node in nodes if node.outcome is not None])
         return
     fit = getattr(surrogate, "fit", None)
     if fit is not None:
@@ -90,8 +102,6 @@ def surrogate_named(name: str) -> Surrogate:
         UnknownNameError: no such surrogate.
     """
     if name == "online":
-        from kbench.generation.online import OnlineSurrogate
-
         return OnlineSurrogate()
     try:
         from kbench.benchmark.surrogates.resolve import resolve

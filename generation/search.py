@@ -11,7 +11,7 @@ from kbench.generation.executors.executor import Result
 from kbench.generation.filter import Surrogate, decide, in_order, tokens
 from kbench.generation.outcome import Outcome, build_seconds, gpu_seconds
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Proposer, Task
-from kbench.generation.question import query_for, teach
+from kbench.generation.question import ask, query_id, teach
 from kbench.generation.settings import Settings, refuse_changes
 from kbench.generation.state import Node, RunState, reduce, start
 from kbench.schemas import Backend, Forecast, KernelSource, to_dict
@@ -142,14 +142,14 @@ class Search:
 
     def _forecast(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Forecast]:
         assert self._surrogate is not None
-        queries = [query_for(self.settings, node, self._gpu, self._gpu_facts_json) for node in nodes]
+        facts = (self._gpu, self._gpu_facts_json)
+        ids = [query_id(node, self._gpu) for node in nodes]
         try:
-            teach(self._surrogate, self.settings, known, self._gpu, self._gpu_facts_json)
-            forecasts = self._surrogate.forecast(queries)
+            teach(self._surrogate, self.settings, known, *facts)
+            return in_order(ids, ask(self._surrogate, self.settings, nodes, *facts))
         except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end the search
             reason = f"{type(error).__name__}: {error}"
-            return [Forecast(query_id=query.query_id, failure=reason) for query in queries]
-        return in_order(queries, forecasts)
+            return [Forecast(query_id=key, failure=reason) for key in ids]
 
     def receive(self, result: Result) -> None:
         """Record a measurement, or its loss."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kbench.generation.campaign import Campaign, Progress
+from kbench.generation.campaign import WRITE_EVERY_S, Campaign, Progress
 from kbench.generation.entry import Clock, utc_now
 from kbench.generation.executors.executor import Executor
 from kbench.generation.filter import Surrogate
@@ -35,6 +36,7 @@ class Drive:
     """Overrides the proposer a run's settings name."""
     surrogate_for: Callable[[str], Surrogate] = surrogate_named
     report: Callable[[Progress], None] = lambda progress: None
+    write_every_s: float = WRITE_EVERY_S
 
 
 def recorded_states(folder: Path) -> dict[str, RunState]:
@@ -51,14 +53,22 @@ def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
     Raises:
         UserError: a run in the folder was started with other settings; the message shows the difference.
     """
+    began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     with LogWriter(folder) as log:
         states = recorded_states(folder)
         _refuse_changed(states, runs)
         with how.executor as executor:
             facts = _record_environments(folder, executor)
+            # Opening the log and the GPU counts: whoever sets a deadline means the whole command.
+            left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
-                executor, log, deadline_s=how.deadline_s, gpu_seconds=how.gpu_seconds, report=how.report
+                executor,
+                log,
+                deadline_s=left,
+                gpu_seconds=how.gpu_seconds,
+                report=how.report,
+                write_every_s=how.write_every_s,
             )
             by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}

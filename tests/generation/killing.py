@@ -30,7 +30,8 @@ RECORDED = recording()
 def run(folder: Path, settings: Settings) -> None:
     """Start or resume one run."""
     proposer = GenomeProposer({FAMILY.name: FAMILY})
-    drive(folder, [settings], Drive(executor=ReplayExecutor(RECORDED), clock=ticking, proposer_for=lambda s: proposer))
+    how = Drive(executor=ReplayExecutor(RECORDED), clock=ticking, proposer_for=lambda s: proposer, write_every_s=0.0)
+    drive(folder, [settings], how)
 
 
 def killed(folder: Path, settings: Settings, after_s: float) -> bool:
@@ -70,4 +71,5 @@ def main(folder: Path, kills: int) -> None:
     sys.stdout.write(json.dumps({"hits": hits, "different": different}))
 
 
-main(Path(sys.argv[1]), int(sys.argv[2]))
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -64,7 +64,7 @@ def test_damage_in_the_middle_is_refused_with_line_and_offset(tmp_path: Path) ->
 def test_bytes_that_are_not_utf8_in_the_middle_are_refused(tmp_path: Path) -> None:
     lines = write(tmp_path, entries(3)).splitlines(keepends=True)
     (tmp_path / "events.jsonl").write_bytes(lines[0] + b"\xff\xfe\n" + lines[2])
-    with pytest.raises(DataError, match="line 2 at byte .* is not UTF-8"):
+    with pytest.raises(DataError, match=r"line 2 at byte .* is not UTF-8"):
         list(read_log(tmp_path))
 
 

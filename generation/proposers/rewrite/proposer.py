@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import random
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +11,7 @@ from kbench.generation.proposers.rewrite.cpp_tokens import cuda_texts, is_balanc
 from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
 from kbench.generation.state import Node
 from kbench.schemas import Backend
-from kbench.schemas.ids import kernel_id, structure_id
+from kbench.schemas.ids import kernel_id
 
 OPERATORS: dict[Backend, tuple[Operator, ...]] = {
     Backend.TRITON: (*launch_operators.TRITON_LAUNCH, *triton_operators.OPERATORS),
@@ -39,25 +38,31 @@ class RewriteProposer:
     def _answer(self, task: Task, parent: Node, rng: random.Random) -> Answer:
         answer: Answer = Refusal(reason="no edit: no operator changes this text", proposer=self.name)
         for _ in range(TRIES):
-            source, edits = parent.source, []
-            for _ in range(2 if rng.random() < SECOND_EDIT else 1):
-                edit = random_edit(source, task.backend, rng)
-                if edit is None:
-                    break
-                source = edit.apply(source)
-                edits.append(edit.what)
-            if not edits or not parses(source):
+            source, used = edited(parent.source, task.backend, rng)
+            if not used or not parses(source):
                 continue
             answer = Proposal(
-                source=source, proposer=self.name, edit="; ".join(edits),
-                parent_id=parent.kernel_id, niche=structure_id(source),
+                source=source, proposer=self.name, edit="; ".join(edit.what for _, edit in used),
+                parent_id=parent.kernel_id, niche=" + ".join([parent.niche, *(name for name, _ in used)]),
             )  # fmt: skip
             if not task.seen(kernel_id(task.problem_id, task.backend, source)):
                 break
         return answer
 
 
-def random_edit(source: str, backend: Backend, rng: random.Random) -> Edit | None:
+def edited(source: str, backend: Backend, rng: random.Random) -> tuple[str, list[tuple[str, Edit]]]:
+    """The text after one edit or two, and the edits with their operators' names."""
+    used: list[tuple[str, Edit]] = []
+    for _ in range(2 if rng.random() < SECOND_EDIT else 1):
+        found = random_edit(source, backend, rng)
+        if found is None:
+            break
+        source = found[1].apply(source)
+        used.append(found)
+    return source, used
+
+
+def random_edit(source: str, backend: Backend, rng: random.Random) -> tuple[str, Edit] | None:
     """An edit by an operator drawn at random among those that find a place; None when none does."""
     try:
         module = Module(source)
@@ -68,14 +73,13 @@ def random_edit(source: str, backend: Backend, rng: random.Random) -> Edit | Non
     for operator in operators:
         found = [edit for edit in operator.find(module, rng) if edit.apply(source) != source]
         if found:
-            return rng.choice(found)
+            return operator.name, rng.choice(found)
     return None
 
 
 def parses(source: str) -> bool:
     """Whether the text is Python whose CUDA strings have their brackets paired."""
     try:
-        ast.parse(source)
         module = Module(source)
     except (SyntaxError, ValueError, RecursionError):
         return False

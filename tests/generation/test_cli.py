@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbench.generation.cli import generate
+from kbench.generation.log import read_log
+from kbench.generation.proposers import registry
+from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.session import Drive, drive, recorded_states
+from kbench.schemas import DataError, UnknownNameError, UserError
+
+from .conftest import FAMILY, PROBLEM, settings_for
+
+
+@pytest.fixture(autouse=True)
+def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def recording_folder(tmp_path: Path, how: Drive, recorded: dict[str, object]) -> Path:
+    """A run folder that measured every kernel of the family."""
+    folder = tmp_path / "recorded"
+    from kbench.generation.budget import Budget
+
+    drive(folder, [settings_for("random", batch=200, budget=Budget(measurements=3 * len(recorded)))], how)
+    return folder
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(generate, [str(a) for a in arguments], standalone_mode=False)
+
+
+def search(recording_folder: Path, out: Path, *more: str) -> Result:
+    return run(
+        "--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--seeds", "4", "--batch", "4",
+        "--executor", "replay", "--recorded", recording_folder, "--out", out, *more,
+    )  # fmt: skip
+
+
+def test_a_search_runs_and_reports_as_json(recording_folder: Path, tmp_path: Path) -> None:
+    result = search(recording_folder, tmp_path / "run", "--method", "puct", "--json")
+    assert result.exception is None
+    summary = json.loads(result.stdout)
+    assert summary["runs"] == 1
+    assert summary["measured"] + summary["lost"] >= 8
+
+
+def test_status_shows_what_was_found_and_spent(recording_folder: Path, tmp_path: Path) -> None:
+    search(recording_folder, tmp_path / "run")
+    rows = json.loads(run("status", tmp_path / "run", "--json").stdout)
+    assert rows[0]["problem"] == PROBLEM
+    assert rows[0]["measurements_left"] == 0
+    assert rows[0]["best_speedup"] > 0
+    assert "budget spent" in run("status", tmp_path / "run").stdout
+
+
+def test_a_surrogate_filters_and_its_decisions_are_logged(recording_folder: Path, tmp_path: Path) -> None:
+    result = search(recording_folder, tmp_path / "run", "--surrogate", "online", "--draw", "3x")
+    assert result.exception is None
+    filtered = [entry for entry in read_log(tmp_path / "run") if entry.kind == "candidates_filtered"]
+    assert filtered
+    decisions = filtered[0].payload["decisions"]
+    assert sum(decision["measure"] for decision in decisions) == 4
+    assert len(decisions) == 12
+
+
+def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) -> None:
+    search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"))
+    packed = tmp_path / "packed" / "events-000.jsonl.xz"
+    assert lzma.decompress(packed.read_bytes()) == (tmp_path / "run" / "events.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "x"], "exactly one of --problem"),
+        (["--problem", PROBLEM], "--out is missing"),
+        (["--problem", PROBLEM, "--out", "x"], "--backend is missing"),
+        (["--problem", PROBLEM, "--backend", "triton", "--out", "x"], "--budget is missing"),
+        (["--problem", PROBLEM, "--backend", "triton", "--budget", "ten", "--out", "x"], "budget 'ten'"),
+        (["--problem", PROBLEM, "--backend", "triton", "--budget", "5,6", "--out", "x"], "measurements twice"),
+        (["--problem", "gelu_tan", "--backend", "triton", "--budget", "8", "--out", "x"], "did you mean 'gelu_tanh'"),
+        (["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "pucd", "--out", "x"], "'puct'"),
+        (
+            ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", "x", "--executor", "replay"],
+            "needs --recorded",
+        ),
+        (
+            ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", "x", "--surrogate", "online",
+             "--draw", "1x"],
+            "at least 2",
+        ),
+    ],
+)  # fmt: skip
+def test_a_users_mistake_is_one_line_that_names_it(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert isinstance(result.exception, UserError | UnknownNameError)
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_a_campaign_file_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "campaign.json").write_text('{"problms": ["gelu_tanh"]}')
+    result = run("--campaign", tmp_path / "campaign.json", "--out", tmp_path / "run")
+    assert isinstance(result.exception, DataError)
+    assert "unknown field 'problms'" in str(result.exception)
+
+
+def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_folder: Path) -> None:
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    nodes = next(iter(recorded_states(recording_folder).values())).rewarded()[:3]
+    for number, node in enumerate(nodes):
+        (kernels / f"{PROBLEM}__triton__k{number}.py").write_text(node.source)
+    result = run(
+        "--from-folder", kernels, "--proposer", "llm", "--executor", "replay", "--recorded", recording_folder,
+        "--out", tmp_path / "run", "--json",
+    )  # fmt: skip
+    assert result.exception is None
+    (state,) = recorded_states(tmp_path / "run").values()
+    assert state.settings.search_method == "none"
+    assert {node.proposer for node in state.nodes.values()} == {"llm"}
+    assert {node.kernel_id for node in state.rewarded()} == {node.kernel_id for node in nodes}
+
+
+def test_a_badly_named_kernel_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gelu.py").write_text("def run(x): return x")
+    result = run("--from-folder", tmp_path, "--out", tmp_path / "run")
+    assert "'gelu.py' is not named" in str(result.exception)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+_UNTIDY = ("\r", *(f"{blank}\n" for blank in " \t\v\f\x1c\x1d\x1e\x1f"))
+"""What only a source that is not canonical holds, trailing blanks at its end aside."""
 ID_LENGTH = 32
 """Hex digits of an id: 128 bits, past any accidental collision."""
 
@@ -20,6 +22,11 @@ def content_hash(*parts: str | bytes) -> str:
 
 def canonical_source(source: str) -> str:
     """Source with unix newlines, no trailing blanks and one final newline: what a kernel's id is taken of."""
+    # Nearly every source is canonical already, and finding that out is far cheaper than going through its lines.
+    if source.isascii() and not any(mark[0] in source and mark in source for mark in _UNTIDY):
+        trimmed = source.strip("\n")
+        if not trimmed[-1:].isspace():
+            return trimmed + "\n"
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
 

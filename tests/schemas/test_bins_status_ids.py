@@ -83,6 +83,12 @@ def test_ids_see_content_and_not_its_layout() -> None:
     )
 
 
+@given(st.text(alphabet="a \t\r\n\x0b\u2003", max_size=12))
+def test_canonical_source_is_the_plain_rule_applied_line_by_line(source: str) -> None:
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    assert canonical_source(source) == "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"
+
+
 def test_an_unknown_name_lists_near_or_known_names() -> None:
     assert "did you mean 'softmax'?" in str(UnknownNameError("problem", "sofmax", ["softmax", "relu"]))
     assert str(UnknownNameError("problem", "q", [f"n{i}" for i in range(20)])).endswith("(20 in all)")

@@ -1,0 +1,237 @@
+"""Loader speed, side by side with bare pyarrow and with `datasets`, on corpora generated for the purpose.
+
+Run with `pytest -m performance tests/performance/test_loader_speed.py`; KBENCH_EVIDENCE=FILE keeps the figures as JSON.
+"""
+
+import hashlib
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.validate import validate
+from kbench.loaders.writer import SHARD_ROWS, CorpusWriter
+from kbench.schemas import Kernel, arrow_schema
+from kbench.schemas.ids import kernel_id
+
+pytestmark = [pytest.mark.performance, pytest.mark.timeout(3600)]
+
+ROWS = 12_388
+SOURCE_BYTES = 5_000
+SCALE_ROWS = int(os.environ.get("KBENCH_SCALE_ROWS", "10000000"))
+SCALE_PROBLEMS = 200
+SOURCE_FOLDER = str(Path(__file__).parents[2] / "src")
+GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB", "NVIDIA L40S")
+METHODS = ("random", "hill_climb", "evolve", "puct")
+COLUMNS = ["kernel_id", "runtime_us"]
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[dict[str, Any]]:
+    """What was measured; kept where KBENCH_EVIDENCE says."""
+    found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    yield found
+    target = os.environ.get("KBENCH_EVIDENCE")
+    if target:
+        Path(target).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def random_source(rng: random.Random, size: int) -> str:
+    words = ["tl.load", "tl.store", "acc", "offs_m", "BLOCK", "+=", "*", "mask", "=", "(", ")", "for k in range", "0.0"]
+    lines = []
+    while size > 0:
+        line = "    " + " ".join(rng.choices(words, k=8)) + f" {rng.randrange(10**6)}"
+        lines.append(line)
+        size -= len(line) + 1
+    return "\n".join(lines) + "\n"
+
+
+def kernel_table(rows: int, problem_of: Callable[[int], int], source_bytes: int, first: int = 0) -> pa.Table:
+    """Generated kernels, all timed; ids are hashes of their content."""
+    rng = random.Random(first)
+    numbers = range(first, first + rows)
+    problems = [f"problem_{problem_of(number):03d}" for number in numbers]
+    backends = [("triton", "cuda")[number % 2] for number in numbers]
+    sources = [random_source(rng, source_bytes) if source_bytes > 100 else f"x = {number}\n" for number in numbers]
+    runtimes = [rng.uniform(1, 1000) for _ in numbers]
+    shas = [hashlib.sha256(str(number).encode()).hexdigest()[:32] for number in numbers]
+    ids = [kernel_id(*parts) for parts in zip(problems, backends, sources, strict=True)]
+    nothing = [None] * rows
+    columns: dict[str, list[Any]] = {
+        "kernel_id": ids, "problem_id": problems, "family": ["matmul"] * rows, "backend": backends,
+        "gpu": [GPUS[number % 3] for number in numbers], "search_method": [METHODS[number % 4] for number in numbers],
+        "proposer": ["genome"] * rows, "run_id": ["run"] * rows, "step": list(numbers), "parent_id": nothing,
+        "edit": nothing, "structure_id": shas, "cluster_id": shas, "split": ["train"] * rows, "source": sources,
+        "status": ["ok"] * rows, "error": nothing, "runtime_us": runtimes,
+        "runtime_low_us": [value * 0.99 for value in runtimes], "runtime_high_us": [value * 1.01 for value in runtimes],
+        "speedup": [1.5] * rows, "speedup_low": [1.4] * rows, "speedup_high": [1.6] * rows,
+        "compile_ms": [30.0] * rows, "registers": [number % 255 for number in numbers], "shared_bytes": [0] * rows,
+        "spill_bytes": [0] * rows, "env_id": nothing, "origin": ["generated"] * rows, "license": nothing,
+    }  # fmt: skip
+    return pa.table(columns, schema=arrow_schema(Kernel))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("speed") / "corpus"
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", kernel_table(ROWS, lambda number: number * 118 // ROWS, SOURCE_BYTES))
+    return path
+
+
+def medians(rounds: int, *functions: Callable[[], Any]) -> list[float]:
+    """Median seconds of each, taken in turns so that drift of the machine falls on all alike."""
+    times: list[list[float]] = [[] for _ in functions]
+    for function in functions:
+        function()
+    for _ in range(rounds):
+        for kept, function in zip(times, functions, strict=True):
+            start = time.perf_counter()
+            function()
+            kept.append(time.perf_counter() - start)
+    return [statistics.median(kept) for kept in times]
+
+
+FACETS = {"problem_id": "problem_050", "backend": "triton", "gpu": GPUS[0], "search_method": "evolve"}
+
+
+def bare_filter(path: Path) -> pa.Table:
+    condition = None
+    for name, value in FACETS.items():
+        part = ds.field(name) == value
+        condition = part if condition is None else condition & part
+    files = [str(file) for file in sorted((path / "kernels").glob("*.parquet"))]
+    return ds.dataset(files, format="parquet").to_table(columns=COLUMNS, filter=condition)
+
+
+def test_a_four_facet_filter_is_near_bare_pyarrow(corpus: Path, figures: dict[str, Any]) -> None:
+    def ours() -> pa.Table:
+        facets = {"problem" if name == "problem_id" else name: value for name, value in FACETS.items()}
+        return load(corpus, columns=COLUMNS, **facets).to_arrow()  # type: ignore[arg-type]
+
+    assert ours().num_rows == bare_filter(corpus).num_rows > 0
+    mine, bare = medians(60, ours, lambda: bare_filter(corpus))
+    figures["filter_ms"] = {"kbench": mine * 1e3, "pyarrow": bare * 1e3, "ratio": mine / bare}
+    assert mine / bare < 1.5
+
+
+DATASETS_CODE = """
+import json, os, sys, time
+import datasets
+datasets.disable_progress_bars()
+filters = [(name, "==", value) for name, value in json.loads(sys.argv[2]).items()]
+start = time.perf_counter()
+columns = ["kernel_id", "runtime_us"]
+rows = datasets.load_dataset(sys.argv[1], "kernels", split="train", filters=filters, columns=columns)
+print(len(rows), time.perf_counter() - start)
+"""
+
+
+def test_a_four_facet_filter_is_five_times_faster_than_datasets(
+    corpus: Path, figures: dict[str, Any], tmp_path: Path
+) -> None:
+    def ours() -> pa.Table:
+        return Corpus.open(corpus).table("kernels", columns=COLUMNS, **FACETS)
+
+    times = {"cold": [], "warm": []}  # type: dict[str, list[float]]
+    for number in range(3):
+        for state in ("cold", "warm"):
+            environment = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / str(number)), "HF_HUB_OFFLINE": "1"}
+            command = [sys.executable, "-W", "ignore", "-c", DATASETS_CODE, str(corpus), json.dumps(FACETS)]
+            out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+            assert int(out[0]) == ours().num_rows
+            times[state].append(float(out[1]))
+    (mine,) = medians(20, ours)
+    cold, warm = statistics.median(times["cold"]), statistics.median(times["warm"])
+    figures["filter_vs_datasets_ms"] = {
+        "kbench": mine * 1e3, "datasets_cold": cold * 1e3, "datasets_warm": warm * 1e3,
+        "ratio_cold": cold / mine, "ratio_warm": warm / mine,
+    }  # fmt: skip
+    assert min(cold, warm) / mine > 5
+
+
+def test_a_full_read_is_near_bare_pyarrow(corpus: Path, figures: dict[str, Any]) -> None:
+    files = [str(file) for file in (corpus / "kernels").glob("*.parquet")]
+    mine, bare = medians(15, lambda: load(corpus).to_arrow(), lambda: ds.dataset(files, format="parquet").to_table())
+    figures["full_read_ms"] = {"kbench": mine * 1e3, "pyarrow": bare * 1e3, "ratio": mine / bare}
+    assert mine / bare < 1.2
+
+
+def test_validation_takes_under_two_seconds(corpus: Path, figures: dict[str, Any]) -> None:
+    opened = Corpus.open(corpus)
+    assert validate(opened) == []
+    (mine,) = medians(5, lambda: validate(opened))
+    figures["validate_s"] = mine
+    assert mine < 2
+
+
+SCAN_CODE = """
+import json, resource, sys, time
+sys.path.insert(0, sys.argv[1])
+from kbench.loaders.corpus import load
+start = time.perf_counter()
+selection = load(sys.argv[2], columns=["kernel_id", "runtime_us"], **json.loads(sys.argv[3]))
+rows = sum(batch.num_rows for batch in selection.batches())
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"rows": rows, "seconds": seconds, "peak_mib": peak}))
+"""
+
+
+def scan(path: Path, **filters: Any) -> dict[str, float]:
+    """A filtered scan in a process of its own, so that its peak memory is its own; the best of three by time."""
+    command = [sys.executable, "-c", SCAN_CODE, SOURCE_FOLDER, str(path), json.dumps(filters)]
+    runs = [json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(3)]
+    return min(runs, key=lambda run: float(run["seconds"]))
+
+
+def write_scaled(path: Path, rows: int, problems: int) -> Path:
+    with CorpusWriter(path) as writer:
+        for first in range(0, rows, SHARD_ROWS):
+            part = min(SHARD_ROWS, rows - first)
+            writer.append("kernels", kernel_table(part, lambda number: number * problems // rows, 10, first))
+    return path
+
+
+def test_a_scan_of_very_many_rows_is_bounded_in_memory_and_linear_in_rows_touched(
+    tmp_path: Path, figures: dict[str, Any]
+) -> None:
+    tenth = write_scaled(tmp_path / "tenth", SCALE_ROWS // 10, SCALE_PROBLEMS // 10)
+    whole = write_scaled(tmp_path / "whole", SCALE_ROWS, SCALE_PROBLEMS)
+    names = [f"problem_{number:03d}" for number in range(SCALE_PROBLEMS)]
+    one_of_tenth = scan(tenth, problem=names[7])
+    one_of_whole = scan(whole, problem=names[7])
+    ten_of_whole = scan(whole, problem=names[40:50])
+    every = scan(whole, where="registers > 10")
+    figures["scale"] = {
+        "rows_stored": SCALE_ROWS, "one_problem_of_a_tenth": one_of_tenth, "one_problem": one_of_whole,
+        "ten_problems": ten_of_whole, "all_rows_filtered": every,
+    }  # fmt: skip
+    assert one_of_tenth["rows"] == one_of_whole["rows"] == ten_of_whole["rows"] / 10 == SCALE_ROWS / SCALE_PROBLEMS
+    assert max(run["peak_mib"] for run in (one_of_whole, ten_of_whole, every)) < 1024
+    # Ten times the rows stored cost no more than half again; ten times the rows touched cost at most ten times.
+    assert one_of_whole["seconds"] < 1.5 * one_of_tenth["seconds"] + 0.02
+    assert ten_of_whole["seconds"] < 10 * one_of_whole["seconds"]
+
+
+def test_help_takes_under_a_fifth_of_a_second(figures: dict[str, Any]) -> None:
+    command = [sys.executable, "-m", "kbench.cli", "--help"]
+    environment = os.environ | {"PYTHONPATH": SOURCE_FOLDER}
+
+    def ours() -> None:
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+
+    times = [medians(1, ours)[0] for _ in range(10)]
+    figures["help_s"] = {"median": statistics.median(times), "best": min(times)}
+    assert min(times) < 0.2

@@ -154,6 +154,12 @@ class ProblemContext:
             self.digests[f"answer {index}"] = [int(value) for value in digest(answer)]
         return self.answers[index]
 
+    def forget_answers(self) -> None:
+        """Drop the answers, so that nothing in this process holds them."""
+        for index in self.answers:
+            del self.digests[f"answer {index}"]
+        self.answers.clear()
+
     def corrupted(self) -> str | None:
         """Which master or answer no longer has the bytes it was made with; None when all do."""
         for name, before in self.digests.items():

@@ -77,6 +77,10 @@ class CudaDevice:
         self.l2_bytes = int(self.properties.L2_cache_size)
         # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
         self._scratch = torch.empty(max(2 * self.l2_bytes, 32 << 20) // 4, dtype=torch.int32, device=self.torch_name)
+        # Taken before any kernel is loaded: replacing torch's names later does not reach them.
+        base: Any = torch._C._CudaEventBase
+        self._record, self._query, self._elapsed = torch.cuda.Event.record, base.query, base.elapsed_time
+        self._sync, self._sleep = torch._C._cuda_synchronize, torch._C._cuda_sleep
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
@@ -84,17 +88,17 @@ class CudaDevice:
     def _calibrate_spin(self) -> float:
         for _ in range(3):
             start = self.mark()
-            self._torch.cuda._sleep(SPIN_PROBE_CYCLES)
+            self._sleep(SPIN_PROBE_CYCLES)
             end = self.mark()
-            self._torch.cuda.synchronize()
+            self._sync()
         return SPIN_PROBE_CYCLES / self.elapsed_us(start, end)
 
     def synchronize(self) -> None:
-        self._torch.cuda.synchronize()
+        self._sync()
         self._used = 0
 
     def hold(self, microseconds: float) -> None:
-        self._torch.cuda._sleep(int(microseconds * self._cycles_per_us))
+        self._sleep(int(microseconds * self._cycles_per_us))
 
     def flush(self) -> None:
         self._scratch.zero_()
@@ -104,14 +108,14 @@ class CudaDevice:
             self._marks.append(self._torch.cuda.Event(enable_timing=True))
         event = self._marks[self._used]
         self._used += 1
-        event.record()
+        self._record(event)
         return event
 
     def passed(self, mark: Any) -> bool:
-        return bool(mark.query())
+        return bool(self._query(mark))
 
     def elapsed_us(self, start: Any, end: Any) -> float:
-        return float(start.elapsed_time(end)) * 1e3
+        return float(self._elapsed(start, end)) * 1e3
 
     def poison(self, nbytes: int) -> None:
         # Two blocks: the allocator hands out the most recently freed block of a size first, but may split another.
@@ -136,6 +140,7 @@ class CpuDevice:
 
         self._torch = torch
         torch.set_num_threads(1)
+        self._clock = time.perf_counter_ns
 
     def synchronize(self) -> None:
         return None
@@ -147,7 +152,7 @@ class CpuDevice:
         return None
 
     def mark(self) -> Any:
-        return time.perf_counter_ns()
+        return self._clock()
 
     def passed(self, mark: Any) -> bool:
         return False

@@ -40,6 +40,8 @@ class Bench:
     sampler: Sampler
     reader: ConditionsReader
     ceilings: Ceilings | None = None
+    tampered: Callable[[], str | None] | None = None
+    """For unscreened kernels: says what they have replaced."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -69,7 +71,7 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
     first = Verdict()
     tiny = make_context(bench, task.problem_id, definition.tiny, report)
     report("verify tiny")
-    guard(lambda: verify(loaded.run, tiny, first, (0,), late=task.late), first, bench)
+    guard(lambda: verify(loaded.run, tiny, first, (0,), late=task.late, tampered=bench.tampered), first, bench)
     spent = time.perf_counter() - started
     if task.check_only:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
@@ -125,7 +127,7 @@ def _workload(
         ramp(context, bench.sampler)
     started = time.perf_counter()
     report(f"verify {size.name}")
-    guard(lambda: verify(loaded.run, context, verdict, (0, 1), late=task.late), verdict, bench)
+    guard(lambda: verify(loaded.run, context, verdict, (0, 1), late=task.late, tampered=bench.tampered), verdict, bench)
     verified = time.perf_counter()
     timing: Timing | None = None
     if verdict.ok:
@@ -138,7 +140,11 @@ def _workload(
     if damaged is not None:
         bench.contexts.drop()
         verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
-    floor = None if bench.ceilings is None else floor_us(context.definition, size, bench.ceilings)
+    floor = (
+        None
+        if bench.ceilings is None or not bench.device.is_gpu
+        else floor_us(context.definition, size, bench.ceilings)
+    )
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
@@ -179,30 +185,45 @@ def audited(label: str, loaded: LoadedKernel, context: ProblemContext, bench: Be
     return Candidate(label, call, audit)
 
 
-def make_judge(context: ProblemContext, verdict: Verdict) -> Callable[[Sequence[Sample]], bool]:
+def make_judge(
+    context: ProblemContext, verdict: Verdict, task: Task, tampered: Callable[[], str | None] | None
+) -> Callable[[Sequence[Sample]], bool]:
     """Judges the audited calls among some samples; False when one was wrong."""
 
     def judge(samples: Sequence[Sample]) -> bool:
-        for sample in samples:
-            if sample.kept is None:
-                continue
-            master, wrong, outputs = sample.kept
-            if wrong is not None:
-                verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
-            elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
-                break
-        for at, stage in enumerate(context.stages):
-            changed = stage.changed(context.masters[stage.holds])
-            if changed is not None:
-                verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
-        return verdict.ok
+        what = tampered() if tampered is not None else None
+        if what is not None:
+            verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
+            return False
+        good = _judge_samples(samples, context, verdict)
+        if task.late:
+            context.forget_answers()
+        return good
 
     return judge
+
+
+def _judge_samples(samples: Sequence[Sample], context: ProblemContext, verdict: Verdict) -> bool:
+    for sample in samples:
+        if sample.kept is None:
+            continue
+        master, wrong, outputs = sample.kept
+        if wrong is not None:
+            verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
+        elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
+            break
+    for at, stage in enumerate(context.stages):
+        changed = stage.changed(context.masters[stage.holds])
+        if changed is not None:
+            verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
+    return verdict.ok
 
 
 def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
     """Time a verified kernel."""
     bench.sampler.forget(CANDIDATE)
+    if task.late:
+        context.forget_answers()
     return time_candidate(
         audited(CANDIDATE, loaded, context, bench),
         context,
@@ -210,7 +231,7 @@ def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Benc
         bench.reader,
         random.Random(task.seed),
         task.settings,
-        make_judge(context, verdict),
+        make_judge(context, verdict, task, bench.tampered),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +34,8 @@ def _workload(
     verdict = Verdict()
     for name, loaded in zip(("first", "second"), pair, strict=True):
         report(f"verify {name}")
-        guard(lambda run=loaded.run: verify(run, context, verdict, (0, 1), late=task.late), verdict, bench)  # type: ignore[misc]
+        check = functools.partial(verify, loaded.run, context, verdict, (0, 1), late=task.late, tampered=bench.tampered)
+        guard(check, verdict, bench)
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
     report("duel")
@@ -44,7 +46,7 @@ def _workload(
         bench.sampler.forget(label)
     duels: list[Duel] = []
     rng = random.Random(task.seed)
-    judge = make_judge(context, verdict)
+    judge = make_judge(context, verdict, task, bench.tampered)
     guard(lambda: duels.append(fight(first, second, context, bench.sampler, rng, threshold, judge)), verdict, bench)
     result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     if duels and duels[0].ratio is not None:

@@ -45,7 +45,15 @@ class Verdict:
             self.max_rel_error = max(max_rel, self.max_rel_error or 0.0)
 
 
-def verify(run: Run, context: ProblemContext, verdict: Verdict, masters: tuple[int, ...], *, late: bool) -> Verdict:
+def verify(
+    run: Run,
+    context: ProblemContext,
+    verdict: Verdict,
+    masters: tuple[int, ...],
+    *,
+    late: bool,
+    tampered: Callable[[], str | None] | None = None,
+) -> Verdict:
     """Call a kernel on several masters, the first of them twice, and judge what it returns.
 
     Args:
@@ -54,7 +62,10 @@ def verify(run: Run, context: ProblemContext, verdict: Verdict, masters: tuple[i
         verdict: where failures and errors are recorded.
         masters: which masters to use.
         late: make the expected answers only after the kernel has run, so that it cannot find them in memory.
+        tampered: says what the kernel has replaced, asked before anything is judged.
     """
+    if late:
+        context.forget_answers()
     held: list[tuple[int, tuple[Tensor, ...]]] = []
     for turn, master in enumerate((masters[0], *masters)):
         stage = context.stages[turn % len(context.stages)]
@@ -66,6 +77,8 @@ def verify(run: Run, context: ProblemContext, verdict: Verdict, masters: tuple[i
             judge_answer(context, master, outputs, verdict)
             if not verdict.ok and turn == 0:
                 return verdict
+    if tampered is not None and (what := tampered()) is not None:
+        return verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
     if late:
         for master, outputs in held:
             judge_answer(context, master, outputs, verdict)

@@ -15,6 +15,8 @@ from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.judge import judge_death
 from kbench.schemas import Status
 
+SOLO_SECONDS = 15.0
+"""Longest an unscreened kernel may hold up a build process before it goes on without."""
 EXTENSION_PATIENCE = 10.0
 """Times longer a torch extension may take to build."""
 
@@ -70,7 +72,9 @@ class Builders:
             seat.job.stage = "build"
             try:
                 target = [self.target.major, self.target.minor]
-                seat.worker.channel.send(seat.job.message() | {"target": target, "solo": seat.job.solo})
+                seat.worker.channel.send(
+                    seat.job.message() | {"target": target, "alone": seat.job.solo, "extension": seat.job.extension}
+                )
             except ClosedError:
                 # Noticed as a death when the channel is read.
                 continue
@@ -87,15 +91,21 @@ class Builders:
         except (ClosedError, ProtocolError):
             yield from self._bury(seat)
 
-    def expire(self) -> Iterator[Outcome]:
+    def expire(self) -> Iterator[Outcome | Job]:
         """Jobs whose compiler has taken too long."""
         for seat in self.seats:
-            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job is not None and seat.job.extension else 1.0)
-            if seat.job is not None and time.monotonic() - seat.began > limit:
+            if seat.job is None:
+                continue
+            limit = self._limit(seat.job)
+            if time.monotonic() - seat.began > limit:
                 job = self._remove(seat)
                 if job is not None:
-                    reason = f"building took longer than {limit:g} s"
-                    yield Outcome(job, -1, status=Status.TIMEOUT.value, reason=reason)
+                    yield self._lost(job, Status.TIMEOUT, f"building took longer than {limit:g} s")
+
+    def _limit(self, job: Job) -> float:
+        if job.extension:
+            return self.timeout_s * EXTENSION_PATIENCE
+        return min(self.timeout_s, SOLO_SECONDS) if job.solo else self.timeout_s
 
     def close(self) -> None:
         """End all processes."""
@@ -114,7 +124,7 @@ class Builders:
             return Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=build.error)
         return job
 
-    def _bury(self, seat: Seat) -> Iterator[Outcome]:
+    def _bury(self, seat: Seat) -> Iterator[Outcome | Job]:
         worker = seat.worker
         assert worker is not None
         code, said = self.spawner.exit_code(worker), worker.log_tail()
@@ -122,7 +132,19 @@ class Builders:
         if job is None:
             return
         _, reason = judge_death(code, "the compiler")
-        yield Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=f"{reason}: {said}" if said else reason)
+        yield self._lost(job, Status.COMPILE_ERROR, f"{reason}: {said}" if said else reason)
+
+    def _lost(self, job: Job, status: Status, reason: str) -> Outcome | Job:
+        """What a build that did not end by itself means.
+
+        An unscreened kernel's own code may have ended or held up the process, which is for the run stage to judge;
+        it goes on without machine code.
+        """
+        if not job.solo:
+            return Outcome(job, -1, status=status.value, reason=reason)
+        identity = build_id(job.kernel.kernel_id, self.target)
+        job.build = Build(identity, None, None, None, None, None, None, False, note=reason)
+        return job
 
     def _remove(self, seat: Seat) -> Job | None:
         job, seat.job = seat.job, None

@@ -30,7 +30,6 @@ class Job:
     """A worker that had run other kernels died on it; tried once more in a fresh one before it is blamed."""
     stage: str = "queue"
     started_at: str = ""
-
     rival: tuple[KernelSource, Build] | None = None
     """A second kernel to be compared with, already built."""
     threshold: float = 0.01
@@ -46,6 +45,9 @@ class Job:
         load = {
             "op": "load",
             "target": target,
+            "alone": self.solo,
+            # Triton code that is compiled at its first call needs to start a compiler.
+            "strict": not self.extension and all(b.ahead_of_time or "jit" not in k.source for k, b in kernels),
             "kernels": [plain(k) | {"build": dataclasses.asdict(b)} for k, b in kernels],
         }
         run = {"op": "execute", "task": self.task, "ceilings": ceilings, "threshold": self.threshold}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import secrets
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -34,6 +36,9 @@ class Runner:
     since: float = dataclasses.field(default_factory=time.monotonic)
     """When the current stage began."""
     solo: bool = False
+    unconfirmed: dict[str, Any] | None = None
+    """Results of unscreened code that wait for the worker's confirmation."""
+    nonce: str = ""
 
 
 class Lane:
@@ -165,11 +170,10 @@ class Lane:
         if "stage" in message and runner.jobs:
             runner.jobs[0].stage, runner.since = str(message["stage"]), time.monotonic()
         elif "results" in message and runner.jobs:
-            job = runner.jobs.popleft()
-            runner.done, runner.since = runner.done + 1, time.monotonic()
-            self.busy_s += float(message["busy_s"])
-            yield Outcome(job, self.number, tuple(message["results"]), busy_s=float(message["busy_s"]))
-            if runner.solo:
+            yield from self._finish(runner, message)
+        elif "confirmed" in message and runner.jobs and runner.unconfirmed is not None:
+            if message["confirmed"] == runner.nonce:
+                yield self._complete(runner, runner.unconfirmed)
                 self._retire(runner)
         elif message.get("loaded") is False and runner.jobs:
             yield from self._blame(runner, Status(message["status"]), str(message["error"]))
@@ -178,13 +182,35 @@ class Lane:
         elif "broken" in message:
             yield from self._excuse(runner, str(message["broken"]))
 
+    def _finish(self, runner: Runner, message: Mapping[str, Any]) -> Iterator[Outcome]:
+        """Accept results; unscreened code must still be in step with the parent afterwards.
+
+        Code that forged a result through the worker's own channel is given away by the worker's real result that
+        follows, or by a worker that ends without answering the question.
+        """
+        if not runner.solo:
+            yield self._complete(runner, message)
+        elif runner.unconfirmed is not None:
+            yield from self._blame(runner, Status.REJECTED, "sent more than one result")
+        else:
+            runner.unconfirmed, runner.nonce = dict(message), secrets.token_hex(8)
+            with contextlib.suppress(ClosedError):
+                runner.process.channel.send({"op": "confirm", "nonce": runner.nonce})
+
+    def _complete(self, runner: Runner, message: Mapping[str, Any]) -> Outcome:
+        job = runner.jobs.popleft()
+        runner.done, runner.since = runner.done + 1, time.monotonic()
+        self.busy_s += float(message["busy_s"])
+        return Outcome(job, self.number, tuple(message["results"]), busy_s=float(message["busy_s"]))
+
     def expire(self) -> Iterator[Outcome]:
         """Kernels that stay in one stage too long."""
         for runner in list(self.runners):
             if not runner.jobs:
                 continue
             stage = runner.jobs[0].stage
-            limit = CONTEXT_SECONDS if stage in ("context", "load") else self.stage_timeout_s
+            patient = stage == "context" or (stage == "load" and runner.jobs[0].extension)
+            limit = CONTEXT_SECONDS if patient else self.stage_timeout_s
             if time.monotonic() - runner.since > limit:
                 if stage == "context":
                     yield from self._excuse(runner, f"making the problem's inputs took longer than {limit:g} s")
@@ -206,6 +232,8 @@ class Lane:
             yield from self._excuse(runner, f"worker died while making inputs: {said}")
             return
         status, reason = judge_death(code, stage)
+        if runner.unconfirmed is not None:
+            status, reason = Status.REJECTED, f"{reason}, after results that it did not confirm"
         yield from self._suspect(runner, status, reason)
 
     def _fail_start(self, runner: Runner, said: str) -> None:

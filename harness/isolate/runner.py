@@ -16,12 +16,18 @@ from kbench.harness.device import CpuDevice, CudaDevice, Device
 from kbench.harness.execute import Bench, PoisonedError, execute
 from kbench.harness.faceoff import face_off
 from kbench.harness.floor import Ceilings
+from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import Channel
+from kbench.harness.isolate.sandbox import limit_growth
+from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, kernel_of, task_of
 from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.timing.batch import Sampler
 from kbench.schemas import InfrastructureError, Status
+
+GPU_WORKER_BYTES, CPU_WORKER_BYTES = 32 << 30, 2 << 30
+"""Host memory an unscreened kernel may add to its worker."""
 
 
 class Runner:
@@ -61,8 +67,17 @@ class Runner:
 
     def answer(self, message: dict[str, Any]) -> bool:
         """Answer one request; False when this process must end."""
-        action = {"load": self._load, "execute": self._execute, "ceilings": self._ceilings}[message["op"]]
+        action = {
+            "load": self._load,
+            "execute": self._execute,
+            "ceilings": self._ceilings,
+            "confirm": self._confirm,
+        }[message["op"]]
         return action(message)
+
+    def _confirm(self, message: dict[str, Any]) -> bool:
+        self.channel.send({"confirmed": message["nonce"]})
+        return False
 
     def _report(self, stage: str) -> None:
         self.channel.send({"stage": stage})
@@ -75,6 +90,8 @@ class Runner:
     def _load(self, message: dict[str, Any]) -> bool:
         """Load one kernel's module, or two to be compared."""
         self._unload()
+        if message["alone"]:
+            self._lock_down(strict=message["strict"] or not self.device.is_gpu)
         builds = [Build(**entry["build"]) for entry in message["kernels"]]
         CudaModule.prebuilt = {k: v for build in builds for k, v in self.cache.prebuilt(build).items()}
         try:
@@ -107,6 +124,13 @@ class Runner:
         self._unload()
         self.channel.send({"results": results, "busy_s": time.perf_counter() - started})
         return True
+
+    def _lock_down(self, *, strict: bool) -> None:
+        """Give up more before unscreened code is loaded; this process will run nothing else."""
+        self.bench.tampered = Pristine().changed
+        limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_WORKER_BYTES)
+        if strict:
+            lock_down()
 
     def _unload(self) -> None:
         for loaded in self.loaded:

@@ -8,7 +8,7 @@ import resource
 import signal
 from pathlib import Path
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 OPEN_FILES = 1024
 FILE_BYTES = 2 << 30
 HOST_BYTES = 48 << 30
@@ -25,7 +25,7 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
     Returns:
         The names of the restrictions in force, such as ["netns", "rlimit", "scratch"].
     """
-    applied = []
+    applied = ["pidns"] if os.getpid() == 1 else []
     if _leave_network():
         applied.append("netns")
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_FSIZE: FILE_BYTES}
@@ -54,6 +54,34 @@ PR_SET_PDEATHSIG = 1
 def die_with_parent() -> None:
     """Have the kernel end this process when the one that forked it ends, whatever it is doing."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def enter_process_namespace() -> bool:
+    """Continue in a child that is the first process of a namespace: it cannot see or signal anything outside.
+
+    When it ends, everything it started ends with it. The process that called this waits and ends the same way.
+    Returns False, in the same process, where namespaces are not permitted.
+    """
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWPID) != 0:
+        return False
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+        return True
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def limit_growth(extra_bytes: int) -> None:
+    """Let this process's own memory grow by so much and no more; called once its device context is there."""
+    with open("/proc/self/status") as status:
+        used = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (used + extra_bytes, used + extra_bytes))
 
 
 def close_inherited(keep: int) -> None:

@@ -83,19 +83,23 @@ class Supervisor:
         for descriptor in ready:
             if descriptor in seats:
                 for found in self.builders.read(seats[descriptor]):
-                    if isinstance(found, Job):
-                        self._built(found)
-                    else:
-                        self.finished.append(found)
+                    self._accept(found)
             else:
                 lane, runner = runners[descriptor]
                 if runner in lane.runners:
                     for outcome in lane.read(runner):
                         self._settle(outcome)
-        self.finished.extend(self.builders.expire())
+        for found in self.builders.expire():
+            self._accept(found)
         for lane in self.lanes:
             for outcome in lane.expire():
                 self._settle(outcome)
+
+    def _accept(self, found: Job | Outcome) -> None:
+        if isinstance(found, Job):
+            self._built(found)
+        else:
+            self.finished.append(found)
 
     def _settle(self, outcome: Outcome) -> None:
         """Pass an outcome on, unless the machine failed and the job may be tried again."""

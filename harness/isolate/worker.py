@@ -52,12 +52,17 @@ def serve_builds(channel: Channel, request: dict[str, Any], applied: list[str]) 
     from kbench.harness.build.builder import build
     from kbench.harness.build.cache import BuildCache, as_json
     from kbench.harness.build.target import Target
+    from kbench.harness.isolate.seccomp import lock_down
 
     cache = BuildCache(Path(request["cache"]))
     channel.send({"ready": True, "sandbox": applied})
     while True:
         message = channel.receive()
-        built = build(kernel_of(message), Target(*message["target"]), cache, call=not message["solo"])
+        alone = bool(message["alone"])
+        if alone and not message["extension"]:
+            # Loading unscreened code needs no other program; what it launches is compiled where it runs.
+            lock_down()
+        built = build(kernel_of(message), Target(*message["target"]), cache, call=not alone)
         channel.send({"built": as_json(built)})
 
 

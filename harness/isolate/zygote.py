@@ -60,6 +60,7 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
         control.close()
         os.setsid()
         sandbox.die_with_parent()
+        sandbox.enter_process_namespace()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
         scratch.mkdir(parents=True, exist_ok=True)

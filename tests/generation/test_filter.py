@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.filter import decide, in_order, score
+from kbench.generation.log import read_log
+from kbench.generation.online import OnlineSurrogate, distribution
+from kbench.generation.session import Drive, drive, recorded_states
+from kbench.generation.settings import FilterSettings
+from kbench.schemas import Forecast, Query
+from kbench.schemas.ids import content_hash
+
+from .conftest import GENES, made_up, render, settings_for
+
+SETTINGS = FilterSettings(surrogate="x", draw=4, unsure_share=0.5, confidence=0.5)
+
+
+def forecast(key: str, best: int, sure: float = 0.9, **more: object) -> Forecast:
+    rest = (1 - sure) / 7
+    probabilities = tuple(sure if number == best else rest for number in range(1, 9))
+    return Forecast(query_id=content_hash(key), probabilities=probabilities, **more)  # type: ignore[arg-type]
+
+
+def chosen(forecasts: dict[str, Forecast], keep: int, settings: FilterSettings = SETTINGS) -> dict[str, str]:
+    decisions = decide(list(forecasts), list(forecasts.values()), settings, keep)
+    return {decision.kernel_id: decision.why for decision in decisions if decision.measure}
+
+
+def test_without_doubt_the_highest_ranked_are_measured() -> None:
+    found = chosen({"slow": forecast("slow", 1), "mid": forecast("mid", 4), "fast": forecast("fast", 8)}, keep=2)
+    assert found == {"mid": "rank", "fast": "rank"}
+
+
+def test_unsure_forecasts_get_their_share_even_when_ranked_low() -> None:
+    asked = {"fast": forecast("fast", 8), "mid": forecast("mid", 6), "unsure": forecast("unsure", 1, sure=0.2)}
+    assert chosen(asked, keep=2) == {"fast": "rank", "unsure": "unsure"}
+
+
+def test_the_share_of_unsure_forecasts_is_bounded() -> None:
+    asked = {f"u{i}": forecast(f"u{i}", 1, sure=0.2) for i in range(6)} | {
+        f"f{i}": forecast(f"f{i}", 8) for i in range(6)
+    }
+    found = chosen(asked, keep=4)
+    assert sorted(found.values()) == ["rank", "rank", "unsure", "unsure"]
+
+
+def test_no_share_means_rank_alone() -> None:
+    asked = {"fast": forecast("fast", 8), "unsure": forecast("unsure", 1, sure=0.2)}
+    assert chosen(asked, 1, dataclasses.replace(SETTINGS, unsure_share=0.0)) == {"fast": "rank"}
+
+
+def test_failed_forecasts_are_measured_and_never_dropped() -> None:
+    failed = {f"x{i}": Forecast(query_id=content_hash(f"x{i}"), failure="no idea") for i in range(5)}
+    found = chosen(failed | {"fast": forecast("fast", 8)}, keep=2)
+    assert found == dict.fromkeys(failed, "no forecast")
+
+
+def test_own_confidence_overrides_the_largest_probability() -> None:
+    asked = {"a": forecast("a", 2, confidence=0.1), "b": forecast("b", 8), "c": forecast("c", 7)}
+    assert chosen(asked, keep=2) == {"a": "unsure", "b": "rank"}
+
+
+def test_an_invalid_kernel_is_worth_the_slowest_bin() -> None:
+    sure, doubtful = score(forecast("a", 8)), score(forecast("a", 8, p_valid=0.1))
+    assert sure is not None
+    assert doubtful is not None
+    assert doubtful < sure
+
+
+def test_answers_are_matched_by_query_and_missing_ones_become_failures() -> None:
+    one, two = forecast("one", 3), forecast("two", 4)
+    ordered = in_order([two.query_id, content_hash("three"), one.query_id], [one, two])
+    assert [f.query_id for f in ordered] == [two.query_id, content_hash("three"), one.query_id]
+    assert ordered[1].failure == "the surrogate gave no forecast"
+
+
+def test_probabilities_that_are_no_distribution_count_as_a_failure() -> None:
+    (answer,) = in_order([content_hash("a")], [Forecast(query_id=content_hash("a"), probabilities=(0.5, 0.5))])
+    assert answer.probabilities is None
+    assert "8" in (answer.failure or "")
+
+
+class Raising:
+    """A surrogate that fails."""
+
+    def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
+        raise RuntimeError("out of order")
+
+
+def test_a_surrogate_that_raises_costs_forecasts_not_the_search(run_folder: Path, how: Drive) -> None:
+    settings = settings_for("random", filter=FilterSettings(surrogate="raising", draw=2))
+    drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
+    decisions = [d for e in read_log(run_folder) if e.kind == "candidates_filtered" for d in e.payload["decisions"]]
+    assert {d["forecast"]["failure"] for d in decisions} == {"RuntimeError: out of order"}
+    assert all(d["measure"] for d in decisions)
+    (state,) = recorded_states(run_folder).values()
+    assert state.stopped is not None
+
+
+class Telling:
+    """A surrogate that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.queries: list[Query] = []
+
+    def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
+        self.queries.extend(queries)
+        return [forecast("", 5).__class__(query_id=q.query_id, probabilities=(0.125,) * 8) for q in queries]
+
+
+def test_queries_carry_no_comment_and_the_problem(run_folder: Path, how: Drive) -> None:
+    surrogate = Telling()
+    settings = settings_for("random", filter=FilterSettings(surrogate="telling", draw=2))
+    drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: surrogate))
+    assert surrogate.queries
+    assert all("#" not in query.candidate_source for query in surrogate.queries)
+    assert {query.problem_id for query in surrogate.queries} == {"gelu_tanh"}
+
+
+def test_the_online_surrogate_learns_an_order() -> None:
+    rng = random.Random(0)
+    genomes = [{gene.name: rng.choice(gene.choices) for gene in GENES} for _ in range(160)]
+    rows = [(render("gelu_tanh", g), made_up(g)[1] or None) for g in genomes]
+    surrogate = OnlineSurrogate()
+    surrogate.learn(rows[:100])
+    held = [row for row in rows[100:] if row[1]]
+    answers = surrogate.forecast_sources([(content_hash(str(i)), source) for i, (source, _) in enumerate(held)])
+    pairs = [(a.speedup or 0, s or 0) for a, (_, s) in zip(answers, held, strict=True)]
+    agree = [(x[0] > y[0]) == (x[1] > y[1]) for x in pairs for y in pairs if abs(x[1] - y[1]) > 0.2]
+    assert sum(agree) / len(agree) > 0.75
+
+
+def test_the_online_surrogate_admits_that_it_knows_nothing() -> None:
+    (answer,) = OnlineSurrogate().forecast_sources([(content_hash("a"), "def run(x): pass")])
+    assert answer.failure == "nothing measured yet to learn from"
+
+
+@pytest.mark.parametrize(("mean", "error"), [(0.2, 0.1), (3.0, 0.5), (-4.0, 2.0), (0.7, 1e-3)])
+def test_a_distribution_sums_to_one_and_peaks_at_its_mean(mean: float, error: float) -> None:
+    from kbench.schemas import bins
+
+    found = distribution(mean, error)
+    assert sum(found) == pytest.approx(1)
+    assert found.index(max(found)) + 1 == bins.bin_of(2.0**mean)

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.generation.proposers.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
+from kbench.generation.proposers.llm.endpoint import Endpoint, Messages
+from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
+from kbench.generation.proposers.llm.prompt import feedback, messages
+from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
+from kbench.generation.proposers.llm.reply import Reply, reply_from_body
+from kbench.generation.proposers.proposal import Ask, Task
+from kbench.generation.request import Operator
+from kbench.generation.session import Drive, drive, recorded_states
+from kbench.generation.state import Node
+from kbench.schemas import Backend, DataError, UserError
+
+from .conftest import PROBLEM, settings_for, ticking
+
+KERNEL = "import torch\n\n\ndef run(x):\n    return torch.empty_like(x)\n"
+TASK = Task(PROBLEM, Backend.TRITON, lambda key: False, '{"gpu": "NVIDIA H200", "sm_count": 132}')
+
+
+def fenced(code: str, language: str = "python") -> str:
+    return f"I vectorise the loads.\n\n```{language}\n{code}```\n"
+
+
+def test_a_fenced_kernel_is_taken_out() -> None:
+    assert extract(fenced(KERNEL), 1) == KERNEL
+
+
+@pytest.mark.parametrize(
+    "reply", [KERNEL, fenced(KERNEL, ""), fenced(KERNEL).replace("```", "~~~~"), fenced(KERNEL) * 2]
+)
+def test_other_ways_to_write_one_kernel_are_understood(reply: str) -> None:
+    assert extract(reply, 1) == KERNEL
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("", "no code"),
+        ("I am sorry, I cannot write this kernel.", "no code"),
+        (fenced("print('hello')\n"), "no kernel: no code block defines run"),
+        (fenced("def run(x:\n"), "no kernel: no code block is valid Python"),
+        (fenced(KERNEL) + fenced(KERNEL.replace("empty", "zeros")), "several kernels: 2"),
+        (fenced("def run(q, k, v):\n    return q\n"), "other problem: run takes 3 inputs"),
+        ("x" * 10_000_000, "too long"),
+        (fenced("\ud800" + KERNEL), "not text"),
+        ("```python\n" + KERNEL, "no code"),
+    ],
+    ids=["nothing", "prose", "no run", "broken", "two files", "other problem", "10 MB", "not UTF-8", "unclosed"],
+)
+def test_what_is_no_kernel_is_refused_with_its_reason(reply: str, reason: str) -> None:
+    with pytest.raises(NoKernelError) as caught:
+        extract(reply, 1)
+    assert str(caught.value).startswith(reason)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=400) | st.text(alphabet="`~\n drefun(x):py", max_size=200))
+def test_no_reply_makes_the_extractor_fail_otherwise(text: str) -> None:
+    found = reason = ""
+    try:
+        found = extract(text, 1)
+    except NoKernelError as error:
+        reason = str(error)
+    assert "def run" in found or ":" in reason
+
+
+@settings(max_examples=150, deadline=None)
+@given(before=st.text(max_size=100), after=st.text(max_size=100), ticks=st.integers(3, 6))
+def test_a_kernel_is_found_between_any_words(before: str, after: str, ticks: int) -> None:
+    fence = "`" * ticks
+    words = [
+        text.replace("`", "").replace("~", "").replace("\r", "").encode("utf-8", "ignore").decode()
+        for text in (before, after)
+    ]
+    assert extract(f"{words[0]}\n{fence}python\n{KERNEL}{fence}\n{words[1]}", 1) == KERNEL
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ([], "malformed reply"),
+        ({}, "empty reply"),
+        ({"choices": []}, "empty reply"),
+        ({"choices": [None]}, "empty reply"),
+        ({"choices": [{"message": {"content": None}}], "usage": {"prompt_tokens": 7, "completion_tokens": 0}}, "empty"),
+        ({"choices": [{"message": {"content": "  "}}], "usage": "free"}, "empty reply"),
+    ],
+)
+def test_a_completion_without_text_is_a_failure(body: Any, failure: str) -> None:
+    reply = reply_from_body(body)
+    assert (reply.failure or "").startswith(failure)
+    assert reply.input_tokens == (7 if isinstance(body, dict) and isinstance(body.get("usage"), dict) else 0)
+
+
+def completion(text: str) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 100, "completion_tokens": 20}}
+
+
+class Server:
+    """A chat endpoint that answers from a list of (status, body); the last one for ever."""
+
+    def __init__(self, answers: list[tuple[int, bytes]]) -> None:
+        self.asked = 0
+        lock = threading.Lock()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                with lock:
+                    status, body = answers[min(server.asked, len(answers) - 1)]
+                    server.asked += 1
+                if status == 0:
+                    threading.Event().wait(1.5)
+                    status = 200
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+
+GOOD = json.dumps(completion(fenced(KERNEL))).encode()
+ASKED: Messages = [{"role": "user", "content": "hello"}]
+
+
+def endpoint(server: Server, **more: Any) -> Endpoint:
+    return Endpoint(model="m", base_url=server.url, sleep=lambda s: None, **more)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_recovers_is_asked_again(status: int) -> None:
+    with Server([(status, b"{}"), (status, b"{}"), (200, GOOD)]) as server:
+        (reply,) = endpoint(server).ask([ASKED])
+        assert reply.text == fenced(KERNEL)
+        assert (reply.input_tokens, reply.output_tokens) == (100, 20)
+        assert server.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "asked"),
+    [
+        ((429, b"{}"), "endpoint error: HTTP 429", 4),
+        ((500, b"oops"), "endpoint error: HTTP 500", 4),
+        ((401, b"{}"), "endpoint error: HTTP 401", 1),
+        ((200, b"<html>"), "malformed reply: not JSON", 4),
+        ((200, b'{"choices": []}'), "empty reply", 1),
+        ((0, GOOD), "timeout: no reply within 0.2 s", 2),
+    ],
+    ids=["429", "500", "401", "malformed", "empty", "timeout"],
+)
+def test_a_server_that_does_not_is_a_failure_with_its_reason(
+    answer: tuple[int, bytes], failure: str, asked: int
+) -> None:
+    timed = {"timeout_s": 0.2, "attempts": 2} if answer[0] == 0 else {}
+    with Server([answer]) as server:
+        (reply,) = endpoint(server, **timed).ask([ASKED])
+        assert (reply.failure or "").startswith(failure)
+        assert server.asked == asked
+
+
+def test_nobody_listening_is_a_failure_too() -> None:
+    (reply,) = Endpoint(model="m", base_url="http://127.0.0.1:9/v1", attempts=1).ask([ASKED])
+    assert (reply.failure or "").startswith("connection error")
+
+
+class Scripted:
+    """A model that answers from a list, over and over."""
+
+    model = "scripted"
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self.replies, self.at = replies, 0
+
+    def ask(self, requests: Sequence[Messages], /) -> list[Reply]:
+        found = [self.replies[(self.at + i) % len(self.replies)] for i in range(len(requests))]
+        self.at += len(requests)
+        return found
+
+
+def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_folder: Path, how: Drive) -> None:
+    bad = [
+        "", "no code here", fenced("def f(): pass\n"), fenced(KERNEL) + fenced(KERNEL.replace("empty", "zeros")),
+        fenced("def run(a, b):\n    return a\n"), "y" * (LONGEST_REPLY + 1), fenced("\udcff" + KERNEL),
+    ]  # fmt: skip
+    replies = [Reply(text=text, input_tokens=10, output_tokens=5) for text in bad]
+    replies += [
+        Reply(failure="timeout: no reply within 300 s"),
+        Reply(text=fenced(KERNEL), input_tokens=10, output_tokens=5),
+    ]
+    proposer = LlmProposer(Scripted(replies))
+    settings = settings_for("random", proposer="llm", seeds=9, batch=9)
+    drive(run_folder, [settings], Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer))
+    (state,) = recorded_states(run_folder).values()
+    assert set(state.proposal_failures) == {
+        "no code", "no kernel", "several kernels", "other problem", "too long", "not text", "timeout", "duplicate",
+    }  # fmt: skip
+    assert state.charge.tokens == state.step * 8 * 15
+    assert state.stopped == "nothing new in 4 steps"
+
+
+def test_a_prompt_tells_problem_parent_figures_roofline_and_device(run_folder: Path, how: Drive) -> None:
+    drive(run_folder, [settings_for("random")], how)
+    (state,) = recorded_states(run_folder).values()
+    parent = state.best()
+    assert parent is not None
+    system, user = messages(TASK, Ask(Operator.MUTATE, parent, None, random.Random(0)))
+    for part in ("GELU", "Workload large", parent.source.strip(), "times as fast as PyTorch", "NVIDIA H200", "132"):
+        assert part in user["content"]
+    assert "one Python code block" in system["content"]
+
+
+def test_a_failed_parent_is_told_with_its_error(run_folder: Path, how: Drive) -> None:
+    drive(run_folder, [settings_for("random", budget=settings_for("random").budget)], how)
+    (state,) = recorded_states(run_folder).values()
+    failed: list[Node] = [n for n in state.nodes.values() if n.outcome is not None and n.reward is None]
+    assert feedback(failed[0]).startswith("It failed: ")
+
+
+def respond(files: BatchFiles, text: str) -> None:
+    lines = [json.loads(line) for line in files.requests.read_text().splitlines()]
+    rows = [
+        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": completion(text)}} for line in lines
+    ]
+    files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path, how: Drive) -> None:
+    files = BatchFiles(model="m", requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
+    proposer = LlmProposer(files)
+    settings = settings_for("random", proposer="llm", seeds=2, batch=2)
+    search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
+    for _ in range(2):
+        with pytest.raises(WaitingForResponsesError, match="2 requests wait"):
+            drive(tmp_path / "run", [settings], search)
+    assert len(files.requests.read_text().splitlines()) == 2
+    respond(files, fenced(KERNEL))
+    with pytest.raises(WaitingForResponsesError):
+        drive(tmp_path / "run", [settings], search)
+    (state,) = recorded_states(tmp_path / "run").values()
+    assert state.step == 1
+    assert len(state.nodes) == 1
+    assert state.charge.tokens == 240
+
+
+def test_a_person_may_answer_with_bare_text(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text(json.dumps({"custom_id": "a", "text": fenced(KERNEL)}) + "\n\n")
+    assert read_responses(tmp_path / "r.jsonl")["a"].text == fenced(KERNEL)
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": 1}', b"\xff\xfe"])
+def test_a_line_that_is_no_response_is_named(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "r.jsonl").write_bytes(b'{"custom_id": "a", "text": ""}\n' + line + b"\n")
+    with pytest.raises(DataError, match="line 2 is no response"):
+        read_responses(tmp_path / "r.jsonl")
+
+
+def test_without_a_model_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KBENCH_LLM_MODEL", raising=False)
+    with pytest.raises(UserError, match="set KBENCH_LLM_MODEL"):
+        proposer_from_environment()
+
+
+def test_requests_run_side_by_side() -> None:
+    with Server([(0, GOOD)]) as server:
+        import time
+
+        began = time.monotonic()
+        replies = endpoint(server, concurrency=4, timeout_s=10).ask([ASKED] * 4)
+        assert time.monotonic() - began < 4.5
+        assert [reply.failure for reply in replies] == [None] * 4

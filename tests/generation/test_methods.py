@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.budget import Budget, Charge, parse_budget
+from kbench.generation.methods import evolve, hill_climb
+from kbench.generation.methods.method import methods
+from kbench.generation.request import Operator
+from kbench.generation.session import Drive, drive, recorded_states
+from kbench.generation.state import RunState
+
+from .conftest import settings_for
+from .test_puct import node, state_of
+
+
+def final(folder: Path, how: Drive, method: str, **changes: object) -> RunState:
+    drive(folder, [settings_for(method, **changes)], how)
+    (state,) = recorded_states(folder).values()
+    return state
+
+
+@pytest.mark.parametrize("method", ["random", "hill_climb", "evolve", "puct"])
+def test_every_method_spends_its_budget_exactly(run_folder: Path, how: Drive, method: str) -> None:
+    state = final(run_folder, how, method, budget=Budget(measurements=22))
+    assert state.charge.measurements == 22
+    assert state.charge.gpu_seconds == pytest.approx(22 * 0.09375)
+    assert state.charge.build_seconds == pytest.approx(22 * 0.25)
+    assert state.stopped == "budget spent: measurements 22 of 22"
+
+
+@pytest.mark.parametrize("method", ["hill_climb", "evolve", "puct"])
+def test_methods_that_learn_have_parents_and_say_what_changed(run_folder: Path, how: Drive, method: str) -> None:
+    state = final(run_folder, how, method)
+    children = [n for n in state.nodes.values() if n.parent_id is not None]
+    assert len(children) >= 8
+    assert all(n.edit and n.parent_id in state.nodes for n in children)
+
+
+def test_random_search_has_no_parents(run_folder: Path, how: Drive) -> None:
+    state = final(run_folder, how, "random")
+    assert {n.parent_id for n in state.nodes.values()} == {None}
+
+
+@pytest.mark.parametrize("method", ["hill_climb", "evolve", "puct"])
+def test_over_twenty_seeds_search_beats_random_on_a_smooth_landscape(tmp_path: Path, how: Drive, method: str) -> None:
+    def mean_best(name: str) -> float:
+        best = []
+        for seed in range(20):
+            state = final(tmp_path / f"{name}{seed}", how, name, seed=seed, budget=Budget(measurements=32))
+            found = state.best()
+            best.append(found.reward or 0.0 if found else 0.0)
+        return sum(best) / len(best)
+
+    assert mean_best(method) > mean_best("random")
+
+
+def test_a_small_family_is_exhausted_not_searched_forever(run_folder: Path, how: Drive) -> None:
+    state = final(run_folder, how, "random", batch=400, budget=Budget(measurements=5000))
+    assert state.stopped == "nothing new in 4 steps"
+    assert "duplicate" in state.proposal_failures
+
+
+def test_hill_climbing_changes_its_best_and_restarts_when_stuck() -> None:
+    climbing = state_of(node("s", 1.0), node("a", 2.0, 1, "s"), step=2)
+    assert {r.parent_id for r in hill_climb.plan(climbing, 3, random.Random(0))} == {"a"}
+    stuck = state_of(node("s", 3.0), node("a", 2.0, 1, "s"), node("b", 2.0, 2, "s"), node("c", 2.0, 3, "s"), step=4)
+    assert {r.operator for r in hill_climb.plan(stuck, 3, random.Random(0))} == {Operator.FRESH}
+
+
+def test_after_a_restart_the_climb_goes_on_from_the_new_start() -> None:
+    state = state_of(node("s", 9.0), node("a", 2.0, 1, "s"), node("f", 1.0, 5), node("g", 1.5, 5), step=6)
+    assert {r.parent_id for r in hill_climb.plan(state, 2, random.Random(0))} == {"g"}
+
+
+def test_migrants_join_the_next_island_at_each_migration() -> None:
+    home = node("a", 5.0, 1, "s")
+    state = state_of(node("s", 1.0), home, step=5)
+    assert home.island == 0
+    assert "a" in {n.kernel_id for n in evolve.population(state, 1)}
+    assert "a" not in {n.kernel_id for n in evolve.population(state_of(node("s", 1.0), home, step=3), 1)}
+
+
+def test_the_archive_keeps_the_best_of_each_niche() -> None:
+    import dataclasses
+
+    nodes = [dataclasses.replace(node(k, r), niche=n) for k, r, n in (("a", 1, "x"), ("b", 2, "x"), ("c", 0.1, "y"))]
+    assert [n.kernel_id for n in evolve.diversity_archive(state_of(*nodes))] == ["b", "c"]
+
+
+def test_children_are_spread_over_the_islands() -> None:
+    requests = evolve.plan(state_of(node("s", 1.0), node("t", 2.0)), 6, random.Random(0))
+    assert [r.island for r in requests] == [0, 1, 2, 0, 1, 2]
+
+
+def test_the_list_of_methods_is_the_documented_one() -> None:
+    assert set(methods()) == {"random", "hill_climb", "evolve", "puct", "none"}
+
+
+def test_budgets_are_read_in_all_four_units() -> None:
+    assert parse_budget("320, 600s,2000000t,3600w") == Budget(320, 600.0, 2_000_000, 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "charge"),
+    [
+        (Budget(gpu_seconds=1.0), Charge(gpu_seconds=1.5)),
+        (Budget(tokens=10), Charge(tokens=10)),
+        (Budget(wall_seconds=5.0), Charge(wall_seconds=6.0)),
+    ],
+)
+def test_each_budget_stops_a_search(budget: Budget, charge: Charge) -> None:
+    assert budget.spent(charge) is not None
+    assert budget.spent(Charge()) is None
+
+
+def test_gpu_seconds_are_charged_from_the_log(run_folder: Path, how: Drive) -> None:
+    state = final(run_folder, how, "random", budget=Budget(gpu_seconds=1.0))
+    assert 1.0 <= state.charge.gpu_seconds < 1.0 + 4 * 0.09375

@@ -1,0 +1,203 @@
+"""What a kernel's source says about its speed: counts, launch geometry, tile sizes, words of a learned vocabulary."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Row = npt.NDArray[np.float32]
+
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.\d*(?:e[-+]?\d+)?|\d+|[^\s\w]")
+SETTING = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*(\d+)\b(?!\s*[.\w*/+%-])")
+BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
+UNROLL = re.compile(r"(?:#\s*pragma\s+unroll\s*\(?|static_range\s*\(|unroll\s*=\s*)\s*(\d+)")
+LAUNCH = re.compile(r"\.launch\s*\(|\w\s*\[[^\]\n]*\]\s*\(\s*\n?\s*\w")
+PERSISTENT = re.compile(r"(?:(\d+)\s*\*\s*(?:132|processors|sms?\b)|(?:132|processors|sms?)\s*\*\s*(\d+))")
+DEFINE = re.compile(r"#\s*define\s+(\w+)\s+\(?(\d+)\b")
+SPLIT = re.compile(r"split|parts?$|pieces|chunks", re.IGNORECASE)
+TILE = re.compile(r"block|tile|^b[mnkpcqhdrs]$|rows?|cols?|width|span|chunk|head", re.IGNORECASE)
+VECTOR = re.compile(r"vec|unroll|items|per_thread|words|lanes|step", re.IGNORECASE)
+ROLES: Mapping[str, re.Pattern[str]] = {
+    "m": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:m|r|rows?|q|y)$", re.IGNORECASE),
+    "n": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:n|cols?|c|x|p|d)$", re.IGNORECASE),
+    "k": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:k|s|inner)$", re.IGNORECASE),
+    "one": re.compile(r"^(?:block|block_size|size|tile|chunk|width)$", re.IGNORECASE),
+}
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Names set off by blanks: long lists read better without quotes."""
+    return tuple(text.split())
+
+
+COUNTED: tuple[str, ...] = names_in(
+    """
+    for while if return range static_range jit __global__ __device__ constexpr load store mask other cache_modifier
+    eviction_policy __ldg __ldcs __ldcg __stcs __stcg __shared__ __syncthreads __syncwarp extern float4 float2 int4
+    uint4 half2 __half2 __nv_bfloat162 cp async cooperative_groups restrict __restrict__ make_block_ptr advance
+    make_tensor_descriptor contiguous empty empty_like zeros zero_ permute transpose view reshape expand trans gather
+    pad dot mma wmma mma_sync asm allow_tf32 input_precision fp8e4nv float8_e4m3fn float16 bfloat16 float32 float64
+    int8 int32 int64 long double half fma fmaf exp exp2 expf __expf log log2 sqrt rsqrt rsqrtf div_rn __fdividef tanh
+    sigmoid erf max maximum min minimum where sum reduce cumsum associative_scan scan sort argmax cdiv atomic_add
+    atomicAdd atomicMax atomic_max __shfl_down_sync __shfl_xor_sync __shfl_sync __match_any_sync __popc __ballot_sync
+    program_id num_programs arange threadIdx blockIdx gridDim blockDim num_warps num_stages warp_specialize flatten
+    fast_math max_registers unroll pragma shared_bytes debug_barrier multi_processor_count processors histogram to
+    None launch + - * / % [ ( < & ? =
+    """
+)
+POWERS = tuple(2**exponent for exponent in range(13))
+NUMBERS: tuple[str, ...] = names_in(
+    """
+    length lines tokens depth launches warps stages threads bounds_blocks unroll unrolls persistent per_sm tile_1
+    tile_2 tile_3 tile_product tile_count vector split m n k one per_thread intensity staged_bytes setting_max
+    setting_product is_cuda floats registers_cap
+    """
+)
+NAMES: tuple[str, ...] = (
+    *(f"number:{name}" for name in NUMBERS),
+    *(f"count:{word}" for word in COUNTED),
+    *(f"literal:{power}" for power in POWERS),
+)
+"""Names of the fixed features, in order."""
+
+
+@functools.lru_cache(maxsize=32768)
+def tokens(source: str) -> tuple[str, ...]:
+    """The source's words, numbers and marks, in order."""
+    return tuple(TOKEN.findall(source))
+
+
+@functools.lru_cache(maxsize=32768)
+def words(source: str) -> Counter[str]:
+    """Counts of tokens, of neighbouring tokens, and of settings with their value: what a vocabulary is drawn from."""
+    found = tokens(source)
+    counts = Counter(found)
+    counts.update(map(" ".join, itertools.pairwise(found)))
+    counts.update(f"{name}:={value}" for name, value in SETTING.findall(source))
+    return counts
+
+
+@functools.lru_cache(maxsize=32768)
+def fixed_row(source: str) -> Row:
+    """The fixed features of one source."""
+    counts = words(source)
+    values = numbers(source, len(tokens(source)))
+    row = [values[name] for name in NUMBERS]
+    row += [math.log1p(counts.get(word, 0)) for word in COUNTED]
+    row += [math.log1p(counts.get(str(power), 0)) for power in POWERS]
+    return np.array(row, dtype=np.float32)
+
+
+def _log2(value: float) -> float:
+    return math.log2(value) if value > 0 else -1.0
+
+
+def numbers(source: str, token_count: int) -> dict[str, float]:
+    """Launch geometry and tile sizes as logarithms; −1 where the source does not say."""
+    settings = _settings(source)
+    cuda = "CudaModule" in source
+    warps = settings.get("num_warps", [])
+    bounds = [(int(a), int(b or 0)) for a, b in BOUNDS.findall(source)]
+    blocks = settings.get("block", []) or settings.get("threads", []) or settings.get("THREADS", [])
+    threads = max([a for a, _ in bounds] + (blocks if cuda else [32 * w for w in warps]), default=0)
+    tiles = sorted(
+        (v for name, vs in settings.items() if TILE.search(name) and name != "block" for v in vs), reverse=True
+    )
+    vectors = [v for name, vs in settings.items() if VECTOR.search(name) for v in vs]
+    splits = [v for name, vs in settings.items() if SPLIT.search(name) for v in vs]
+    unrolls = [int(v) for v in UNROLL.findall(source)]
+    per_sm = [int(a or b) for a, b in PERSISTENT.findall(source)]
+    every = [v for vs in settings.values() for v in vs if v > 0]
+    roles = {role: _role(settings, pattern) for role, pattern in ROLES.items()}
+    m, n, k, stages = roles["m"], roles["n"], roles["k"], max(settings.get("num_stages", []), default=1)
+    product = (m or 1) * (n or 1) if (m or n) else (roles["one"] or max(tiles, default=0))
+    return {
+        "length": _log2(len(source)),
+        "lines": _log2(source.count("\n") + 1),
+        "tokens": _log2(token_count),
+        "depth": float(max((len(line) - len(line.lstrip(" ")) for line in source.split("\n")), default=0) // 4),
+        "launches": float(len(LAUNCH.findall(source))),
+        "warps": _log2(max(warps, default=0)),
+        "stages": float(max(settings.get("num_stages", []), default=0)),
+        "threads": _log2(threads),
+        "bounds_blocks": float(max((b for _, b in bounds), default=0)),
+        "unroll": _log2(max(unrolls, default=0)),
+        "unrolls": float(len(unrolls)),
+        "persistent": float("num_programs" in source or "gridDim" in source or bool(per_sm)),
+        "per_sm": _log2(max(per_sm, default=0)),
+        "tile_1": _log2(tiles[0] if tiles else 0),
+        "tile_2": _log2(tiles[1] if len(tiles) > 1 else 0),
+        "tile_3": _log2(tiles[2] if len(tiles) > 2 else 0),
+        "tile_product": _log2(product),
+        "tile_count": float(len(tiles)),
+        "vector": _log2(max(vectors, default=0)),
+        "split": _log2(max(splits, default=0)),
+        **{role: _log2(value) for role, value in roles.items()},
+        "per_thread": _log2(product / threads) if product and threads else -1.0,
+        "intensity": _log2(m * n / (m + n)) if m and n else -1.0,
+        "staged_bytes": _log2(2 * k * (m + n) * stages) if m and n and k else -1.0,
+        "setting_max": _log2(max(every, default=0)),
+        "setting_product": float(sum(map(_log2, every))),
+        "is_cuda": float(cuda),
+        "floats": _log2(source.count(".0") + 1),
+        "registers_cap": _log2(max(settings.get("max_registers", []), default=0)),
+    }
+
+
+def _settings(source: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for name, value in (*SETTING.findall(source), *DEFINE.findall(source)):
+        if len(value) < 8:
+            found.setdefault(name, []).append(int(value))
+    return found
+
+
+def _role(settings: Mapping[str, Sequence[int]], pattern: re.Pattern[str]) -> int:
+    return max((v for name, vs in settings.items() if pattern.search(name) for v in vs), default=0)
+
+
+def vocabulary_rows(sources: Sequence[str], vocabulary: Mapping[str, int]) -> Row:
+    """Log counts of the vocabulary's words, a row a source."""
+    rows = np.zeros((len(sources), len(vocabulary)), dtype=np.float32)
+    for row, source in zip(rows, sources, strict=True):
+        for word, count in words(source).items():
+            at = vocabulary.get(word)
+            if at is not None:
+                row[at] = math.log1p(count)
+    return rows
+
+
+def learn_vocabulary(sources: Sequence[str], groups: Sequence[str], size: int, least_groups: int = 3) -> list[str]:
+    """Words that tell sources apart in several groups (problems), so that they can mean something in an unseen one.
+
+    A word's worth is how evenly it splits the sources of a group, summed over groups.
+    """
+    by_group: dict[str, list[str]] = {}
+    for source, group in zip(sources, groups, strict=True):
+        by_group.setdefault(group, []).append(source)
+    worth: dict[str, float] = {}
+    seen: Counter[str] = Counter()
+    for members in by_group.values():
+        present: Counter[str] = Counter()
+        distinct: dict[str, set[int]] = {}
+        for source in members:
+            for word, count in words(source).items():
+                present[word] += 1
+                distinct.setdefault(word, set()).add(count)
+        for word, count in present.items():
+            share = count / len(members)
+            if share < 1.0 or len(distinct[word]) > 1:
+                even = max(share * (1 - share), 0.02 * (len(distinct[word]) > 1))
+                worth[word] = worth.get(word, 0.0) + even
+                seen[word] += 1
+    known = set(COUNTED) | {str(power) for power in POWERS}
+    chosen = [word for word, _ in sorted(worth.items(), key=lambda item: (-item[1], item[0]))
+              if seen[word] >= least_groups and word not in known]  # fmt: skip
+    return chosen[:size]

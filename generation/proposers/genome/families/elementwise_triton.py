@@ -175,6 +175,8 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
         return "more than 32 elements a lane"
     if genome["walk"] in ("strided", "chunk") and int(genome["per_sm"]) * int(genome["warps"]) > 64:
         return "more programs than fit"
+    if problem_id == "rope" and genome["walk"] in ("strided", "chunk") and held * int(genome["stages"]) > 8192:
+        return "stages need more than 96 KiB of shared memory"
     if problem_id == "rope" and genome["walk"] == "tile" and int(genome["block"]) > 256:
         return "tiles wider than a head"
     return None

@@ -1,0 +1,278 @@
+"""Triton kernels that reduce the middle dimension of a (batch, length, width) tensor, and RMS norm over channels."""
+
+from __future__ import annotations
+
+from kbench.generation.proposers.genome.families.elementwise_triton import LOADS, STORES, indented
+from kbench.generation.proposers.genome.families.rowwise_triton import tidy
+from kbench.generation.proposers.genome.families.templated import TRITON_HEAD, pick, shape
+from kbench.generation.proposers.genome.family import Family, Gene, Genome
+from kbench.generation.proposers.genome.template import render
+from kbench.schemas import Backend
+
+LONGEST = {"sum_reduce": 1024, "mean_reduce": 4096, "max_reduce": 512, "argmax": 2048, "argmin": 1024, "rms_norm": 64}
+"""Longest reduced dimension of any workload, rounded up to a power of two."""
+PLANS = ("lanes", "scalar", "single", "whole", "split", "atomic")
+
+BEGIN = """
+%% if pair
+best = tl.full(${form}, ${neutral}, tl.float32)
+index = tl.zeros(${form}, tl.int32)
+%% else
+best = tl.full(${form}, ${neutral}, tl.float32)
+%% endif
+"""
+UPDATE = """
+%% if pair
+better = ${v} ${sign} best
+index = tl.where(better, ${l}, index)
+best = tl.where(better, ${v}, best)
+%% elif problem == "max_reduce"
+best = tl.maximum(best, ${v})
+%% elif problem == "rms_norm"
+best += ${v} * ${v}
+%% else
+best += ${v}
+%% endif
+"""
+FOLD = """
+%% if pair
+top = tl.${fold}(${best}, axis=0)
+first = tl.min(tl.where(${best} == top[None, :], ${index}, 2147483647), axis=0)
+%% elif problem == "rms_norm"
+top = tl.sum(${best}${" * " + best if square else ""}, axis=0)
+%% else
+top = tl.${fold}(${best}, axis=0)
+%% endif
+"""
+
+KERNEL = """
+@triton.jit
+def kernel(x_ptr, y_ptr, values_ptr, places_ptr, length, width, share, ROWS: tl.constexpr, COLS: tl.constexpr,
+           SPLIT: tl.constexpr):
+    b = tl.program_id(${1 if order == "columns" else 0})
+    c = tl.program_id(${0 if order == "columns" else 1}) * COLS + tl.arange(0, COLS)
+%% if split
+    part = tl.program_id(2)
+    begin = part * share
+    end = tl.minimum(begin + share, length)
+%% else
+    begin = 0
+    end = length
+%% endif
+    x_ptr += b * length * width
+%% if plan == "single"
+${indent(begin_single, 4)}
+    for start in tl.range(begin, end, ROWS, num_stages=${stages}):
+        for k in tl.static_range(ROWS):
+            l = start + k
+            v = tl.load(x_ptr + l * width + c, mask=(c < width) & (l + c * 0 < end), other=${neutral}${hint})
+${indent(update_single, 12)}
+    top = best
+%% if pair
+    first = index
+%% endif
+%% elif plan == "whole"
+    l = tl.arange(0, ROWS)[:, None]
+    v = tl.load(x_ptr + l * width + c[None, :], mask=(l < end) & (c < width)[None, :], other=${neutral}${hint})
+%% if pair
+    index = l + tl.zeros([ROWS, COLS], tl.int32)
+%% endif
+${indent(fold_whole, 4)}
+%% elif plan == "scalar"
+${indent(begin_single, 4)}
+    for start in tl.range(begin, end, ROWS, num_stages=${stages}):
+        l = start + tl.arange(0, ROWS)[:, None]
+        v = tl.load(x_ptr + l * width + c[None, :], mask=(l < end) & (c < width)[None, :], other=${neutral}${hint})
+%% if pair
+        near = tl.${fold}(v, axis=0)
+        place = tl.min(tl.where(v == near[None, :], l, 2147483647), axis=0)
+        better = near ${sign} best
+        index = tl.where(better, place, index)
+        best = tl.where(better, near, best)
+%% elif problem == "max_reduce"
+        best = tl.maximum(best, tl.max(v, axis=0))
+%% elif problem == "rms_norm"
+        best += tl.sum(v * v, axis=0)
+%% else
+        best += tl.sum(v, axis=0)
+%% endif
+    top = best
+%% if pair
+    first = index
+%% endif
+%% else
+${indent(begin_lanes, 4)}
+    for start in tl.range(begin, end, ROWS, num_stages=${stages}):
+        l = start + tl.arange(0, ROWS)[:, None]
+        v = tl.load(x_ptr + l * width + c[None, :], mask=(l < end) & (c < width)[None, :], other=${neutral}${hint})
+${indent(update_lanes, 8)}
+${indent(fold_lanes, 4)}
+%% endif
+%% if plan == "split"
+    tl.store(values_ptr + (b * SPLIT + part) * width + c, top, mask=c < width)
+%% if pair
+    tl.store(places_ptr + (b * SPLIT + part) * width + c, first, mask=c < width)
+%% endif
+%% elif plan == "atomic"
+    tl.atomic_add(y_ptr + b * width + c, top${" / length" if problem == "mean_reduce" else ""}, mask=c < width, sem="relaxed")
+%% elif problem == "rms_norm"
+    factor = 1.0 / tl.sqrt(top / length + 1e-5)
+%% if finish == "second"
+    tl.store(values_ptr + b * width + c, factor, mask=c < width)
+%% elif plan == "whole"
+    tl.store(y_ptr + (b * length + l) * width + c[None, :], v * factor[None, :], mask=(l < end) & (c < width)[None, :]${store})
+%% else
+    for start in tl.range(0, length, ROWS, num_stages=${stages}):
+        l = start + tl.arange(0, ROWS)[:, None]
+        m = (l < length) & (c < width)[None, :]
+        v = tl.load(x_ptr + l * width + c[None, :], mask=m, other=0.0)
+        tl.store(y_ptr + (b * length + l) * width + c[None, :], v * factor[None, :], mask=m${store})
+%% endif
+%% elif pair
+    tl.store(y_ptr + b * width + c, first.to(tl.int64), mask=c < width${store})
+%% else
+    tl.store(y_ptr + b * width + c, top${" / length" if problem == "mean_reduce" else ""}, mask=c < width${store})
+%% endif
+%% if plan == "split"
+@triton.jit
+def combine(y_ptr, values_ptr, places_ptr, length, width, COLS: tl.constexpr, SPLIT: tl.constexpr):
+    b = tl.program_id(0)
+    c = tl.program_id(1) * COLS + tl.arange(0, COLS)
+    part = tl.arange(0, SPLIT)[:, None]
+    m = (c < width)[None, :] & (part < SPLIT)
+    v = tl.load(values_ptr + (b * SPLIT + part) * width + c[None, :], mask=m, other=${neutral})
+%% if pair
+    index = tl.load(places_ptr + (b * SPLIT + part) * width + c[None, :], mask=m, other=0)
+%% endif
+${indent(fold_parts, 4)}
+%% if pair
+    tl.store(y_ptr + b * width + c, first.to(tl.int64), mask=c < width)
+%% else
+    tl.store(y_ptr + b * width + c, top${" / length" if problem == "mean_reduce" else ""}, mask=c < width)
+%% endif
+%% endif
+%% if finish == "second"
+@triton.jit
+def scale(x_ptr, y_ptr, values_ptr, length, width, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    m = c < width
+    v = tl.load(x_ptr + row * width + c, mask=m)
+    factor = tl.load(values_ptr + (row // length) * width + c, mask=m)
+    tl.store(y_ptr + row * width + c, v * factor, mask=m${store})
+%% endif
+
+
+def run(x):
+    batch, length = x.shape[0], x.shape[1]
+    width = x.numel() // (batch * length)
+%% if problem == "rms_norm"
+    y = torch.empty_like(x)
+%% elif problem == "sum_reduce"
+    y = torch.${"zeros" if plan == "atomic" else "empty"}((batch, 1, width), dtype=torch.float32, device=x.device)
+%% else
+    y = torch.${"zeros" if plan == "atomic" else "empty"}((batch, width), dtype=torch.${"int64" if pair else "float32"}, device=x.device)
+%% endif
+    share = triton.cdiv(triton.cdiv(length, ${split_count}), ${rows}) * ${rows}
+%% if plan == "split"
+    values = torch.empty((batch, ${split_count}, width), dtype=torch.float32, device=x.device)
+    places = torch.empty((batch, ${split_count}, width), dtype=torch.int32, device=x.device)
+%% elif finish == "second"
+    values = torch.empty((batch, width), dtype=torch.float32, device=x.device)
+    places = values
+%% else
+    values, places = y, y
+%% endif
+    columns = triton.cdiv(width, ${cols})
+    grid = (${"columns, batch" if order == "columns" else "batch, columns"}, ${split_count})
+    kernel[grid](x, y, values, places, length, width, share,
+                 ROWS=${"triton.next_power_of_2(length)" if plan == "whole" else rows}, COLS=${cols}, SPLIT=${split_count},
+                 num_warps=${warps})
+%% if plan == "split"
+    combine[(batch, triton.cdiv(width, 128))](y, values, places, length, width, COLS=128, SPLIT=${split_count}, num_warps=4)
+%% endif
+%% if finish == "second"
+    scale[(batch * length, triton.cdiv(width, 2048))](x, y, values, length, width, BLOCK=2048, num_warps=4)
+%% endif
+    return y
+"""
+
+
+def genes(problem_id: str) -> tuple[Gene, ...]:
+    """How columns are walked and how parts are joined."""
+    plans = PLANS
+    if problem_id == "rms_norm":
+        plans = PLANS[:4]
+    elif problem_id not in ("sum_reduce", "mean_reduce"):
+        plans = PLANS[:5]
+    return (
+        shape("plan", *plans),
+        shape("finish", *(("same", "second") if problem_id == "rms_norm" else ("same",))),
+        shape("order", "columns", "batches"),
+        shape("load", *LOADS),
+        shape("store", *STORES),
+        pick("rows", 2, 4, 8, 16, 32),
+        pick("cols", 16, 32, 64, 128, 256, 512),
+        pick("split", 2, 4, 8, 16),
+        pick("stages", 1, 2, 3),
+        pick("warps", 1, 2, 4, 8),
+    )
+
+
+def invalid(problem_id: str, genome: Genome) -> str | None:
+    """Lanes without work, or more than registers hold."""
+    plan, cols, lanes = genome["plan"], int(genome["cols"]), 32 * int(genome["warps"])
+    held = cols * (LONGEST[problem_id] if plan == "whole" else 1 if plan == "single" else int(genome["rows"]))
+    if held < lanes:
+        return "fewer elements than lanes"
+    if held > (32 if problem_id.startswith("arg") else 64) * lanes:
+        return "more elements a lane than registers hold"
+    if plan == "single" and cols < 64:
+        return "too few columns for one row at a time"
+    if (
+        plan == "single"
+        and problem_id == "rms_norm"
+        and genome["finish"] == "same"
+        and cols * int(genome["rows"]) > 64 * lanes
+    ):
+        return "the second sweep holds more than registers"
+    return None
+
+
+def text(problem_id: str, genome: Genome) -> str:
+    """Kernel source."""
+    plan = str(genome["plan"])
+    values = dict(genome) | {
+        "problem": problem_id,
+        "pair": problem_id.startswith("arg"),
+        "sign": "<" if problem_id == "argmin" else ">",
+        "fold": {"argmax": "max", "max_reduce": "max", "argmin": "min"}.get(problem_id, "sum"),
+        "neutral": {"argmin": 'float("inf")', "argmax": 'float("-inf")', "max_reduce": 'float("-inf")'}.get(problem_id, "0.0"),
+        "hint": LOADS[str(genome["load"])],
+        "store": STORES[str(genome["store"])],
+        "split": plan in ("split", "atomic"),
+        "split_count": genome["split"] if plan in ("split", "atomic") else 1,
+        "v": "v", "l": "l",
+    }  # fmt: skip
+    pieces = {
+        "begin_single": render(BEGIN, **values, form="[COLS]"),
+        "begin_lanes": render(BEGIN, **values, form="[ROWS, COLS]"),
+        "update_single": render(UPDATE, **values),
+        "update_lanes": render(UPDATE, **values),
+        "fold_lanes": render(FOLD, **values, best="best", index="index", square=False),
+        "fold_whole": render(FOLD, **values, best="v", index="index", square=True),
+        "fold_parts": render(FOLD, **values, best="v", index="index", square=False),
+    }
+    return TRITON_HEAD + tidy(render(KERNEL, **values, **pieces, indent=lambda code, n: indented(code.rstrip(), n)))
+
+
+FAMILIES = (
+    Family(
+        name="columns_triton",
+        backend=Backend.TRITON,
+        problems=tuple(LONGEST),
+        genes=genes,
+        render=text,
+        invalid=invalid,
+    ),
+)

@@ -1,0 +1,324 @@
+"""Triton kernels for losses: a sum over everything, or one value a row, joined into one number."""
+
+from __future__ import annotations
+
+from kbench.generation.proposers.genome.families.elementwise_triton import LOADS
+from kbench.generation.proposers.genome.families.rowwise_triton import tidy
+from kbench.generation.proposers.genome.families.templated import TRITON_HEAD, pick, shape
+from kbench.generation.proposers.genome.family import Family, Gene, Genome
+from kbench.generation.proposers.genome.template import render
+from kbench.schemas import Backend
+
+FLAT = ("huber_loss", "kl_div_loss")
+BY_ROW = ("cross_entropy_loss", "triplet_margin_loss")
+LONGEST = {"cross_entropy_loss": 4096, "triplet_margin_loss": 8192}
+FINISHES = ("atomic", "second", "last")
+
+HUBER = {
+    "select": "d = tl.abs(a - b)\n    return tl.where(d < 1.0, 0.5 * d * d, d - 0.5)",
+    "clamp": "d = tl.abs(a - b)\n    q = tl.minimum(d, 1.0)\n    return q * (d - 0.5 * q)",
+}
+KL = {
+    "ratio": "return b * tl.log(b / a)",
+    "logs": "return b * (tl.log(b) - tl.log(a))",
+    "base2": "return b * (tl.log2(b) - tl.log2(a)) * 0.6931471805599453",
+}
+
+# Every program ends with its part of the sum in `part`; `parts` of them are joined.
+FINISH = """
+%% if finish == "atomic"
+    tl.atomic_add(loss_ptr, part * scale, sem="relaxed")
+%% else
+    tl.store(parts_ptr + tl.program_id(0), part)
+%% if finish == "last"
+    done = tl.atomic_add(counter_ptr, 1, sem="acq_rel")
+    if done == tl.num_programs(0) - 1:
+        held = tl.zeros([JOIN], tl.float32)
+        for start in range(0, tl.num_programs(0), JOIN):
+            k = start + tl.arange(0, JOIN)
+            held += tl.load(parts_ptr + k, mask=k < tl.num_programs(0), other=0.0, cache_modifier=".cg")
+        tl.store(loss_ptr, tl.sum(held, axis=0) * scale)
+%% endif
+%% endif
+"""
+SECOND = """
+@triton.jit
+def join(loss_ptr, parts_ptr, count, scale, JOIN: tl.constexpr):
+    held = tl.zeros([JOIN], tl.float32)
+    for start in tl.range(0, count, JOIN):
+        k = start + tl.arange(0, JOIN)
+        held += tl.load(parts_ptr + k, mask=k < count, other=0.0)
+    tl.store(loss_ptr, tl.sum(held, axis=0) * scale)
+"""
+HOST = """
+%% if finish == "atomic"
+    loss = torch.zeros((), dtype=torch.float32, device=${first}.device)
+    parts, counter = loss, loss
+%% else
+    loss = torch.empty((), dtype=torch.float32, device=${first}.device)
+    parts = torch.empty(count, dtype=torch.float32, device=${first}.device)
+    counter = ${"torch.zeros(1, dtype=torch.int32, device=" + first + ".device)" if finish == "last" else "parts"}
+%% endif
+    kernel[(count,)](${handed}, loss, parts, counter, ${sizes}, scale, ${constants}, JOIN=${join}, num_warps=${warps})
+%% if finish == "second"
+    join[(1,)](loss, parts, count, scale, JOIN=${join}, num_warps=4)
+%% endif
+    return loss
+"""
+
+FLAT_KERNEL = """
+@triton.jit
+def term(a, b):
+    ${term}
+
+
+@triton.jit
+def kernel(a_ptr, b_ptr, loss_ptr, parts_ptr, counter_ptr, n, scale, BLOCK: tl.constexpr, UNROLL: tl.constexpr,
+           JOIN: tl.constexpr):
+%% if walk == "blocks"
+    held = tl.zeros([BLOCK], tl.float32)
+    for k in tl.static_range(UNROLL):
+        i = (tl.program_id(0) * UNROLL + k) * BLOCK + tl.arange(0, BLOCK)
+${step8}
+    part = tl.sum(held, axis=0)
+%% elif walk == "strided"
+    held = tl.zeros([BLOCK], tl.float32)
+    for start in tl.range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK, num_stages=${stages}):
+        i = start + tl.arange(0, BLOCK)
+${step8}
+    part = tl.sum(held, axis=0)
+%% elif walk == "chunk"
+    share = tl.cdiv(tl.cdiv(n, tl.num_programs(0)), BLOCK) * BLOCK
+    held = tl.zeros([BLOCK], tl.float32)
+    for start in tl.range(tl.program_id(0) * share, tl.minimum(tl.program_id(0) * share + share, n), BLOCK,
+                          num_stages=${stages}):
+        i = start + tl.arange(0, BLOCK)
+${step8}
+    part = tl.sum(held, axis=0)
+%% else
+    part = 0.0
+    for start in tl.range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK, num_stages=${stages}):
+        i = start + tl.arange(0, BLOCK)
+        a = tl.load(a_ptr + i, mask=i < n, other=1.0${hint})
+        b = tl.load(b_ptr + i, mask=i < n, other=1.0${hint})
+        part += tl.sum(term(a, b), axis=0)
+%% endif
+${finish_code}
+%% if finish == "second"
+${second}
+%% endif
+
+
+def run(predictions, targets):
+    n = predictions.numel()
+    scale = 1.0 / ${"predictions.shape[0]" if problem == "kl_div_loss" else "n"}
+%% if walk == "blocks"
+    count = triton.cdiv(n, ${block * unroll})
+%% else
+    processors = torch.cuda.get_device_properties(predictions.device).multi_processor_count if predictions.is_cuda else 4
+    count = min(triton.cdiv(n, ${block}), processors * ${per_sm})
+%% endif
+${host}
+"""
+FLAT_STEP = """        a = tl.load(a_ptr + i, mask=i < n, other=1.0${hint})
+        b = tl.load(b_ptr + i, mask=i < n, other=1.0${hint})
+        held += term(a, b)"""
+
+ROW_KERNEL = """
+%% macro where(tab, start)
+%% if rows > 1
+${tab}c = ${start}tl.arange(0, BLOCK)[None, :]
+${tab}m = (row < rows) & (c < cols)
+%% else
+${tab}c = ${start}tl.arange(0, BLOCK)
+${tab}m = c < cols
+%% endif
+${tab}o = row * cols + c
+%% if problem == "cross_entropy_loss"
+${tab}v = tl.load(x_ptr + o, mask=m, other=-1.0e30${hint})
+%% else
+${tab}a = tl.load(x_ptr + o, mask=m, other=0.0${hint}) + 1e-6
+${tab}p = tl.load(positive_ptr + o, mask=m, other=1e-6${hint}) - a
+${tab}q = tl.load(negative_ptr + o, mask=m, other=1e-6${hint}) - a
+%% endif
+%% endmacro
+%% macro fold(name, value)
+${"tl." ~ name ~ "(" ~ value ~ ", axis=1)[:, None]" if rows > 1 else "tl." ~ name ~ "(" ~ value ~ ", axis=0)"}
+%%- endmacro
+@triton.jit
+def kernel(${pointers}, loss_ptr, parts_ptr, counter_ptr, rows, cols, scale, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+           JOIN: tl.constexpr):
+%% if schedule == "persistent"
+    part = 0.0
+    for item in tl.range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0)):
+        row = item${" * ROWS + tl.arange(0, ROWS)[:, None]" if rows > 1 else ""}
+%% set tab = "        "
+%% else
+    row = tl.program_id(0)${" * ROWS + tl.arange(0, ROWS)[:, None]" if rows > 1 else ""}
+%% set tab = "    "
+%% endif
+%% if plan == "whole"
+${where(tab, "")}
+%% if problem == "cross_entropy_loss"
+${tab}top = ${fold("max", "v")}
+${tab}total = ${fold("sum", "tl.exp(v - top)")}
+%% else
+${tab}near = ${fold("sum", "p * p")}
+${tab}far = ${fold("sum", "q * q")}
+%% endif
+%% else
+%% set form = "[ROWS, BLOCK]" if rows > 1 else "[BLOCK]"
+%% if problem == "cross_entropy_loss"
+%% if plan == "passes"
+${tab}high = tl.full(${form}, -1.0e30, tl.float32)
+${tab}for start in tl.range(0, cols, BLOCK, num_stages=${stages}):
+${where(tab + "    ", "start + ")}
+${tab}    high = tl.maximum(high, v)
+${tab}top = ${fold("max", "high")}
+${tab}held = tl.zeros(${form}, tl.float32)
+${tab}for start in tl.range(0, cols, BLOCK, num_stages=${stages}):
+${where(tab + "    ", "start + ")}
+${tab}    held += tl.exp(v - top)
+${tab}total = ${fold("sum", "held")}
+%% else
+${tab}high = tl.full(${form}, -1.0e30, tl.float32)
+${tab}held = tl.zeros(${form}, tl.float32)
+${tab}for start in tl.range(0, cols, BLOCK, num_stages=${stages}):
+${where(tab + "    ", "start + ")}
+${tab}    larger = tl.maximum(high, v)
+${tab}    held = held * tl.exp(high - larger) + tl.exp(v - larger)
+${tab}    high = larger
+${tab}top = ${fold("max", "high")}
+${tab}total = ${fold("sum", "held * tl.exp(high - top)")}
+%% endif
+%% else
+${tab}near = tl.zeros(${form}, tl.float32)
+${tab}far = tl.zeros(${form}, tl.float32)
+${tab}for start in tl.range(0, cols, BLOCK, num_stages=${stages}):
+${where(tab + "    ", "start + ")}
+${tab}    near += p * p
+${tab}    far += q * q
+${tab}near = ${fold("sum", "near")}
+${tab}far = ${fold("sum", "far")}
+%% endif
+%% endif
+%% if problem == "cross_entropy_loss"
+%% if rows > 1
+${tab}target = tl.load(targets_ptr + row, mask=row < rows, other=0)
+${tab}chosen = tl.load(x_ptr + row * cols + target, mask=row < rows, other=0.0)
+%% else
+${tab}chosen = tl.load(x_ptr + row * cols + tl.load(targets_ptr + row))
+%% endif
+${tab}value = top + tl.log(total) - chosen
+%% else
+${tab}value = tl.maximum(tl.sqrt(near) - tl.sqrt(far) + 1.0, 0.0)
+%% endif
+%% if rows > 1
+${tab}value = tl.sum(tl.sum(tl.where(row < rows, value, 0.0), axis=1), axis=0)
+%% endif
+${tab}part ${"+=" if schedule == "persistent" else "="} value
+${finish_code}
+%% if finish == "second"
+${second}
+%% endif
+
+
+def run(${arguments}):
+    rows, cols = ${first}.shape
+    scale = 1.0 / rows
+    count = triton.cdiv(rows, ${rows})
+%% if schedule == "persistent"
+    processors = torch.cuda.get_device_properties(${first}.device).multi_processor_count if ${first}.is_cuda else 4
+    count = min(count, processors * ${per_sm})
+%% endif
+${host}
+"""
+
+
+def genes(problem_id: str) -> tuple[Gene, ...]:
+    """How elements are walked, and how parts are joined."""
+    hints = (shape("load", *LOADS), shape("finish", *FINISHES), pick("join", 256, 1024), pick("stages", 1, 2, 3))
+    if problem_id in FLAT:
+        return (
+            shape("walk", "blocks", "strided", "chunk", "scalar"),
+            shape("form", *(HUBER if problem_id == "huber_loss" else KL)),
+            *hints,
+            pick("block", 512, 1024, 2048, 4096, 8192),
+            pick("unroll", 1, 2, 4, 8),
+            pick("per_sm", 1, 2, 4, 8, 16),
+            pick("warps", 2, 4, 8, 16),
+        )
+    return (
+        shape("plan", "whole", "lanes", *(("passes",) if problem_id == "cross_entropy_loss" else ())),
+        shape("rows", 1, 2, 4),
+        shape("schedule", "grid", "persistent"),
+        *hints,
+        pick("block", 256, 512, 1024, 2048, 4096),
+        pick("per_sm", 2, 4, 8, 16),
+        pick("warps", 1, 2, 4, 8, 16),
+    )
+
+
+def invalid(problem_id: str, genome: Genome) -> str | None:
+    """Lanes without work, more than registers hold, or too few warps to hide memory."""
+    lanes = 32 * int(genome["warps"])
+    if problem_id in FLAT:
+        held = int(genome["block"])
+        scheduled = genome["walk"] != "blocks"
+        small = genome["walk"] == "blocks" and held * int(genome["unroll"]) < 4096
+    else:
+        held = int(genome["rows"]) * (LONGEST[problem_id] if genome["plan"] == "whole" else int(genome["block"]))
+        scheduled, small = genome["schedule"] == "persistent", False
+    if not lanes <= held <= (32 if problem_id in BY_ROW else 64) * lanes:
+        return "elements a lane out of bounds"
+    if scheduled and not 8 <= int(genome["per_sm"]) * int(genome["warps"]) <= 64:
+        return "too few or too many warps on an SM"
+    if held * 12 * int(genome["stages"]) > 120 * 1024:
+        return "stages need more than 120 KiB of shared memory"
+    return "too many parts" if small else None
+
+
+def text(problem_id: str, genome: Genome) -> str:
+    """Kernel source."""
+    flat = problem_id in FLAT
+    handed = {
+        "cross_entropy_loss": "logits, targets",
+        "triplet_margin_loss": "anchor, positive, negative",
+    }.get(problem_id, "predictions, targets")
+    pointers = "x_ptr, targets_ptr" if problem_id == "cross_entropy_loss" else "x_ptr, positive_ptr, negative_ptr"
+    hint = LOADS[str(genome["load"])]
+    values = dict(genome) | {"problem": problem_id, "hint": hint, "first": handed.split(",")[0], "handed": handed}
+    whole = not flat and genome["plan"] == "whole"
+    span = "triton.next_power_of_2(cols)" if whole else genome["block"]
+    host = render(
+        HOST,
+        **values,
+        sizes="n" if flat else "rows, cols",
+        constants=f"BLOCK={span}, UNROLL={genome['unroll']}" if flat else f"BLOCK={span}, ROWS={genome['rows']}",
+    )
+    forms = HUBER if problem_id == "huber_loss" else KL
+    return TRITON_HEAD + tidy(
+        render(
+            FLAT_KERNEL if flat else ROW_KERNEL,
+            **values,
+            term=forms[str(genome["form"])] if flat else "",
+            step8=FLAT_STEP.replace("${hint}", hint),
+            pointers=pointers,
+            arguments=handed,
+            finish_code=render(FINISH, **values).rstrip() if genome["finish"] else "",
+            second=SECOND.strip(),
+            host=host.rstrip(),
+        )
+    )
+
+
+FAMILIES = (
+    Family(
+        name="loss_triton",
+        backend=Backend.TRITON,
+        problems=(*BY_ROW, *FLAT),
+        genes=genes,
+        render=text,
+        invalid=invalid,
+    ),
+)

@@ -15,8 +15,6 @@ from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.judge import judge_death
 from kbench.schemas import Status
 
-SOLO_SECONDS = 15.0
-"""Longest an unscreened kernel may hold up a build process before it goes on without."""
 EXTENSION_PATIENCE = 10.0
 """Times longer a torch extension may take to build."""
 
@@ -29,6 +27,12 @@ class Seat:
     ready: bool = False
     job: Job | None = None
     began: float = 0.0
+
+
+def unbuilt(job: Job, target: Target) -> Build:
+    """The build of a kernel that is compiled at its first call."""
+    note = "its text did not pass the screen, so it is compiled where it runs"
+    return Build(build_id(job.kernel.kernel_id, target), None, None, None, None, None, None, False, note=note)
 
 
 class Builders:
@@ -72,9 +76,7 @@ class Builders:
             seat.job.stage = "build"
             try:
                 target = [self.target.major, self.target.minor]
-                seat.worker.channel.send(
-                    seat.job.message() | {"target": target, "alone": seat.job.solo, "extension": seat.job.extension}
-                )
+                seat.worker.channel.send(seat.job.message() | {"target": target, "extension": seat.job.extension})
             except ClosedError:
                 # Noticed as a death when the channel is read.
                 continue
@@ -91,21 +93,16 @@ class Builders:
         except (ClosedError, ProtocolError):
             yield from self._bury(seat)
 
-    def expire(self) -> Iterator[Outcome | Job]:
+    def expire(self) -> Iterator[Outcome]:
         """Jobs whose compiler has taken too long."""
         for seat in self.seats:
             if seat.job is None:
                 continue
-            limit = self._limit(seat.job)
+            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job.extension else 1.0)
             if time.monotonic() - seat.began > limit:
                 job = self._remove(seat)
                 if job is not None:
-                    yield self._lost(job, Status.TIMEOUT, f"building took longer than {limit:g} s")
-
-    def _limit(self, job: Job) -> float:
-        if job.extension:
-            return self.timeout_s * EXTENSION_PATIENCE
-        return min(self.timeout_s, SOLO_SECONDS) if job.solo else self.timeout_s
+                    yield Outcome(job, -1, status=Status.TIMEOUT.value, reason=f"building took longer than {limit:g} s")
 
     def close(self) -> None:
         """End all processes."""
@@ -118,13 +115,17 @@ class Builders:
         job.build, job.build_s, seat.job = build, time.monotonic() - seat.began, None
         self.busy_s += job.build_s
         if job.solo:
-            # It ran foreign module-level code: the process is not used again.
+            # It ran foreign module-level code: the process is not used again, nor are its figures.
             self._remove(seat)
+            build = dataclasses.replace(
+                build, compile_ms=1e3 * job.build_s, registers=None, shared_bytes=None, spill_bytes=None, cubin_sha=None
+            )
+            job.build = build
         if build.error is not None:
             return Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=build.error)
         return job
 
-    def _bury(self, seat: Seat) -> Iterator[Outcome | Job]:
+    def _bury(self, seat: Seat) -> Iterator[Outcome]:
         worker = seat.worker
         assert worker is not None
         code, said = self.spawner.exit_code(worker), worker.log_tail()
@@ -132,19 +133,7 @@ class Builders:
         if job is None:
             return
         _, reason = judge_death(code, "the compiler")
-        yield self._lost(job, Status.COMPILE_ERROR, f"{reason}: {said}" if said else reason)
-
-    def _lost(self, job: Job, status: Status, reason: str) -> Outcome | Job:
-        """What a build that did not end by itself means.
-
-        An unscreened kernel's own code may have ended or held up the process, which is for the run stage to judge;
-        it goes on without machine code.
-        """
-        if not job.solo:
-            return Outcome(job, -1, status=status.value, reason=reason)
-        identity = build_id(job.kernel.kernel_id, self.target)
-        job.build = Build(identity, None, None, None, None, None, None, False, note=reason)
-        return job
+        yield Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=f"{reason}: {said}" if said else reason)
 
     def _remove(self, seat: Seat) -> Job | None:
         job, seat.job = seat.job, None

@@ -30,6 +30,10 @@ class Pristine:
     def changed(self) -> str | None:
         """The first name that no longer means what it did; None when all do."""
         now = dict(_entries())
+        # A name added to a class hides the one it inherits.
+        added = next((name for name in now if name not in self._names and name.startswith("class ")), None)
+        if added is not None:
+            return f"{added} was added"
         for name, (before, code) in self._names.items():
             found = now.get(name)
             if found is None:
@@ -46,7 +50,7 @@ def _entries() -> Iterator[tuple[str, tuple[Any, Any]]]:
         if isinstance(module, types.ModuleType) and (name in MODULES or name.startswith(OWN)):
             yield from _members(name, vars(module), deep=name.startswith(OWN))
     for title, kind in _classes():
-        yield from _members(title, vars(kind), deep=False)
+        yield from _members(f"class {title}", vars(kind), deep=False)
 
 
 def _classes() -> Iterator[tuple[str, type]]:

@@ -16,6 +16,7 @@ from kbench.harness.device import CpuDevice, CudaDevice, Device
 from kbench.harness.execute import Bench, PoisonedError, execute
 from kbench.harness.faceoff import face_off
 from kbench.harness.floor import Ceilings
+from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
@@ -42,6 +43,7 @@ class Runner:
         import torch
 
         self.channel = channel
+        self.scratch = Path(request["scratch"])
         self.cache = BuildCache(Path(request["cache"]))
         self.device: Device
         self.reader: ConditionsReader
@@ -91,7 +93,8 @@ class Runner:
         """Load one kernel's module, or two to be compared."""
         self._unload()
         if message["alone"]:
-            self._lock_down(strict=message["strict"] or not self.device.is_gpu)
+            kernel_id = kernel_of(message["kernels"][0]).kernel_id
+            self._lock_down(kernel_id, strict=message["strict"] or not self.device.is_gpu)
         builds = [Build(**entry["build"]) for entry in message["kernels"]]
         CudaModule.prebuilt = {k: v for build in builds for k, v in self.cache.prebuilt(build).items()}
         try:
@@ -125,9 +128,14 @@ class Runner:
         self.channel.send({"results": results, "busy_s": time.perf_counter() - started})
         return True
 
-    def _lock_down(self, *, strict: bool) -> None:
+    def _lock_down(self, kernel_id: str, *, strict: bool) -> None:
         """Give up more before unscreened code is loaded; this process will run nothing else."""
         self.bench.tampered = Pristine().changed
+        # The shared build cache must stay as it is: Triton compiles into the private folder from here on.
+        os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
+        extension = self.cache.extensions / kernel_id
+        extension.mkdir(exist_ok=True)
+        freeze_files([self.scratch, extension])
         limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_WORKER_BYTES)
         if strict:
             lock_down()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 OPEN_FILES = 1024
-FILE_BYTES = 2 << 30
+FILE_BYTES = 256 << 20
 HOST_BYTES = 48 << 30
 """Address space of a worker without a GPU; a CUDA context alone reserves more, so GPU workers have no such limit."""
 

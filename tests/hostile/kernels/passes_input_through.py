@@ -1,0 +1,4 @@
+# cheat: returns its input
+# tags: passes-screen
+def run(x):
+    return x

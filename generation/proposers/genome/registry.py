@@ -12,6 +12,9 @@ from kbench.schemas import Backend
 
 FAMILY_MODULES: tuple[str, ...] = (
     "matmul_triton", "fused_matmul_triton", "quantized_matmul_triton",
+    "matmul_cuda", "fused_matmul_cuda", "quantized_matmul_cuda",
+    "elementwise_triton", "elementwise_cuda", "rowwise_triton", "grouped_triton", "columns_triton",
+    "scan_triton", "loss_triton", "layernorm_backward_triton",
     "convolution_triton", "convolution_cuda",
     "gather_triton", "gather_cuda", "scatter_triton", "scatter_cuda", "histogram_triton", "histogram_cuda",
     "transpose_triton", "transpose_cuda", "sort_triton", "sort_cuda", "top_k_triton", "top_k_cuda",

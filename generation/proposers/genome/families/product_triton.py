@@ -258,7 +258,7 @@ def _dot(product: Product, genome: Genome) -> list[str]:
 def _run(product: Product, genome: Genome) -> str:
     a, b = product.args[:2]
     lines = [f"def run({', '.join(product.args)}):"]
-    lines += [f"    {line}" for line in _shapes(product, a, b)]
+    lines += [f"    {line}" for line in product_shapes(product, a, b)]
     bm, bn, bk = (int(genome[f"block_{axis}"]) for axis in "mnk")
     tiles_m = f"triton.cdiv(M, {bm}) + offsets.numel()" if product.grouped else f"triton.cdiv(M, {bm})"
     tiles = "tiles_m * (tiles_m + 1) // 2" if genome["order"] == "triangle" else "tiles_m * tiles_n"
@@ -289,7 +289,7 @@ def _run(product: Product, genome: Genome) -> str:
     return "\n".join(lines)
 
 
-def _shapes(product: Product, a: str, b: str) -> list[str]:
+def product_shapes(product: Product, a: str, b: str) -> list[str]:
     if product.batched:
         return [f"BATCH, M, K = {a}.shape", f"N = {b}.shape[2]"]
     if product.grouped:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from kbench.benchmark.progress import Progress
 from kbench.schemas import UserError
 
 TRACK_NAMES = "forecast,select,rank,search,validity"
@@ -98,7 +99,7 @@ def evaluate(
         sys.exit(130)
 
 
-class TerminalProgress:
+class TerminalProgress(Progress):
     """Stages and a bar on stderr, so that stdout stays clean for results."""
 
     def __init__(self, quiet: bool = False) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.progress import Progress
 from kbench.benchmark.scoring.score import Scored, Settings, score
 from kbench.benchmark.surrogates.process import ProcessSurrogate
 from kbench.benchmark.surrogates.protocol import INPUTS
@@ -60,18 +61,6 @@ class Evaluation:
     def name(self) -> str:
         """The surrogate's short name."""
         return self.target.name
-
-
-class Progress:
-    """What is told while an evaluation runs; the default says nothing."""
-
-    def stage(self, text: str) -> None:
-        """A stage begins."""
-
-    @contextlib.contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
-        """Queries are being answered; the callable is told how many more are done."""
-        yield lambda done: None
 
 
 def evaluate(

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluate import Evaluation, Options, Progress, evaluate
+from kbench.benchmark.evaluate import Evaluation, Options, evaluate
 from kbench.benchmark.evaluate_output import results, terminal, write
+from kbench.benchmark.progress import Progress
 from kbench.benchmark.scoring.compare import comparison, comparison_text
 from kbench.benchmark.surrogates.resolve import Target, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions

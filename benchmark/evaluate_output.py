@@ -153,7 +153,8 @@ def terminal(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ())
     widths = [max(len(row[i]) for row in [head, *lines]) for i in range(len(head))]
     text = [
         "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in [head, *lines]
     ]

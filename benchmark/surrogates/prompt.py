@@ -1,0 +1,72 @@
+"""What a language model is told and asked. Bins, labels and the answer's form all come from the one bins constant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kbench.schemas import PairKind, Query, bins
+
+SYSTEM = "You forecast the speed of GPU kernels. You answer with one JSON object and nothing else."
+ANCHORS = {
+    PairKind.REFERENCE: "the PyTorch reference",
+    PairKind.PARENT_EDIT: "the kernel the candidate was edited from",
+    PairKind.SIBLING: "another kernel for the same problem",
+}
+
+
+def bins_text() -> str:
+    """The bins, a line each, as numbers and edges."""
+    return "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
+
+
+def answer_schema() -> dict[str, Any]:
+    """JSON Schema of the answer."""
+    properties: dict[str, Any] = {str(number): {"type": "number"} for number in bins.NUMBERS}
+    return {
+        "type": "object",
+        "properties": {
+            "probabilities": {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties),
+                "additionalProperties": False,
+            },
+            "speedup": {"type": "number"},
+            "p_valid": {"type": "number"},
+        },
+        "required": ["probabilities", "speedup", "p_valid"],
+        "additionalProperties": False,
+    }
+
+
+def render(query: Query) -> str:
+    """The question in plain text."""
+    example = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.0, "p_valid": 0.9})
+    facts = {key: value for key, value in json.loads(query.gpu_facts_json).items() if value is not None}
+    return f"""Two programs solve the same problem on the same GPU. S = anchor time / candidate time, so S > 1 means the
+candidate is faster. Over several workloads S is the geometric mean. Times are device times with a cold L2 cache.
+
+# Problem
+{query.problem_text.strip()}
+
+# GPU
+{json.dumps(facts)}
+
+# Anchor: {ANCHORS[query.kind]}
+```python
+{query.anchor_source.strip()}
+```
+
+# Candidate ({query.backend.value})
+```python
+{query.candidate_source.strip()}
+```
+
+# Question
+Into which bin does S fall?
+{bins_text()}
+A lower edge belongs to the bin above it. Give the probability of each bin (they sum to 1), your point forecast of S,
+and the probability that the candidate compiles, runs and is correct. Answer with this JSON object alone:
+{example}
+"""

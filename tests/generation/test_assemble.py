@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.assemble import assemble
+from kbench.generation.assembly.interval import Interval
+from kbench.generation.assembly.ledger import Ledger
+from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN
+from kbench.generation.executors.replay import ReplayExecutor
+from kbench.generation.log import LogWriter, read_log
+from kbench.generation.pack import pack
+from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.session import Drive, drive
+from kbench.generation.settings import FilterSettings
+from kbench.loaders.corpus import Corpus
+from kbench.schemas import DataError, Kernel, Pair, Status, UserError, bins, from_dict
+
+from .conftest import FAMILY, recording, settings_for, ticking
+
+METHODS = ("random", "hill_climb", "evolve", "puct")
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("campaign")
+    proposer = GenomeProposer({FAMILY.name: FAMILY})
+    runs = [settings_for(method) for method in METHODS]
+    runs.append(settings_for("puct", filter=FilterSettings(surrogate="online")))
+    drive(folder, runs, Drive(executor=ReplayExecutor(recording()), clock=ticking, proposer_for=lambda s: proposer))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def assembled(campaign: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ledger]:
+    corpus = tmp_path_factory.mktemp("assembled") / "corpus"
+    return corpus, assemble([campaign], corpus)
+
+
+def rows(corpus: Path, config: str) -> list[dict[str, object]]:
+    return list(Corpus.open(corpus).table(config).to_pylist())
+
+
+def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: tuple[Path, Ledger]) -> None:
+    corpus, ledger = assembled
+    kernels = [from_dict(Kernel, row) for row in rows(corpus, "kernels")]
+    assert len(kernels) == ledger.kernels == 5 * 24
+    ids = {kernel.kernel_id for kernel in kernels}
+    assert all(kernel.parent_id is None or kernel.parent_id in ids for kernel in kernels)
+    assert {kernel.search_method for kernel in kernels} == {*METHODS, "puct+surrogate"}
+    assert all((kernel.status is Status.OK) == (kernel.runtime_us is not None) for kernel in kernels)
+    assert all((kernel.error is not None) == (kernel.status is not Status.OK) for kernel in kernels)
+
+
+def test_the_ledger_adds_up(assembled: tuple[Path, Ledger]) -> None:
+    _, ledger = assembled
+    assert ledger.verify_gpu_seconds == pytest.approx(120 * 0.03125)
+    assert ledger.time_gpu_seconds == pytest.approx(120 * 0.0625)
+    assert ledger.build_cpu_seconds == pytest.approx(120 * 0.25)
+    assert ledger.kernels_per_gpu_hour == pytest.approx(3600 / 0.09375)
+    assert sum(ledger.by_method.values()) == sum(ledger.by_status.values()) == 120
+    assert "kernels per GPU-hour" in ledger.text()
+    assert json.loads(json.dumps(ledger.to_json()))["kernels"] == 120
+
+
+def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
+    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+) -> None:
+    pack(campaign, tmp_path / "packed", part_bytes=50_000)
+    for _ in range(2):
+        assemble([tmp_path / "packed"], tmp_path / "corpus")
+        assert Corpus.open(tmp_path / "corpus").fingerprint == Corpus.open(assembled[0]).fingerprint
+    assert len(rows(tmp_path / "corpus", "kernels")) == 120
+
+
+def test_pairs_answer_what_their_kernels_say(assembled: tuple[Path, Ledger]) -> None:
+    corpus, _ = assembled
+    kernels = {str(row["kernel_id"]): from_dict(Kernel, row) for row in rows(corpus, "kernels")}
+    pairs = [from_dict(Pair, row) for row in rows(corpus, "pairs")]
+    assert {pair.kind.value for pair in pairs} == {"reference", "parent_edit", "sibling"}
+    for pair in pairs:
+        candidate = kernels[pair.candidate_id]
+        expected = candidate.speedup
+        if pair.anchor_id is not None:
+            anchor = kernels[pair.anchor_id]
+            assert anchor.runtime_us is not None
+            assert candidate.runtime_us is not None
+            expected = anchor.runtime_us / candidate.runtime_us
+        assert pair.speedup == pytest.approx(expected)
+        assert pair.speedup_low < pair.speedup < pair.speedup_high
+        assert pair.bin == bins.bin_of(pair.speedup)
+
+
+def test_no_bin_is_crowded(assembled: tuple[Path, Ledger]) -> None:
+    corpus, _ = assembled
+    counts = Counter((row["kind"], row["split"], row["bin"]) for row in rows(corpus, "pairs"))
+    assert max(count for key, count in counts.items() if key[0] == "parent_edit") <= EDITS_PER_BIN
+    assert max(count for key, count in counts.items() if key[0] == "sibling") <= SIBLINGS_PER_BIN
+    assert len({key[2] for key in counts if key[0] == "sibling"}) >= 6
+
+
+def test_no_two_pairs_ask_the_same(assembled: tuple[Path, Ledger]) -> None:
+    corpus, _ = assembled
+    asked = [frozenset((row["anchor_id"], row["candidate_id"])) for row in rows(corpus, "pairs")]
+    assert len(asked) == len(set(asked))
+
+
+def test_events_keep_everything_but_texts_and_samples(campaign: Path, assembled: tuple[Path, Ledger]) -> None:
+    corpus, _ = assembled
+    events = rows(corpus, "events")
+    assert len(events) == len(list(read_log(campaign)))
+    assert all("source" not in json.loads(str(row["payload_json"])) for row in events)
+    measured = [json.loads(str(row["payload_json"])) for row in events if row["kind"] == "kernel_measured"]
+    assert all(payload["measurement_ids"] for payload in measured)
+
+
+def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, campaign: Path) -> None:
+    entries = list(read_log(campaign))
+    twin = "# a remark\n"
+    changed = []
+    import dataclasses
+
+    from kbench.schemas import Backend
+    from kbench.schemas.ids import kernel_id
+
+    first, second = [e for e in entries if e.kind == "candidate_proposed" and e.run_id == entries[0].run_id][:2]
+    source = twin + first.payload["source"]
+    key = kernel_id("gelu_tanh", Backend.TRITON, source)
+    for entry in entries:
+        payload = dict(entry.payload)
+        if entry.run_id == second.run_id and payload.get("kernel_id") == second.payload["kernel_id"]:
+            payload |= {"kernel_id": key} | ({"source": source} if "source" in payload else {})
+            payload["measurements"] = [row | {"kernel_id": key} for row in payload.get("measurements", [])]
+        for name in ("parent_id", "other_id"):
+            if payload.get(name) == second.payload["kernel_id"]:
+                payload[name] = key
+        changed.append(dataclasses.replace(entry, payload=payload))
+    with LogWriter(tmp_path / "twins") as log:
+        log.append(changed)
+    ledger = assemble([tmp_path / "twins"], tmp_path / "corpus")
+    assert ledger.kernels == 119
+    assert key not in {row["kernel_id"] for row in rows(tmp_path / "corpus", "kernels")}
+
+
+def test_an_unknown_parent_is_refused(tmp_path: Path, campaign: Path) -> None:
+    text = (campaign / "events.jsonl").read_text()
+    parents = [e.payload["parent_id"] for e in read_log(campaign) if e.payload.get("parent_id")]
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "events.jsonl").write_text(
+        text.replace(f'"parent_id":"{parents[0]}"', f'"parent_id":"{"f" * 32}"')
+    )
+    with pytest.raises(DataError, match=f"unknown parent {'f' * 32}"):
+        assemble([tmp_path / "bad"], tmp_path / "corpus")
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_a_run_given_twice_is_refused(tmp_path: Path, campaign: Path) -> None:
+    pack(campaign, tmp_path / "copy")
+    with pytest.raises(DataError, match="give each run once"):
+        assemble([campaign, tmp_path / "copy"], tmp_path / "corpus")
+
+
+def test_logs_without_measurements_are_refused(tmp_path: Path, how: Drive) -> None:
+    drive(tmp_path / "run", [settings_for("random")], how)
+    lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run" / "events.jsonl").write_text("".join(lines[:2]))
+    with pytest.raises(UserError, match="no measured kernel"):
+        assemble([tmp_path / "run"], tmp_path / "corpus")
+
+
+def test_independent_intervals_combine_in_quadrature() -> None:
+    ratio = Interval(2.0, 1.98, 2.02).over(Interval(1.0, 0.99, 1.01))
+    assert ratio.value == 2.0
+    assert math.log(ratio.high / ratio.value) == pytest.approx(math.hypot(math.log(1.01), math.log(1 / 0.99)))

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from kbench.generation.budget import Budget
+from kbench.generation.executors.executor import Result, result_of
+from kbench.generation.executors.local import LocalExecutor
+from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
+from kbench.generation.log import read_log
+from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.session import Drive, drive, read_environments, recorded_states
+from kbench.schemas import Backend, Environment, InfrastructureError, KernelSource, Measurement, Status
+from kbench.schemas.ids import content_hash
+
+from .conftest import PROBLEM, measurement, recording, settings_for, ticking
+
+ENVIRONMENT = Environment(
+    env_id=content_hash("made up"), gpu="made up", compute_capability="9.0", sm_count=1, memory_bytes=1, l2_bytes=1,
+    shared_bytes_per_block=1, driver="0", cuda="0", python="3", torch="0", triton="0", nvrtc=None,
+    copy_bandwidth_gbs=None, matmul_peak_tflops=None, timer_step_ns=None, sandbox="none", kbench="0",
+)  # fmt: skip
+
+
+class ReplayMeasurer:
+    """Stands where a harness stands and answers from the recording, newest first, so that order is not the queue's."""
+
+    def __init__(
+        self, recorded: dict[str, tuple[Measurement, ...]], delay_s: float = 0.0, broken: bool = False
+    ) -> None:
+        self.recorded, self.delay_s, self.broken, self.closed = recorded, delay_s, broken, False
+
+    def __enter__(self) -> ReplayMeasurer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closed = True
+
+    def environment(self) -> Environment:
+        return ENVIRONMENT
+
+    def measure(
+        self, kernels: Iterable[KernelSource | None], *, on_lost: Callable[[KernelSource, str], None]
+    ) -> Iterator[Measurement]:
+        waiting: list[KernelSource] = []
+        for kernel in kernels:
+            if kernel is not None:
+                waiting.append(kernel)
+                continue
+            yield from self._answers(waiting, on_lost)
+            waiting = []
+            time.sleep(0.001)
+        yield from self._answers(waiting, on_lost)
+
+    def _answers(
+        self, kernels: list[KernelSource], on_lost: Callable[[KernelSource, str], None]
+    ) -> Iterator[Measurement]:
+        for kernel in reversed(kernels):
+            time.sleep(self.delay_s)
+            if self.broken:
+                raise OSError("the bus is gone")
+            if kernel.kernel_id in self.recorded:
+                yield from self.recorded[kernel.kernel_id]
+            else:
+                on_lost(kernel, "not recorded")
+
+
+def local(recorded: dict[str, tuple[Measurement, ...]], **more: object) -> tuple[LocalExecutor, ReplayMeasurer]:
+    measurer = ReplayMeasurer(recorded, **more)  # type: ignore[arg-type]
+    return LocalExecutor(lambda: measurer, lambda problem_id: 1), measurer
+
+
+@pytest.fixture
+def recorded_all() -> dict[str, tuple[Measurement, ...]]:
+    return recording()
+
+
+def test_results_in_any_order_lead_to_the_same_search(
+    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+) -> None:
+    settings = settings_for("puct")
+    drive(tmp_path / "replay", [settings], how)
+    executor, measurer = local(recorded_all)
+    drive(tmp_path / "local", [settings], Drive(executor=executor, clock=ticking, proposer_for=lambda s: proposer))
+    one, two = (recorded_states(tmp_path / name)[settings.run_id] for name in ("replay", "local"))
+    assert one.nodes == two.nodes
+    assert measurer.closed
+
+
+def test_the_environment_is_kept_beside_the_log(
+    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+) -> None:
+    for budget in (4, 8):
+        executor, _ = local(recorded_all)
+        how = Drive(executor=executor, proposer_for=lambda s: proposer)
+        drive(run_folder, [settings_for("random", budget=Budget(measurements=budget))], how)
+    assert read_environments(run_folder) == [ENVIRONMENT]
+
+
+def test_a_deadline_stops_a_slow_search_in_time_and_loses_nothing(
+    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+) -> None:
+    executor, _ = local(recorded_all, delay_s=0.02)
+    settings = settings_for("random", budget=Budget(measurements=400))
+    began = time.monotonic()
+    progress = drive(run_folder, [settings], Drive(executor=executor, deadline_s=0.6, proposer_for=lambda s: proposer))
+    assert time.monotonic() - began < 4
+    (state,) = recorded_states(run_folder).values()
+    assert 0 < state.charge.measurements < 400
+    assert state.charge.measurements == progress.measured
+
+
+def test_kernels_the_machine_loses_are_logged_and_the_search_goes_on(
+    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+) -> None:
+    some = {key: rows for number, (key, rows) in enumerate(recorded_all.items()) if number % 2}
+    executor, _ = local(some)
+    settings = settings_for("random", budget=Budget(measurements=12))
+    progress = drive(run_folder, [settings], Drive(executor=executor, proposer_for=lambda s: proposer))
+    (state,) = recorded_states(run_folder).values()
+    lost = [node for node in state.nodes.values() if node.lost]
+    assert state.charge.measurements == 12
+    assert len(lost) == progress.lost > 0
+    assert {node.lost for node in lost} == {"not recorded"}
+
+
+def test_a_broken_harness_ends_the_command_with_its_reason_and_a_whole_log(
+    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+) -> None:
+    executor, _ = local(recorded_all, broken=True)
+    with pytest.raises(InfrastructureError, match="the bus is gone"):
+        drive(run_folder, [settings_for("random")], Drive(executor=executor, proposer_for=lambda s: proposer))
+    assert [entry.kind for entry in read_log(run_folder)][:2] == ["run_started", "step_started"]
+
+
+class Flaky(ReplayExecutor):
+    """Loses every kernel the first time."""
+
+    def __init__(self, recorded: dict[str, tuple[Measurement, ...]]) -> None:
+        super().__init__(recorded)
+        self.seen: set[str] = set()
+
+    def _result(self, key: str) -> Result:
+        if key in self.seen:
+            return super()._result(key)
+        self.seen.add(key)
+        return Result(key, lost="hiccup")
+
+
+def test_what_the_machine_loses_once_is_tried_again(
+    run_folder: Path, how: Drive, recorded: dict[str, tuple[Measurement, ...]]
+) -> None:
+    drive(run_folder, [settings_for("random")], dataclasses.replace(how, executor=Flaky(recorded)))
+    (state,) = recorded_states(run_folder).values()
+    assert not [node for node in state.nodes.values() if node.lost]
+    assert state.charge.measurements == 24
+
+
+def test_an_infrastructure_error_never_becomes_a_verdict() -> None:
+    row = dataclasses.replace(
+        measurement("0" * 32, PROBLEM, Status.OK, 1.0), status=Status.INFRASTRUCTURE_ERROR, error="off"
+    )
+    assert result_of("0" * 32, [row]) == Result("0" * 32, lost="off")
+
+
+def test_a_log_serves_as_a_recording(run_folder: Path, how: Drive) -> None:
+    drive(run_folder, [settings_for("random")], how)
+    found = recorded_measurements(run_folder)
+    assert len(found) == 24
+    executor = ReplayExecutor(found)
+    executor.submit([KernelSource(PROBLEM, Backend.TRITON, "unknown")])
+    (result,) = executor.collect(0)
+    assert result.lost == "not among the recorded measurements"
+
+
+class DyingMeasurer(ReplayMeasurer):
+    """Ends its whole process on the first portion it is given, once."""
+
+    def __init__(self, recorded: dict[str, tuple[Measurement, ...]], mark: str) -> None:
+        super().__init__(recorded, delay_s=0.01)
+        self.mark = mark
+
+    def measure(
+        self, kernels: Iterable[KernelSource | None], *, on_lost: Callable[[KernelSource, str], None]
+    ) -> Iterator[Measurement]:
+        import os
+        import signal
+
+        try:
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            yield from super().measure(kernels, on_lost=on_lost)
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_ray_survives_a_killed_worker_and_finds_what_replay_finds(
+    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    ray = pytest.importorskip("ray", reason="kbench[ray] is not installed")
+    from kbench.generation.executors.ray import RayExecutor
+
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", str(root / "src"))
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # actors cannot import the tests
+    ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        maker = functools.partial(DyingMeasurer, recorded_all, str(tmp_path / "died"))
+        executor = RayExecutor(maker, actors=2, gpus_each=0)
+        settings = settings_for("evolve", batch=16, seeds=16, budget=Budget(measurements=48))
+        search = Drive(executor=executor, clock=ticking, proposer_for=lambda s: proposer)
+        drive(tmp_path / "ray", [settings], search)
+    finally:
+        ray.shutdown()
+    drive(tmp_path / "replay", [settings], how)
+    one, two = (recorded_states(tmp_path / name)[settings.run_id] for name in ("replay", "ray"))
+    assert executor.lost_actors == 1
+    assert one.nodes == two.nodes

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import ast
+import random
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.proposers.mixed import MixedProposer
+from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
+from kbench.generation.proposers.rewrite.cpp_tokens import closing, is_balanced, tokenize
+from kbench.generation.proposers.rewrite.edit import Module
+from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
+from kbench.generation.proposers.rewrite.triton_operators import independent
+from kbench.generation.request import Operator
+from kbench.generation.state import Node
+from kbench.schemas import Backend
+
+from .conftest import PROBLEM
+
+KERNELS = Path(__file__).with_name("kernels")
+TRITON = (KERNELS / "row_scale.py").read_text()
+CUDA = (KERNELS / "vector_sum.py").read_text()
+SOURCES = {Backend.TRITON: TRITON, Backend.CUDA: CUDA}
+
+
+def parent(source: str) -> Node:
+    return Node(
+        kernel_id="0" * 32, source=source, step=0, slot=0, parent_id=None, other_id=None, island=0, proposer="human",
+        edit=None, recipe=None, niche="n",
+    )  # fmt: skip
+
+
+def edits(backend: Backend, name: str, source: str | None = None) -> list[str]:
+    """Every text an operator makes of the sample kernel."""
+    text = SOURCES[backend] if source is None else source
+    operator = next(one for one in OPERATORS[backend] if one.name == name)
+    return [edit.apply(text) for edit in operator.find(Module(text), random.Random(0))]
+
+
+@pytest.mark.parametrize("backend", list(SOURCES))
+def test_every_edit_parses_and_changes_something(backend: Backend) -> None:
+    for operator in OPERATORS[backend]:
+        for edit in operator.find(Module(SOURCES[backend]), random.Random(1)):
+            changed = edit.apply(SOURCES[backend])
+            assert changed != SOURCES[backend], operator.name
+            assert parses(changed), (operator.name, edit)
+            assert edit.what
+
+
+@pytest.mark.parametrize("backend", list(SOURCES))
+def test_two_hundred_edits_in_a_row_still_parse(backend: Backend) -> None:
+    rng, source, used = random.Random(2), SOURCES[backend], set()
+    for _ in range(200):
+        found = random_edit(source, backend, rng)
+        assert found is not None
+        used.add(found[0])
+        changed = found[1].apply(source)
+        source = changed if len(changed) < 20_000 else SOURCES[backend]
+        assert parses(source)
+    assert len(used) >= 8
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "expected"),
+    [
+        (Backend.TRITON, "num_stages", "num_warps=4, num_stages="),
+        (Backend.TRITON, "tile constant", "BLOCK = 512"),
+        (Backend.TRITON, "load cache", 'other=0.0, cache_modifier=".c'),
+        (Backend.TRITON, "store eviction", 'eviction_policy="evict_'),
+        (Backend.TRITON, "masked lanes", "a = tl.load(x + row * n + cols, mask=cols < n)"),
+        (Backend.TRITON, "accumulator type", "acc = tl.zeros((B,), dtype=tl.float64)"),
+        (Backend.TRITON, "loop stages", "in tl.range(0, n, B, num_stages="),
+        (Backend.TRITON, "loop unroll", "loop_unroll_factor="),
+        (Backend.TRITON, "exp as exp2", "tl.exp2((a) * 1.4426950408889634)"),
+        (Backend.TRITON, "reciprocal", "(a) * (1.0 / total)"),
+        (Backend.TRITON, "load order", "b = tl.load(w + cols, mask=cols < n)\n        a = tl.load("),
+        (Backend.CUDA, "load hint", "(&x[blockIdx.x * n + i])"),
+        (Backend.CUDA, "store hint", "(&y[blockIdx.x], total);"),
+        (Backend.CUDA, "unroll", "#pragma unroll 2"),
+        (Backend.CUDA, "launch bounds", "void __launch_bounds__(1024) row_sum("),
+        (Backend.CUDA, "wider accumulator", "double acc = 0.0f;"),
+        (Backend.CUDA, "intrinsic", "__expf(a)"),
+        (Backend.CUDA, "device constant", "#define CHUNK "),
+        (Backend.CUDA, "load order", "float b = w[i];\n        float a = x["),
+        (Backend.CUDA, "register cap", "max_registers="),
+        (Backend.CUDA, "fast math", "fast_math=True"),
+    ],
+)
+def test_an_operator_does_what_its_name_says(backend: Backend, name: str, expected: str) -> None:
+    made = edits(backend, name)
+    assert any(expected in text for text in made) or _any_seed(backend, name, expected)
+
+
+def _any_seed(backend: Backend, name: str, expected: str) -> bool:
+    operator = next(one for one in OPERATORS[backend] if one.name == name)
+    module = Module(SOURCES[backend])
+    return any(
+        expected in edit.apply(SOURCES[backend])
+        for seed in range(30)
+        for edit in operator.find(module, random.Random(seed))
+    )
+
+
+LOOPS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(x, y, n, B: tl.constexpr):
+    s = tl.zeros((B,), tl.float32)
+    t = tl.zeros((B,), tl.float32)
+    for i in range(0, n, B):
+        s += tl.load(x + i)
+    for i in range(0, n, B):
+        t += tl.load(y + i)
+
+def run(x, y):
+    k[(1,)](x, y, 4, B=4)
+    return x
+"""
+
+
+def test_loops_that_need_nothing_of_each_other_are_fused_and_split_again() -> None:
+    (fused,) = edits(Backend.TRITON, "loop fusion", LOOPS)
+    assert fused.count("for i in") == 1
+    (split,) = edits(Backend.TRITON, "loop fission", fused)
+    assert ast.dump(ast.parse(split)) == ast.dump(ast.parse(LOOPS))
+
+
+def test_loops_that_depend_on_each_other_stay_apart() -> None:
+    assert edits(Backend.TRITON, "loop fusion", LOOPS.replace("t += tl.load(y + i)", "t += s")) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        ("a = f(x)", "b = g(y)", True),
+        ("a = f(x)", "b = a", False),
+        ("a = b", "b = g(y)", False),
+        ("a = 1", "a = 2", False),
+        ("tl.store(p, a)", "b = tl.load(q)", False),
+    ],
+)
+def test_statements_change_places_only_when_nothing_connects_them(one: str, other: str, apart: bool) -> None:
+    assert independent(ast.parse(one).body[0], ast.parse(other).body[0]) is apart
+
+
+def test_comments_and_strings_of_cuda_are_never_edited() -> None:
+    source = CUDA.replace("// a stride of blocks", "// x[1] = w[2]; for (;;) expf(0)")
+    for operator in OPERATORS[Backend.CUDA]:
+        for edit in operator.find(Module(source), random.Random(0)):
+            assert "// x[1] = w[2]; for (;;) expf(0)" in edit.apply(source)
+
+
+def test_names_of_more_than_ascii_do_not_shift_an_edit() -> None:
+    source = TRITON.replace("BLOCK = 256", 'NOTE = "é€𝄞"\nBLOCK = 256')
+    assert any(
+        'NOTE = "é€𝄞"\nBLOCK = 512' in text or "BLOCK = 128" in text
+        for text in edits(Backend.TRITON, "tile constant", source)
+    )
+
+
+def test_cuda_that_is_spelt_with_escapes_is_left_alone() -> None:
+    source = "m = CudaModule('__global__ void f() {\\n}')\n\ndef run(x):\n    return x\n"
+    assert edits(Backend.CUDA, "launch bounds", source) == []
+
+
+def ask(source: str | None, seed: int = 0, operator: Operator = Operator.MUTATE) -> Ask:
+    return Ask(operator, parent(source) if source is not None else None, None, random.Random(seed))
+
+
+def test_the_same_generator_gives_the_same_rewrite() -> None:
+    task = Task(PROBLEM, Backend.TRITON, lambda key: False)
+    answers = [next(RewriteProposer().propose(task, [ask(TRITON, 5)])) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert isinstance(answers[0], Proposal)
+    assert answers[0].parent_id == "0" * 32
+    assert answers[0].edit
+
+
+def test_rewrites_avoid_what_was_seen() -> None:
+    taken: set[str] = set()
+    task = Task(PROBLEM, Backend.TRITON, lambda key: key in taken)
+    found = set()
+    from kbench.schemas.ids import kernel_id
+
+    for answer in RewriteProposer().propose(task, [ask(TRITON, seed) for seed in range(30)]):
+        assert isinstance(answer, Proposal)
+        found.add(answer.source)
+        taken.add(kernel_id(PROBLEM, Backend.TRITON, answer.source))
+    assert len(found) == 30
+
+
+@pytest.mark.parametrize("source", [None, "def run(x):\n    return x\n", "def run(x:", "plain words"])
+def test_what_cannot_be_edited_is_refused_with_a_reason(source: str | None) -> None:
+    (answer,) = RewriteProposer().propose(Task(PROBLEM, Backend.TRITON, lambda key: False), [ask(source)])
+    assert isinstance(answer, Refusal)
+    assert ":" in answer.reason
+
+
+def test_mixed_proposing_sends_each_ask_to_who_can_answer(proposer: object) -> None:
+    from kbench.generation.proposers.genome.proposer import GenomeProposer
+
+    assert isinstance(proposer, GenomeProposer)
+    mixed = MixedProposer(proposer, RewriteProposer(), share=0.0)
+    task = Task(PROBLEM, Backend.TRITON, lambda key: False)
+    (fresh,) = mixed.propose(task, [ask(None, operator=Operator.FRESH)])
+    (foreign,) = mixed.propose(task, [ask(TRITON)])
+    assert (fresh.proposer, foreign.proposer) == ("genome", "rewrite")
+
+
+def test_tokens_cover_what_cpp_is_made_of() -> None:
+    tokens = tokenize("#define A 1\nx->y[0x1F] += \"a;b\" >> 2; // gone\nf('{');")
+    assert [t.text for t in tokens] == [
+        "#define A 1",
+        "x",
+        "->",
+        "y",
+        "[",
+        "0x1F",
+        "]",
+        "+=",
+        '"a;b"',
+        ">>",
+        "2",
+        ";",
+        "f",
+        "(",
+        "'{'",
+        ")",
+        ";",
+    ]
+    assert is_balanced(tokens)
+    assert closing(tokens, 4) == 6
+    assert not is_balanced(tokenize("f(]"))

@@ -68,39 +68,66 @@ def read_forecasts(data: bytes, name: str) -> pa.Table:
 
 def _parquet(data: bytes, name: str) -> pa.Table:
     import pyarrow as pa
+
+    from kbench.leaderboard.reader import shared_reader
+
+    table = pa.ipc.open_stream(shared_reader().read(data, name)).read_all()
+    table.validate(full=True)
+    return table
+
+
+def warm_up() -> None:
+    """Import what parsing needs and keep it to one thread, so that a process that only waits can be forked."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pa.set_cpu_count(1)
+    assert pq.ParquetFile is not None
+
+
+def parquet_to_stream(data: bytes) -> bytes:
+    """Parquet bytes as an Arrow IPC stream; call it where a crash may happen.
+
+    Raises:
+        DataError: they are not a forecasts table, or claim more than any submission can hold.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(io.BytesIO(data))
-        _check_footer(file, name)
-        known = [column for column in file.schema_arrow.names if column in arrow_schema(Forecast).names]
-        unknown = sorted(set(file.schema_arrow.names) - set(known))
+        _check_footer(file)
+        names = file.schema_arrow.names
+        unknown = sorted(set(names) - set(arrow_schema(Forecast).names))
         if unknown:
-            raise DataError(f"{name} has unknown column {shown(unknown[0])}")
-        table = file.read(columns=known, use_threads=False)
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+            raise DataError(f"unknown column {shown(unknown[0])}; known: {', '.join(arrow_schema(Forecast).names)}")
+        table = file.read(use_threads=False)
+        table.validate(full=True)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(sink.getvalue())
+    except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{name} cannot be read as Parquet ({str(error).splitlines()[0][:200]})") from None
-    if table.num_rows > MAX_ROWS:
-        raise DataError(f"{name} holds {table.num_rows:,} rows; the limit is {MAX_ROWS:,}")
-    return table
+        first = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise DataError(f"cannot be read as Parquet ({first})") from None
 
 
-def _check_footer(file: Any, name: str) -> None:
+def _check_footer(file: Any) -> None:
     """Refuse what the footer claims before anything is unpacked."""
     meta = file.metadata
     if meta.num_rows > MAX_ROWS:
-        raise DataError(f"{name} claims {meta.num_rows:,} rows; the limit is {MAX_ROWS:,}")
+        raise DataError(f"claims {meta.num_rows:,} rows; the limit is {MAX_ROWS:,}")
     unpacked = 0
     for group in range(meta.num_row_groups):
         for column in range(meta.num_columns):
             chunk = meta.row_group(group).column(column)
             if not 0 <= chunk.num_values <= MAX_VALUES:
-                raise DataError(f"{name} claims {chunk.num_values:,} values in a column; the limit is {MAX_VALUES:,}")
+                raise DataError(f"claims {chunk.num_values:,} values in a column; the limit is {MAX_VALUES:,}")
             unpacked += max(0, chunk.total_uncompressed_size)
     if unpacked > MAX_UNPACKED_BYTES:
-        raise DataError(f"{name} unpacks to {unpacked:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}")
+        raise DataError(f"unpacks to {unpacked:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}")
 
 
 def _lines(data: bytes, name: str) -> pa.Table:

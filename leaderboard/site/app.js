@@ -69,14 +69,14 @@
 
   // ---- charts ---------------------------------------------------------------------------------------------------
   const FRAME = { width: 340, height: 240, left: 44, right: 10, top: 10, bottom: 36 };
-  function frame(xLabel, yLabel, yMax, xMax = 1, xTicks = null) {
+  function frame(xLabel, yLabel, yMax, xMax = 1, xTicks = null, yTicks = null) {
     const x = (v) => FRAME.left + (v / xMax) * (FRAME.width - FRAME.left - FRAME.right);
     const y = (v) => FRAME.height - FRAME.bottom - (Math.min(v, yMax) / yMax) * (FRAME.height - FRAME.top - FRAME.bottom);
     const chart = svg("svg", { class: "chart", viewBox: `0 0 ${FRAME.width} ${FRAME.height}`, role: "img" });
     for (let i = 0; i <= 4; i++) {
       const vy = (yMax * i) / 4, vx = (xMax * i) / 4;
       chart.append(svg("line", { class: "grid", x1: x(0), x2: x(xMax), y1: y(vy), y2: y(vy) }));
-      chart.append(text(x(0) - 6, y(vy) + 4, Number(vy.toPrecision(2)).toString(), "end"));
+      chart.append(text(x(0) - 6, y(vy) + 4, yTicks ? yTicks(vy) : Number(vy.toPrecision(2)).toString(), "end"));
       chart.append(text(x(vx), FRAME.height - FRAME.bottom + 16, xTicks ? xTicks(vx) : Number(vx.toPrecision(2)).toString(), "middle"));
     }
     chart.append(text(x(xMax / 2), FRAME.height - 4, xLabel, "middle"));
@@ -114,7 +114,7 @@
     const low = Math.floor(Math.min(...logs)), span = Math.max(1, Math.ceil(Math.max(...logs)) - low);
     const floor = Math.min(0, ...points.map((point) => point.score.value));
     const yMax = Math.max(0.05, ...points.map((point) => point.score.value - floor)) * 1.1;
-    const { chart, x, y } = frame("seconds per 1,000 forecasts (log)", track.headline_label, yMax, span, (v) => Number((10 ** (v + low)).toPrecision(2)).toString());
+    const { chart, x, y } = frame("seconds per 1,000 forecasts (log)", track.headline_label, yMax, span, (v) => Number((10 ** (v + low)).toPrecision(2)).toString(), (v) => Number((v + floor).toPrecision(2)).toString());
     chart.setAttribute("aria-label", "cost against quality");
     for (const point of points) {
       const dot = svg("circle", { class: point.other === entry ? "dot-one" : "dot-other", cx: x(Math.log10(point.cost) - low), cy: y(point.score.value - floor), r: point.other === entry ? 6 : 4 });

@@ -1,0 +1,58 @@
+"""A small corpus, submissions made for it by the built-in surrogates, and their results."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kbench.benchmark.evaluate import Options, evaluate
+from kbench.benchmark.evaluate_output import write
+from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.tasks import Questions, build_questions
+from kbench.leaderboard.board import score_all
+from kbench.leaderboard.results import Results
+from kbench.loaders.corpus import Corpus
+
+SURROGATES = ("uniform", "prior", "length")
+SETTINGS = Settings(resamples=50)
+
+
+def _corpus_builder() -> ModuleType:
+    path = Path(__file__).parents[1] / "benchmark" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("kbench_test_corpora", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = _corpus_builder().write_corpus(tmp_path_factory.mktemp("board") / "corpus", problem_count=6)
+    return path
+
+
+@pytest.fixture(scope="session")
+def questions(board_corpus: Path) -> Questions:
+    return build_questions(Corpus.open(board_corpus), "test")
+
+
+@pytest.fixture(scope="session")
+def submissions(board_corpus: Path, questions: Questions, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("submissions")
+    corpus = Corpus.open(board_corpus)
+    for name in SURROGATES:
+        made = evaluate(name, corpus, Options(resamples=10), questions=questions)
+        write(made, folder / name)
+    return {name: folder / name for name in SURROGATES}
+
+
+@pytest.fixture(scope="session")
+def results(submissions: dict[str, Path], questions: Questions) -> list[Results]:
+    return score_all(list(submissions.values()), questions, SETTINGS)

@@ -1,0 +1,119 @@
+"""Submissions are refused with a reason, in bounded time and memory, and nothing is written or run."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import resource
+import shutil
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kbench.benchmark.tasks import Questions
+from kbench.leaderboard.board import expected_of
+from kbench.leaderboard.check import check
+
+
+def _hostile() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("kbench_hostile_submissions", Path(__file__).with_name("hostile.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+HOSTILE = _hostile()
+
+
+def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], questions: Questions) -> None:
+    for path in submissions.values():
+        assert check(path, expected_of(questions)).findings == ()
+
+
+@pytest.mark.parametrize("form", ["zip", "tar"])
+def test_an_archive_is_read_like_its_folder(
+    form: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    honest = submissions["prior"]
+    path = tmp_path / ("entry.zip" if form == "zip" else "entry.tar.gz")
+    if form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in ("submission.json", "forecasts.parquet"):
+                archive.write(honest / name, f"entry/{name}")
+    else:
+        with tarfile.open(path, "w:gz") as packed:
+            for name in ("submission.json", "forecasts.parquet"):
+                packed.add(honest / name, f"entry/{name}")
+    folder, unpacked = check(honest, expected_of(questions)), check(path, expected_of(questions))
+    assert unpacked.ok
+    assert unpacked.submission == folder.submission
+    assert unpacked.forecasts is not None
+    assert unpacked.forecasts.equals(folder.forecasts)
+
+
+@pytest.mark.parametrize("builder", HOSTILE.BUILDERS, ids=lambda builder: builder.__name__)
+def test_a_hostile_submission_is_refused_with_its_reason(
+    builder: object, submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    path, word = builder(submissions["prior"], tmp_path)  # type: ignore[operator]
+    before = sorted(tmp_path.rglob("*"))
+    checked = check(path, expected_of(questions))
+    assert not checked.ok
+    assert any(word in str(finding) for finding in checked.findings), checked.findings
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
+    path, _ = HOSTILE.script_in_name(submissions["prior"], tmp_path)
+    (path / "forecasts.parquet").write_bytes(b"PAR1 no")
+    files = {finding.file for finding in check(path, expected_of(questions)).findings}
+    assert files == {"submission.json", "forecasts.parquet"}
+
+
+def test_mutated_submissions_never_raise_and_stay_within_memory(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    """2,000 submissions with bytes flipped, cut, doubled or inserted in one of their files."""
+    rng = random.Random(20260214)
+    target = tmp_path / "mutant"
+    shutil.copytree(submissions["prior"], target, ignore=shutil.ignore_patterns("cache", "*.html", "results.json"))
+    originals = {name: (target / name).read_bytes() for name in ("submission.json", "forecasts.parquet")}
+    expected = expected_of(questions)
+    refused = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for turn in range(2000):
+        name = "submission.json" if turn % 2 else "forecasts.parquet"
+        (target / name).write_bytes(_mutate(originals[name], rng))
+        checked = check(target, expected)
+        refused += not checked.ok
+        assert checked.ok or all(finding.message for finding in checked.findings)
+        (target / name).write_bytes(originals[name])
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert refused > 1000
+    assert grown_kib < 256 * 1024
+    assert check(target, expected).ok
+
+
+def _mutate(data: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(changed))
+        kind = rng.randrange(4)
+        if kind == 0:
+            changed[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            del changed[at : at + rng.randrange(1, 40)]
+        elif kind == 2:
+            changed[at:at] = rng.randbytes(rng.randrange(1, 20))
+        else:
+            changed[at:at] = changed[at : at + rng.randrange(1, 200)]
+        if not changed:
+            return b""
+    return bytes(changed)

@@ -10,9 +10,10 @@ import dataclasses
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
+from kbench.generation.entry import Entry
 from kbench.generation.executors.executor import Executor, Result
-from kbench.generation.log import LogWriter
 from kbench.generation.outcome import Outcome
 from kbench.generation.search import Search
 from kbench.generation.state import Node, RunState
@@ -57,11 +58,19 @@ class Progress:
         )
 
 
+class Log(Protocol):
+    """Where entries go."""
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Keep a batch."""
+        ...
+
+
 class Campaign:
     """Drives searches over an executor and keeps their common log."""
 
     def __init__(
-        self, executor: Executor, log: LogWriter, *,
+        self, executor: Executor, log: Log, *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
         write_every_s: float = WRITE_EVERY_S,
         report: Callable[[Progress], None] = lambda progress: None,

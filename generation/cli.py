@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
 import json
 import os
 import sys
@@ -209,3 +211,37 @@ def assemble(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
 
     ledger = build(runs, out)
     click.echo(json.dumps(ledger.to_json()) if as_json else ledger.text())
+
+
+@generate.command()
+@click.argument("corpus", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder for points.csv, table.md, plot.png."
+)
+@click.option("--seeds", default=20, show_default=True, help="Searches of each method on each pool.")
+@click.option("--budget", default=32, show_default=True, help="Measurements of each search.")
+@click.option("--batch", default=4, show_default=True, help="Measurements a step.")
+@click.option("--least", default=48, show_default=True, help="Fewest kernels of a pool.")
+@click.option("--pools", default=24, show_default=True, help="Pools to take, spread over problems.")
+@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+def study(corpus: Path, out: Path, as_json: bool, **options: int) -> None:
+    """Replay every method on recorded pools: best speedup found against measurements spent."""
+    from kbench.generation import study as replay
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    found = replay.pools_in(corpus, options["least"], options["pools"])
+    points = replay.study(
+        found, seeds=options["seeds"], budget=options["budget"], batch=options["batch"],
+        report=lambda text: click.echo(text, err=True),
+    )  # fmt: skip
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [dataclasses.asdict(point) for point in points]
+    with (out / "points.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    shown = [n for n in (8, 16, 32, 64, 128) if n <= options["budget"]] or [options["budget"]]
+    text = replay.table(points, shown)
+    (out / "table.md").write_text(text + "\n", encoding="utf-8")
+    replay.plot(points, out / "plot.png")
+    click.echo(json.dumps(rows) if as_json else text)

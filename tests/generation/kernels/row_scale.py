@@ -6,7 +6,7 @@ BLOCK = 256
 
 
 @triton.jit
-def scale_rows(x, w, y, n, B: tl.constexpr):
+def scale_rows(x, w, y, n, B: tl.constexpr):  # noqa: N803
     row = tl.program_id(0)
     acc = tl.zeros((B,), dtype=tl.float32)
     for start in range(0, n, B):

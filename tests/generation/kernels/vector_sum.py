@@ -1,10 +1,11 @@
 import torch
+
 from kbench.harness.cuda import CudaModule
 
 THREADS = 256
 
 module = CudaModule(
-    r'''
+    r"""
 #define CHUNK 8
 extern "C" __global__ void row_sum(const float* __restrict__ x, const float* w, float* y, int n) {
     float acc = 0.0f;
@@ -24,7 +25,7 @@ extern "C" __global__ void row_sum(const float* __restrict__ x, const float* w, 
         y[blockIdx.x] = total;
     }
 }
-'''
+"""
 )
 
 

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.generation.assemble import assemble
+from kbench.generation.cli import generate
+from kbench.generation.proposers.pool import PoolProposer
+from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
+from kbench.generation.request import Operator
+from kbench.generation.session import Drive, drive, recorded_states
+from kbench.generation.study import interval, pools_in, study, table
+from kbench.schemas import Backend, UserError
+
+from .conftest import PROBLEM, settings_for
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, how: Drive) -> Path:
+    drive(tmp_path / "run", [settings_for("random", seed=seed) for seed in range(4)], how)
+    assemble([tmp_path / "run"], tmp_path / "corpus")
+    return tmp_path / "corpus"
+
+
+def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    arguments = [str(corpus), "--out", str(out), "--seeds", "3", "--budget", "12", "--least", "20"]
+    result = CliRunner().invoke(generate, ["study", *arguments], standalone_mode=False)
+    assert result.exception is None
+    rows = list(csv.DictReader((out / "points.csv").open()))
+    assert {row["method"] for row in rows} >= {"random", "hill_climb", "evolve", "puct", "puct+surrogate"}
+    assert "| random |" in (out / "table.md").read_text()
+    assert (out / "plot.png").stat().st_size > 5000
+
+
+def test_best_so_far_never_falls_and_never_passes_the_pools_best(corpus: Path) -> None:
+    points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=16)
+    for method in ("random", "puct"):
+        shares = [point.share for point in points if point.method == method]
+        assert shares == sorted(shares)
+        assert 0 < shares[-1] <= 1
+    assert all(point.low <= point.share <= point.high for point in points)
+
+
+def test_measuring_the_whole_pool_finds_its_best(corpus: Path) -> None:
+    (pool,) = pools_in(corpus, 20, 4)
+    points = study([pool], methods=("random",), seeds=1, budget=len(pool.sources) + 8)
+    assert points[-1].share == pytest.approx(1.0)
+
+
+def test_a_study_without_pools_says_what_to_do(corpus: Path) -> None:
+    with pytest.raises(UserError, match="lower --least"):
+        study(pools_in(corpus, 10_000, 4))
+
+
+def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: Drive) -> None:
+    drive(tmp_path, [settings_for("random")], how)
+    (state,) = recorded_states(tmp_path).values()
+    nodes = list(state.nodes.values())
+    proposer = PoolProposer({node.kernel_id: node.source for node in nodes})
+    seen = {nodes[0].kernel_id}
+    task = Task(PROBLEM, Backend.TRITON, lambda key: key in seen)
+    from kbench.schemas.ids import kernel_id
+
+    for number in range(len(nodes) - 1):
+        ask = Ask(Operator.MUTATE, nodes[0], None, random.Random(number))
+        (answer,) = proposer.propose(task, [ask])
+        assert isinstance(answer, Proposal)
+        assert answer.parent_id == nodes[0].kernel_id
+        seen.add(kernel_id(PROBLEM, Backend.TRITON, answer.source))
+    (last,) = proposer.propose(task, [Ask(Operator.FRESH, None, None, random.Random(0))])
+    assert isinstance(last, Refusal)
+    assert len(seen) == len(nodes)
+
+
+def test_an_interval_covers_the_mean_and_narrows_with_more_problems() -> None:
+    rng = random.Random(0)
+    few = [[rng.random()] for _ in range(8)]
+    many = [[rng.random()] for _ in range(200)]
+    widths = [high - low for low, high in (interval(few, random.Random(1)), interval(many, random.Random(1)))]
+    assert widths[1] < widths[0]
+
+
+def test_the_table_shows_each_method_with_its_interval(corpus: Path) -> None:
+    points = study(pools_in(corpus, 20, 4), methods=("random",), seeds=2, budget=4)
+    assert table(points, [4]).splitlines()[2].startswith("| random | 0.")

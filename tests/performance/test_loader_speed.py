@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
@@ -57,13 +58,13 @@ def random_source(rng: random.Random, size: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kernel_table(rows: int, problem_of: Callable[[int], int], source_bytes: int, first: int = 0) -> pa.Table:
+def kernel_table(rows: int, problem_of: Callable[[int], int], source_bytes: int) -> pa.Table:
     """Generated kernels, all timed; ids are hashes of their content."""
-    rng = random.Random(first)
-    numbers = range(first, first + rows)
+    rng = random.Random(0)
+    numbers = range(rows)
     problems = [f"problem_{problem_of(number):03d}" for number in numbers]
     backends = [("triton", "cuda")[number % 2] for number in numbers]
-    sources = [random_source(rng, source_bytes) if source_bytes > 100 else f"x = {number}\n" for number in numbers]
+    sources = [random_source(rng, source_bytes) for _ in numbers]
     runtimes = [rng.uniform(1, 1000) for _ in numbers]
     shas = [hashlib.sha256(str(number).encode()).hexdigest()[:32] for number in numbers]
     ids = [kernel_id(*parts) for parts in zip(problems, backends, sources, strict=True)]
@@ -197,10 +198,18 @@ def scan(path: Path, **filters: Any) -> dict[str, float]:
 
 
 def write_scaled(path: Path, rows: int, problems: int) -> Path:
+    """Many short kernels in order of their problem; ids are numbers, since hashing them would take most of the time."""
+    pattern = kernel_table(SHARD_ROWS, lambda number: 0, 40)
     with CorpusWriter(path) as writer:
         for first in range(0, rows, SHARD_ROWS):
-            part = min(SHARD_ROWS, rows - first)
-            writer.append("kernels", kernel_table(part, lambda number: number * problems // rows, 10, first))
+            numbers = pa.array(range(first, min(first + SHARD_ROWS, rows)))
+            part = pattern.slice(0, len(numbers))
+            ids = pc.utf8_lpad(pc.cast(numbers, pa.string()), width=32, padding="0")
+            problem = pc.cast(pc.divide(pc.multiply(numbers, problems), rows), pa.string())
+            names = pc.binary_join_element_wise("problem", pc.utf8_lpad(problem, width=3, padding="0"), "_")
+            for name, column in (("kernel_id", ids), ("step", numbers), ("problem_id", names)):
+                part = part.set_column(part.column_names.index(name), name, column)
+            writer.append("kernels", part)
     return path
 
 

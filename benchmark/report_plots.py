@@ -141,7 +141,7 @@ def families(evaluation: Evaluation) -> str:
 
     def draw(axes: Axes) -> None:
         if len(names):
-            axes.imshow(shade, cmap="RdYlBu", vmin=-0.2, vmax=1.0, aspect="auto")
+            axes.imshow(shade, cmap="RdYlBu", vmin=-0.6, vmax=1.8, aspect="auto")
         for i in range(len(names)):
             for j in range(len(columns)):
                 axes.text(j, i, f"{grid[i, j]:.2f}", ha="center", va="center", fontsize=8, color=INK)

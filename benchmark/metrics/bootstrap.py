@@ -106,8 +106,11 @@ class Bootstrap:
     def ece(self, confidences: Floats, hits: Floats, adaptive: bool = False) -> Figure:
         """Expected calibration error; adaptive buckets keep their cuts over resamples."""
         bucket = (equal_mass if adaptive else equal_width)(confidences)
-        draws = np.abs(self._table(bucket, BUCKETS, confidences - hits)).sum(axis=1)
-        return Figure(gap(bucket, confidences, hits), _divide(draws, self._rows))
+        draws = _divide(np.abs(self._table(bucket, BUCKETS, confidences - hits)).sum(axis=1), self._rows)
+        value = gap(bucket, confidences, hits)
+        # Noise in a bucket never cancels, so resamples are too high on average; they are moved back by that much.
+        centred = draws - (draws.mean() - value) if len(draws) else draws
+        return Figure(value, np.maximum(centred, 0.0))
 
     def ordered(self, keys: Floats, levels: int = 1024) -> OrderedSums:
         """Rows grouped by descending key into at most `levels` levels, for metrics of an order."""

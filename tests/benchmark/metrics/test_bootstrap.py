@@ -30,13 +30,22 @@ def test_draws_equal_metrics_of_resampled_rows() -> None:
     probabilities, numbers, clusters = drawn()
     bootstrap = Bootstrap(clusters, resamples=7, seed=1)
     hits, sure = correct(probabilities, numbers), probabilities.max(axis=1)
-    mean, ece = bootstrap.mean(rps_rows(probabilities, numbers)), bootstrap.ece(sure, hits)
+    mean = bootstrap.mean(rps_rows(probabilities, numbers))
     valid = auroc_figure(bootstrap, sure, hits)
     for draw in range(7):
         rows = resampled_rows(bootstrap, draw)
         assert mean.draws[draw] == pytest.approx(metrics.rps(probabilities[rows], numbers[rows]))
-        assert ece.draws[draw] == pytest.approx(metrics.ece(probabilities[rows], numbers[rows]))
         assert valid.draws[draw] == pytest.approx(metrics.auroc(sure[rows], hits[rows]))
+
+
+def test_ece_draws_are_those_of_resampled_rows_moved_to_the_value() -> None:
+    probabilities, numbers, clusters = drawn()
+    bootstrap = Bootstrap(clusters, resamples=40, seed=1)
+    figure = bootstrap.ece(probabilities.max(axis=1), correct(probabilities, numbers))
+    raw = [metrics.ece(probabilities[r], numbers[r]) for r in (resampled_rows(bootstrap, i) for i in range(40))]
+    assert figure.value == pytest.approx(metrics.ece(probabilities, numbers))
+    assert figure.draws == pytest.approx(np.array(raw) - np.mean(raw) + figure.value)
+    assert figure.low < figure.value < figure.high
 
 
 def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:

@@ -1,0 +1,135 @@
+"""Tasks: what is asked, what is never told, and that a fingerprint names exactly it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.surrogates.prompt import render
+from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_kernels, training_pairs
+from kbench.benchmark.tasks.gpus import gpu_facts
+from kbench.loaders.corpus import Corpus
+from kbench.schemas import Query, UnknownNameError, UserError, bins, from_dict, to_dict
+
+
+def everything_told(query: Query) -> str:
+    return json.dumps(to_dict(query)) + render(query)
+
+
+def test_no_query_tells_its_answer(corpus: Corpus, questions: Questions, secret: str) -> None:
+    kernels = {row["kernel_id"]: row for row in corpus.table("kernels").to_pylist()}
+    for query in questions.queries:
+        told = everything_told(query)
+        assert secret not in told
+        assert "#" not in query.candidate_source
+        assert '"""' not in query.candidate_source
+    for at, candidate in zip(questions.pools.query, questions.pools.candidate, strict=True):
+        told, row = everything_told(questions.queries[at]), kernels[candidate]
+        for name in ("runtime_us", "speedup", "kernel_id", "cluster_id", "structure_id", "run_id", "error"):
+            assert row[name] is None or str(row[name]) not in told
+        assert not told.count(row["split"] + '"')
+
+
+def test_query_has_no_field_for_an_answer() -> None:
+    names = {field.name for field in dataclasses.fields(Query)}
+    assert not names & {"speedup", "bin", "runtime_us", "status", "split", "candidate_id", "anchor_id", "label"}
+
+
+def test_queries_are_valid_records_in_order_and_asked_once(questions: Questions) -> None:
+    ids = [query.query_id for query in questions.queries]
+    assert ids == sorted(set(ids))
+    assert from_dict(Query, to_dict(questions.queries[0])) == questions.queries[0]
+
+
+def test_labels_follow_from_the_speedup(questions: Questions) -> None:
+    assert questions.pairs.bin.tolist() == [bins.bin_of(speedup) for speedup in questions.pairs.speedup]
+    assert set(questions.pairs.split) == {"test"}
+    assert len(questions.pools.pools()) == len(set(questions.pools.problem))
+
+
+def test_reference_pairs_and_pool_kernels_share_a_query(questions: Questions) -> None:
+    of_pairs = set(questions.pairs.query[questions.pairs.kind == "reference"])
+    assert of_pairs <= set(questions.pools.query)
+    assert len(questions.queries) < len(questions.pairs) + len(questions.pools)
+
+
+def test_every_track_is_a_frozen_list_with_a_fingerprint(corpus: Corpus, questions: Questions) -> None:
+    tasks = questions.tasks()
+    assert tuple(tasks) == TRACKS
+    assert len({task.fingerprint for task in tasks.values()}) == len(TRACKS)
+    assert len(tasks["rank"].query_ids) == questions.pools.valid.sum()
+    assert len(tasks["validity"].query_ids) == len(questions.pools)
+    again = build_questions(corpus)
+    assert again.fingerprint == questions.fingerprint
+    assert again.queries == questions.queries
+    assert build_questions(corpus, "validation").fingerprint != questions.fingerprint
+
+
+def test_limit_keeps_a_prefix_and_says_so(corpus: Corpus, questions: Questions) -> None:
+    few = build_questions(corpus, limit=10)
+    assert few.queries == questions.queries[:10]
+    assert few.limited
+    assert not questions.limited
+    assert few.fingerprint != questions.fingerprint
+    assert set(few.pairs.query) <= set(range(10))
+
+
+def test_one_track_asks_only_its_own_queries(corpus: Corpus) -> None:
+    asked = build_questions(corpus, tracks=["rank"])
+    assert asked.tracks == ("rank",)
+    assert len(asked.pairs) == 0
+    with pytest.raises(UnknownNameError, match="forecast"):
+        asked.task("forecast")
+
+
+def test_training_material_is_from_training_splits_alone(corpus: Corpus, questions: Questions) -> None:
+    pairs, kernels = list(training_pairs(corpus)), list(training_kernels(corpus))
+    held_out = set(questions.pools.problem)
+    assert {pair.split for _, pair in pairs} == {"train", "validation"}
+    assert not held_out & {query.problem_id for query, _ in pairs}
+    assert not held_out & {query.problem_id for query, _ in kernels}
+    assert any(row["status"] != "ok" for _, row in kernels)
+
+
+@pytest.mark.parametrize("split", ["test", "test_seen"])
+def test_fitting_on_a_test_split_is_refused(corpus: Corpus, split: str) -> None:
+    with pytest.raises(UserError, match="kept for testing"):
+        next(training_pairs(corpus, [split]))
+    with pytest.raises(UserError, match="kept for testing"):
+        next(training_kernels(corpus, [split]))
+
+
+@pytest.mark.parametrize(
+    ("split", "tracks", "limit", "message"),
+    [
+        ("tset", TRACKS, None, "did you mean 'test'"),
+        ("train", TRACKS, None, "unknown split 'train'"),
+        ("test", ["forcast"], None, "did you mean 'forecast'"),
+        ("test", [], None, "no track"),
+        ("test", TRACKS, 0, "limit is 0"),
+        ("test_seen", TRACKS, None, "holds no pair"),
+    ],
+)
+def test_impossible_wishes_are_refused(
+    corpus: Corpus, split: str, tracks: list[str], limit: int | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        build_questions(corpus, split, tracks, limit)
+
+
+def test_prior_is_a_distribution_over_training_bins(questions: Questions) -> None:
+    assert questions.prior.sum() == pytest.approx(1.0)
+    assert np.all(questions.prior > 0)
+    assert 0.5 < questions.valid_rate < 1.0
+
+
+def test_gpu_facts_come_from_the_environment_then_the_data_sheet() -> None:
+    row = {"gpu": "NVIDIA H200", "env_id": "a", "copy_bandwidth_gbs": 4300.0, "sm_count": 132}
+    facts = json.loads(gpu_facts("NVIDIA H200", [row]))
+    assert facts["bandwidth_gbs"] == 4300.0
+    assert facts["bf16_tflops"] == 989
+    assert json.loads(gpu_facts("NVIDIA L40S"))["sm_count"] == 142
+    assert json.loads(gpu_facts("Unheard Of"))["sm_count"] is None

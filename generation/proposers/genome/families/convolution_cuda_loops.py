@@ -5,6 +5,7 @@ from __future__ import annotations
 from kbench.generation.proposers.genome.families import convolution_cuda_parts as parts
 from kbench.generation.proposers.genome.families.convolution_cuda_parts import block, nested
 from kbench.generation.proposers.genome.families.convolution_form import ConvolutionForm
+from kbench.generation.proposers.genome.families.convolution_triton_parts import product
 from kbench.generation.proposers.genome.family import Genome
 
 
@@ -99,10 +100,10 @@ def staged_fill(form: ConvolutionForm, genome: Genome, corner: str, buffer: str,
     phased = bool(genome.get("phased"))
     count = "group_out" if form.groups > 1 else "c_out"
     taps = [f"count_{a}" if phased else str(t) for a, t in zip(form.axes, form.taps, strict=True)]
-    number = "(" + parts.product(taps) + ")"
+    number = "(" + product(taps) + ")"
     decode = [f"const int ci = k / {number};"]
     for position, axis in enumerate(form.axes):
-        below = parts.product(taps[position + 1 :])
+        below = product(taps[position + 1 :])
         text = f"k / ({below})" if below else "k"
         place = f"{text} % {taps[position]}"
         decode.append(
@@ -153,7 +154,7 @@ def staged_multiply(genome: Genome, buffer: str) -> list[str]:
 
 def staged_loop(form: ConvolutionForm, genome: Genome) -> list[str]:
     """Accumulates BK products at a time through shared memory."""
-    number = parts.product([f"count_{a}" for a in form.axes]) if genome.get("phased") else str(form.tap_count)
+    number = product([f"count_{a}" for a in form.axes]) if genome.get("phased") else str(form.tap_count)
     corner = "corners[pp] + shift" if form.window > 1 else "corners[pp]"
     lines = [f"const int k_first = ci_first * ({number}), k_last = ci_last * ({number});"]
     if genome["buffers"] == "single":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -41,6 +41,10 @@ class Progress:
     in_flight: int = 0
     live: int = 0
     gpu_seconds: float = 0.0
+    best: float = 0.0
+    """Highest speedup measured."""
+    failures: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Measured kernels that are not right, by status."""
     started: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
@@ -52,9 +56,11 @@ class Progress:
         """One line for people."""
         ok = f"{self.ok / self.measured:.0%}" if self.measured else "-"
         left = max(0, self.total - self.measured) / self.rate if self.measured else float("nan")
+        failed = ", ".join(f"{name} {count}" for name, count in self.failures.most_common()) or "none"
         return (
-            f"{self.measured}/{self.total} kernels, {self.rate:.1f}/s, ok {ok}, reused {self.reused}, "
-            f"lost {self.lost}, {self.live} runs live, {self.in_flight} in flight, {left:.0f} s left"
+            f"{self.measured}/{self.total} kernels, {self.rate:.1f}/s, best {self.best:.2f}x, "
+            f"ok {ok}, failed: {failed}, reused {self.reused}, lost {self.lost}, "
+            f"{self.live} runs live, {self.in_flight} in flight, {left:.0f} s left"
         )
 
 
@@ -195,6 +201,9 @@ class Campaign:
             return
         self.progress.measured += 1
         self.progress.ok += outcome.speedup is not None
+        self.progress.best = max(self.progress.best, outcome.speedup or 0.0)
+        if outcome.speedup is None:
+            self.progress.failures[outcome.status.value] += 1
         self.progress.gpu_seconds += sum(m.verify_s + m.time_s for m in result.measurements)
 
     def _release(self, search: Search) -> bool:

@@ -84,7 +84,8 @@ def _run(options: dict[str, Any]) -> None:
         click.echo(err=True)
     packed = pack(options["out"], options["pack_to"]) if options["pack_to"] else []
     summary = {
-        "runs": len(runs), "measured": progress.measured, "ok": progress.ok, "reused": progress.reused,
+        "runs": len(runs), "measured": progress.measured, "ok": progress.ok,
+        "best_speedup": progress.best or None, "failures": dict(progress.failures), "reused": progress.reused,
         "lost": progress.lost, "gpu_seconds": progress.gpu_seconds, "kernels_per_s": progress.rate,
         "packed": [{"file": str(path), "bytes": path.stat().st_size} for path in packed],
     }  # fmt: skip

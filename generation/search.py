@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kbench.generation import action
@@ -10,11 +10,11 @@ from kbench.generation.entry import Clock, Entry
 from kbench.generation.executors.executor import Result
 from kbench.generation.filter import Surrogate, decide, in_order, tokens
 from kbench.generation.outcome import Outcome, build_seconds, gpu_seconds
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Proposer, Task
+from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Proposer, Refusal, Task
 from kbench.generation.question import ask, query_id, teach
 from kbench.generation.settings import Settings, refuse_changes
 from kbench.generation.state import Node, RunState, reduce, start
-from kbench.schemas import Backend, Forecast, KernelSource, to_dict
+from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import kernel_id
 
 LONGEST_SOURCE = 200_000
@@ -98,9 +98,18 @@ class Search:
 
     def _propose(self, slots: Sequence[int]) -> None:
         task = Task(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
-        asks = [self._ask(slot) for slot in slots]
-        for slot, answer in zip(slots, self._proposer.propose(task, asks), strict=True):
-            self._take(slot, answer)
+        answers = self._proposer.propose(task, [self._ask(slot) for slot in slots])
+        for slot in slots:
+            try:
+                answer = next(answers, None)
+            except KbenchError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one family's or operator's fault must not end a campaign
+                reason = f"proposer error: {type(error).__name__}: {error}"
+                self._take(slot, Refusal(reason=reason, proposer=self._proposer.name))
+                return  # the slots behind it are unanswered and are asked for again
+            missing = Refusal(reason="no answer: the proposer gave too few", proposer=self._proposer.name)
+            self._take(slot, missing if answer is None else answer)
 
     def _ask(self, slot: int) -> Ask:
         request, nodes = self.state.requests[slot], self.state.nodes
@@ -190,11 +199,3 @@ def _spent(answer: Answer) -> dict[str, int]:
 
 def _token_fields(read: int, written: int) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written} if read or written else {}
-
-
-def cell(settings: Settings) -> tuple[str, Backend]:
-    """What sibling runs share."""
-    return settings.problem_id, settings.backend
-
-
-Recorded = Mapping[str, RunState]

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.assemble import assemble
+from kbench.generation.budget import Budget
+from kbench.generation.executors.local import LocalExecutor, open_harness
+from kbench.generation.session import Drive, drive, read_environments, recorded_states
+from kbench.generation.settings import FilterSettings, Settings
+from kbench.generation.workloads import workload_count
+from kbench.schemas import Backend
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.timeout(300)
+def test_a_live_campaign_finds_right_kernels_in_both_backends_and_assembles(tmp_path: Path) -> None:
+    runs = [
+        Settings(
+            problem_id="swiglu", backend=backend, method=method, proposer="genome+rewrite", seeds=4, batch=4,
+            filter=chosen, budget=Budget(measurements=8),
+        )
+        for backend in (Backend.TRITON, Backend.CUDA)
+        for method, chosen in (("evolve", None), ("puct", FilterSettings(surrogate="online", draw=2)))
+    ]  # fmt: skip
+    executor = LocalExecutor(lambda: open_harness(0, 0.02), workload_count)
+    progress = drive(tmp_path / "run", runs, Drive(executor=executor, deadline_s=200))
+    assert progress.measured == 32
+    assert progress.ok >= 20
+    states = recorded_states(tmp_path / "run")
+    assert all(state.best() is not None for state in states.values())
+    assert read_environments(tmp_path / "run")
+    ledger = assemble([tmp_path / "run"], tmp_path / "corpus")
+    assert ledger.ok == progress.ok

@@ -95,7 +95,10 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors of one type hold the same bytes; NaN equals itself."""
     import torch
 
-    return bool(torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)))
+    wide = torch.int64 if one.numel() * one.element_size() % 8 == 0 else torch.uint8
+    if one.data_ptr() % 8 or other.data_ptr() % 8 or one.numel() == 0:
+        wide = torch.uint8
+    return bool(torch.equal(one.reshape(-1).view(wide), other.reshape(-1).view(wide)))
 
 
 def digest(tensors: Sequence[Any]) -> list[Tensor]:

@@ -92,6 +92,9 @@ class Tally:
 class Harness:
     """Builds, verifies and times kernels on local devices."""
 
+    spawner_type: type[Spawner] = Spawner
+    """How worker processes are started."""
+
     def __init__(self, gpu: int | Sequence[int] | None = 0, *, half_width: float = 0.01, **settings: Any) -> None:
         """Prepare to measure; workers start with the first call that needs them.
 
@@ -129,9 +132,9 @@ class Harness:
             return
         cache = BuildCache(self.settings.cache or default_folder())
         dry = self.gpus == (None,)
-        self._spawner = Spawner(cache.folder.resolve(), interpret=dry)
+        self._spawner = self.spawner_type(cache.folder.resolve(), interpret=dry)
         # The interpreter replaces the compiler in a whole process, so a dry run's builders have a zygote of their own.
-        self._build_spawner = Spawner(cache.folder.resolve()) if dry else self._spawner
+        self._build_spawner = self.spawner_type(cache.folder.resolve()) if dry else self._spawner
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = [self._rng.getrandbits(31) for _ in range(MASTERS)]
         for number, index in enumerate(self.gpus):

@@ -22,6 +22,14 @@ def classify(error: BaseException) -> tuple[Status, str]:
     return Status.LAUNCH_ERROR, reason
 
 
+def killed_from_outside(exit_code: int | None) -> bool:
+    """Whether a death says nothing about screened code, which cannot send itself a signal.
+
+    SIGKILL comes from an operator or the system's memory killer; no code at all means that the starter died too.
+    """
+    return exit_code is None or exit_code == -signal.SIGKILL
+
+
 def judge_death(exit_code: int | None, stage: str) -> tuple[Status, str]:
     """The status and reason when a worker died while a kernel was in its hands."""
     if exit_code is None:

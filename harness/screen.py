@@ -54,7 +54,15 @@ def screen(source: str) -> str | None:
         return None
     reader = _Reader(tree)
     reader.module(tree)
+    if reader.reason is None and not _has_device_code(tree):
+        return "no @triton.jit function and no CudaModule: the kernel must compute"
     return reader.reason
+
+
+def _has_device_code(tree: ast.Module) -> bool:
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(map(is_jit, functions)) or any(_called(node) == "CudaModule" for node in calls)
 
 
 def is_jit(function: ast.FunctionDef) -> bool:

@@ -53,16 +53,25 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
     rows = {key: group for key, group in finished.items() if key in names}
     with make_harness(options) as harness:
         progress = Progress(len(todo), quiet=quiet)
-        for group in by_kernel(harness.measure(todo)):
-            key = group[0].kernel_id
-            rows[key] = group
-            if journal is not None:
-                journal.add(kernels[key], group, [harness.environment(i) for i in range(len(harness.gpus))])
+        for kernel, group in run_journaled(harness, todo, journal):
+            rows[kernel.kernel_id] = group
             progress.add(aggregate(group).status)
         progress.finish()
     if journal is not None:
         journal.commit()
     return [(names[key], row) for key in kernels for row in rows.get(key, [])]
+
+
+def run_journaled(
+    harness: Harness, todo: Sequence[KernelSource], journal: Journal | None
+) -> Iterator[tuple[KernelSource, list[Measurement]]]:
+    """Measure kernels, each in the journal before it is yielded."""
+    kernels = {kernel.kernel_id: kernel for kernel in todo}
+    for group in by_kernel(harness.measure(todo)):
+        kernel = kernels[group[0].kernel_id]
+        if journal is not None:
+            journal.add(kernel, group, [harness.environment(i) for i in range(len(harness.gpus))])
+        yield kernel, group
 
 
 def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:

@@ -74,6 +74,8 @@ def compile_only(target: Target, cache: Path) -> Iterator[list[Any]]:
     driver.set_active(CompileOnlyDriver(target))
     JITFunction.run = warm
     os.environ["TRITON_CACHE_DIR"] = str(cache)
+    # The default differs between versions; pinned so that a cache key means one thing in every process.
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     # Intermediate texts are most of a cache entry's bytes and nothing reads them back.
     os.environ["TRITON_STORE_BINARY_ONLY"] = "1"
     try:

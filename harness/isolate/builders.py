@@ -12,9 +12,11 @@ from kbench.harness.build.target import Target, build_id
 from kbench.harness.isolate.job import Job, Outcome
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
-from kbench.harness.judge import judge_death
+from kbench.harness.judge import judge_death, killed_from_outside
 from kbench.schemas import Status
 
+RETRIES = 3
+"""Times a build is repeated when its process is killed from outside."""
 EXTENSION_PATIENCE = 10.0
 """Times longer a torch extension may take to build."""
 
@@ -131,6 +133,10 @@ class Builders:
         code, said = self.spawner.exit_code(worker), worker.log_tail()
         job = self._remove(seat)
         if job is None:
+            return
+        if killed_from_outside(code) and job.attempts < RETRIES:
+            job.attempts += 1
+            self.waiting.append(job)
             return
         _, reason = judge_death(code, "the compiler")
         yield Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=f"{reason}: {said}" if said else reason)

@@ -14,12 +14,14 @@ from typing import Any
 from kbench.harness.isolate.job import Job, Outcome
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
-from kbench.harness.judge import judge_death
+from kbench.harness.judge import judge_death, killed_from_outside
 from kbench.schemas import InfrastructureError, Status
 
 QUEUE = 2
 """Jobs handed to the worker on duty ahead of time, so that it never waits for its parent."""
 CONTEXT_SECONDS = 180.0
+DYING_SECONDS = 20.0
+"""Longest to wait for a killed worker; its kernel may run on the device until the driver has torn it down."""
 STARTS_IN_A_ROW = 4
 """Workers that may fail to start before the device is given up."""
 
@@ -66,6 +68,8 @@ class Lane:
         self.failed_starts = 0
         self.busy_s = 0.0
         self.deaths = 0
+        self.dying: list[WorkerProcess] = []
+        """Killed workers whose end has not been seen."""
 
     def open(self) -> None:
         """Start the workers and wait for the first to be ready and to have measured the device's ceilings.
@@ -106,8 +110,11 @@ class Lane:
         return {r.process.channel.fileno(): r for r in self.runners}
 
     def assign(self) -> None:
-        """Hand out waiting jobs, one worker busy at a time."""
+        """Hand out waiting jobs, one worker busy at a time, and none while a killed one still holds the device."""
         self._staff()
+        self.dying = [w for w in self.dying if not self._gone(w)]
+        if self.dying:
+            return
         while self.waiting:
             busy = next((r for r in self.runners if r.jobs), None)
             alone = self.waiting[0].solo or self.waiting[0].suspected
@@ -119,6 +126,9 @@ class Lane:
             if runner is None or runner.solo or len(runner.jobs) >= QUEUE:
                 return
             self._send(runner, self._next_job(runner))
+
+    def _gone(self, worker: WorkerProcess) -> bool:
+        return self.spawner.has_ended(worker) or time.monotonic() - worker.killed > DYING_SECONDS
 
     def _next_job(self, runner: Runner) -> Job:
         """The first waiting job of the problem the worker has at hand, else the first."""
@@ -232,6 +242,9 @@ class Lane:
             yield from self._excuse(runner, f"worker died while making inputs: {said}")
             return
         status, reason = judge_death(code, stage)
+        if killed_from_outside(code) and not runner.jobs[0].solo:
+            yield from self._excuse(runner, reason)
+            return
         if runner.unconfirmed is not None:
             status, reason = Status.REJECTED, f"{reason}, after results that it did not confirm"
         yield from self._suspect(runner, status, reason)
@@ -282,6 +295,8 @@ class Lane:
         runner.process.clean()
         if runner in self.runners:
             self.runners.remove(runner)
+            if runner.process.exit_code is None:
+                self.dying.append(runner.process)
 
     def _staff(self) -> None:
         while len(self.runners) < 1 + self.spares:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -38,10 +39,12 @@ class WorkerProcess:
     settings: Mapping[str, Any]
     exit_code: int | None = None
     """Set when the zygote has reported its death."""
-    started: float = dataclasses.field(default_factory=time.monotonic)
+    killed: float = 0.0
+    """When it was told to end."""
 
     def kill(self) -> None:
         """End the worker and everything it started, at once."""
+        self.killed = time.monotonic()
         for end in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 end(self.pid, signal.SIGKILL)
@@ -101,10 +104,27 @@ class Spawner:
     def exit_code(self, worker: WorkerProcess, wait: float = 0.5) -> int | None:
         """How a worker that hung up has ended; None when that is not known in time."""
         end = time.monotonic() + wait
-        while worker.pid not in self._exits and time.monotonic() < end:
-            self._read_messages(0.02)
+        while worker.pid not in self._exits and time.monotonic() < end and self._control is not None:
+            self._poll(0.02)
         worker.exit_code = self._exits.pop(worker.pid, None)
         return worker.exit_code
+
+    def has_ended(self, worker: WorkerProcess) -> bool:
+        """Whether a killed worker is gone, its device context with it; does not wait."""
+        if worker.exit_code is None and worker.pid not in self._exits:
+            self._poll(0.0)
+        if self._control is None:
+            return True
+        if worker.pid in self._exits:
+            worker.exit_code = self._exits.pop(worker.pid)
+        return worker.exit_code is not None
+
+    def _poll(self, timeout: float) -> None:
+        try:
+            self._read_messages(timeout)
+        except OSError:
+            # The zygote is gone, and its workers with it; the next spawn starts another.
+            self._stop_zygote()
 
     def close(self) -> None:
         """End the zygote and remove all scratch folders."""
@@ -114,19 +134,8 @@ class Spawner:
     def _ensure_zygote(self) -> socket.socket:
         if self._zygote is not None and self._zygote.poll() is None and self._control is not None:
             return self._control
-        here, there = socket.socketpair()
-        package = str(Path(kbench.__file__).resolve().parents[1])
-        # -P and an explicit path: the caller's working directory must not shadow a module in the worker.
-        code = f"import sys; sys.path.insert(0, {package!r}); from kbench.harness.isolate.zygote import main; main()"
-        self._zygote = subprocess.Popen(
-            [sys.executable, "-P", "-c", code, str(there.fileno())],
-            pass_fds=[there.fileno()],
-            env=sandbox.environment(self.cache) | self._variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        here, there = self._pair()
+        self._zygote = self._start_zygote(there)
         there.close()
         self._control, self._pending = here, b""
         try:
@@ -135,6 +144,23 @@ class Spawner:
             said = self._zygote.stderr.read().decode(errors="replace")[-LOG_TAIL:] if self._zygote.stderr else ""
             raise InfrastructureError(f"workers cannot start: {said.strip() or error}") from error
         return here
+
+    def _pair(self) -> tuple[socket.socket, socket.socket]:
+        return socket.socketpair()
+
+    def _start_zygote(self, control: socket.socket) -> subprocess.Popen[bytes]:
+        package = str(Path(kbench.__file__).resolve().parents[1])
+        # -P and an explicit path: the caller's working directory must not shadow a module in the worker.
+        code = f"import sys; sys.path.insert(0, {package!r}); from kbench.harness.isolate.zygote import main; main()"
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", code, str(control.fileno()), str(self.scratch)],
+            pass_fds=[control.fileno()],
+            env=sandbox.environment(self.cache) | self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
 
     def _next_message(self, wanted: str) -> dict[str, Any]:
         end = time.monotonic() + START_SECONDS
@@ -148,13 +174,9 @@ class Spawner:
         if self._control is None:
             return None
         if b"\n" not in self._pending:
-            self._control.settimeout(timeout)
-            try:
-                chunk = self._control.recv(1 << 16)
-            except TimeoutError:
+            if not select.select([self._control], [], [], timeout)[0]:
                 return None
-            finally:
-                self._control.settimeout(None)
+            chunk = self._control.recv(1 << 16)
             if not chunk:
                 raise OSError("the worker starter has ended")
             self._pending += chunk

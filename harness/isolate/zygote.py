@@ -6,9 +6,12 @@ never touches CUDA, so a forked worker can make its own context.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -19,11 +22,24 @@ from kbench.harness.isolate import sandbox
 
 
 def main() -> None:
-    """Serve spawn requests on the descriptor named in argv until it closes."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+    """Serve spawn requests on the descriptor named in argv; workers' folders are below the folder named next."""
     from kbench.harness.isolate import worker
 
     worker.preload()
+    # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))
+
+
+def serve(control: socket.socket, scratch: Path) -> None:
+    """Fork a worker for each request until the parent hangs up or dies, then remove what the workers left."""
+    # When the parent was killed, its workers follow as this process ends.
+    with contextlib.suppress(ConnectionError):
+        _serve(control)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _serve(control: socket.socket) -> None:
     control.sendall(b'{"ready": true}\n')
     poller = select.poll()
     poller.register(control, select.POLLIN)

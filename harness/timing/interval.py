@@ -49,7 +49,8 @@ def log_interval(logs: Sequence[float], extra_sigma: float = 0.0, confidence: fl
 
 def inflation(values: Sequence[float]) -> float:
     """How much larger the variance of the mean is than for independent values: (1 + rho) / (1 - rho)."""
-    rho = min(max(lag_one_correlation(values), 0.0), LARGEST_CORRELATION)
+    # The estimate is too low by about one part in the number of values.
+    rho = min(max(lag_one_correlation(values) + 1.0 / len(values), 0.0), LARGEST_CORRELATION)
     return (1.0 + rho) / (1.0 - rho)
 
 

@@ -1,5 +1,4 @@
 # cheat: returns a constant near the mean
-# tags: passes-screen
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: allocates all device memory
-# tags: gpu passes-screen
+# tags: gpu
 import torch
 
 

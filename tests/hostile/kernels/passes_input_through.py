@@ -1,4 +1,3 @@
 # cheat: returns its input
-# tags: passes-screen
 def run(x):
     return x

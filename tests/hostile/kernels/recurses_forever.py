@@ -1,4 +1,3 @@
 # cheat: overflows the stack
-# tags: passes-screen
 def run(x):
     return run(x)

@@ -1,5 +1,4 @@
 # cheat: returns NaN, which compares false with everything
-# tags: passes-screen
 import torch
 
 

@@ -1,5 +1,4 @@
 # cheat: no work; returns memory that may hold the last answer
-# tags: passes-screen
 import torch
 
 

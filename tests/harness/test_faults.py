@@ -1,0 +1,130 @@
+"""Workers and parents killed at random moments: nothing is lost, nothing is duplicated."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbench.harness.build.cache import Build, BuildCache
+from kbench.harness.build.target import Target, build_id
+from kbench.harness.journal import Journal
+from kbench.harness.sources import read_kernel
+from kbench.schemas import KernelSource
+
+HERE = Path(__file__).parent
+KILLS = 200
+KERNELS = 30
+
+
+def kernel_ids() -> list[str]:
+    kernel = read_kernel(HERE / "kernels" / "gelu_triton.py", "gelu_tanh")
+    return [KernelSource("gelu_tanh", kernel.backend, f"# {i}\n{kernel.source}").kernel_id for i in range(KERNELS)]
+
+
+def fill_build_cache(folder: Path) -> None:
+    """The interpreter needs no machine code, so every kernel counts as built."""
+    cache = BuildCache(folder)
+    for key in kernel_ids():
+        cache.put(Build(build_id(key, Target(9, 0)), None, 1.0, None, None, None, None, False), {})
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below one, nearest first."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, queue = [], [pid]
+    while queue:
+        children = parents.get(queue.pop(0), [])
+        found += children
+        queue += children
+    return found
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    fill_build_cache(tmp_path / "cache")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            str(HERE / "fault_session.py"),
+            str(tmp_path / "out"),
+            str(tmp_path / "cache"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+
+
+def run_session(server: subprocess.Popen[str], rng: random.Random, kills: int) -> tuple[int, int]:
+    """One session, hit up to `kills` times; returns its exit code and the hits that met a living process."""
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write("go\n")
+    server.stdin.flush()
+    session, hits = int(server.stdout.readline()), 0
+    for number in range(kills):
+        time.sleep(rng.uniform(0.0, 0.15))
+        below = descendants(session)
+        victim = session if number == kills - 1 or not below else rng.choice(below)
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        hits += 1
+    return int(server.stdout.readline()), hits
+
+
+@pytest.mark.timeout(180)
+def test_killing_workers_and_parents_at_two_hundred_moments_loses_and_repeats_nothing(
+    server: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    rng = random.Random(20)
+    hits = 0
+    while hits < KILLS:
+        code, met = run_session(server, rng, 5)
+        hits += met
+        if code == 0:
+            # All kernels were done before the last kill: start over with an empty folder.
+            check_complete(tmp_path / "out")
+            (tmp_path / "out" / "measure.jsonl").unlink()
+    code, _ = run_session(server, rng, 0)
+    assert code == 0
+    check_complete(tmp_path / "out")
+
+
+def check_complete(folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / "measure.jsonl").read_text().splitlines()]
+    found = [line["measurements"][0]["kernel_id"] for line in lines]
+    assert sorted(found) == sorted(kernel_ids())
+    assert {m["status"] for line in lines for m in line["measurements"]} == {"ok"}
+    journal = Journal(folder)
+    journal.close()
+    assert sorted(journal.measurements) == sorted(kernel_ids())

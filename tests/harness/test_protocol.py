@@ -1,0 +1,64 @@
+"""Messages between a parent and its workers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from kbench.harness.isolate.protocol import KEY_BYTES, Channel, ClosedError, ProtocolError, offer_key, take_key
+
+Pair = tuple[Channel, Channel, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    here, there = socket.socketpair()
+    with here, there:
+        yield offer_key(here, b"k" * KEY_BYTES), take_key(there), there
+
+
+def test_messages_arrive_whole_and_in_order(pair: Pair) -> None:
+    parent, worker, _ = pair
+    for number in range(3):
+        worker.send({"n": number, "text": "x" * 50_000})
+    assert [m["n"] for m in parent.drain()] == [0, 1, 2]
+
+
+def test_bytes_without_the_key_are_refused(pair: Pair) -> None:
+    parent, _, raw = pair
+    raw.sendall(b"\x00\x00\x00\x02{}" + b"\x00" * 64)
+    with pytest.raises(ProtocolError, match="not authentic"):
+        parent.receive()
+
+
+def test_a_repeated_message_is_refused(pair: Pair) -> None:
+    parent, worker, raw = pair
+    recorded = bytearray()
+    aside, kept = socket.socketpair()
+    with aside, kept:
+        worker.socket = aside
+        worker.send({"n": 1})
+        recorded += kept.recv(1 << 16)
+    raw.sendall(recorded)
+    assert parent.receive() == {"n": 1}
+    raw.sendall(recorded)
+    with pytest.raises(ProtocolError):
+        parent.receive()
+
+
+def test_an_absurd_length_is_refused_before_memory_is_taken(pair: Pair) -> None:
+    parent, _, raw = pair
+    raw.sendall(b"\xff" * 40)
+    with pytest.raises(ProtocolError, match="bytes"):
+        parent.receive()
+
+
+def test_a_hang_up_is_noticed_after_the_last_message(pair: Pair) -> None:
+    parent, worker, _ = pair
+    worker.send({"last": True})
+    worker.close()
+    assert parent.receive() == {"last": True}
+    with pytest.raises(ClosedError):
+        parent.receive()

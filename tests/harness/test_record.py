@@ -1,0 +1,53 @@
+"""Records made from results, and verdicts over workloads."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from kbench.harness.record import aggregate, failure, make_measurement
+from kbench.schemas import Backend, DataError, KernelSource, Measurement, Status
+
+KERNEL = KernelSource("gelu_tanh", Backend.TRITON, "def run(x): ...")
+OK: dict[str, Any] = {
+    "workload": "large", "status": "ok", "error": None, "runtime_us": 10.0, "runtime_low_us": 9.9,
+    "runtime_high_us": 10.1, "speedup": 2.0, "speedup_low": 1.98, "speedup_high": 2.02, "samples_us": [10.0],
+    "anchor_us": [20.0], "rounds": 5, "cache_policy": "flush", "exposed": 0, "drift": 0.0,
+}  # fmt: skip
+
+
+def record(result: dict[str, Any]) -> Measurement:
+    where = {"gpu": "G", "env_id": "0" * 32, "started_at": "2026-01-01T00:00:00+00:00"}
+    return make_measurement(KERNEL, None, result, build_s=0.0, **where)
+
+
+def test_a_result_becomes_a_record() -> None:
+    made = record(OK)
+    assert made.status is Status.OK
+    assert made.runtime_us == 10.0
+
+
+def test_a_result_with_an_impossible_figure_is_refused() -> None:
+    with pytest.raises(DataError, match="runtime_us"):
+        record(OK | {"runtime_us": -1.0})
+    with pytest.raises(DataError, match="unknown field"):
+        record(OK | {"bonus": 1})
+
+
+def test_aggregates_are_geometric_means_with_narrower_intervals() -> None:
+    one = record(OK)
+    other = dataclasses.replace(one, runtime_us=40.0, runtime_low_us=39.6, runtime_high_us=40.4)
+    total = aggregate([one, other])
+    assert total.status is Status.OK
+    assert total.runtime_us == pytest.approx(20.0)
+    assert total.runtime_high_us is not None
+    assert math.log(total.runtime_high_us / 20.0) == pytest.approx(math.log(1.01) / math.sqrt(2), rel=0.01)
+
+
+def test_one_failing_workload_decides() -> None:
+    bad = record(failure("small", Status.INCORRECT, "output is wrong"))
+    total = aggregate([record(OK), bad])
+    assert (total.status, total.error, total.runtime_us) == (Status.INCORRECT, "output is wrong", None)

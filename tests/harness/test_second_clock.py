@@ -1,0 +1,29 @@
+"""Attribution of device work to calls by correlation id."""
+
+from __future__ import annotations
+
+from kbench.harness.second_clock import DeviceSpan, HostSpan, attribute, disagree
+
+
+def test_work_belongs_to_the_call_whose_launch_has_its_correlation_id() -> None:
+    calls = [HostSpan(0, 100), HostSpan(200, 300)]
+    launches = [HostSpan(10, 20, 1), HostSpan(30, 40, 2), HostSpan(150, 160, 3), HostSpan(210, 220, 4)]
+    # The device runs late: by its own clock the first call's work starts after the second call was made.
+    work = [
+        DeviceSpan(1_000_000, 1_004_000, 1),
+        DeviceSpan(1_005_000, 1_009_000, 2),
+        DeviceSpan(1_010_000, 1_090_000, 3),
+        DeviceSpan(1_100_000, 1_107_000, 4),
+    ]
+    assert attribute(calls, launches, work) == [9.0, 7.0]
+
+
+def test_work_of_no_call_gives_no_figure() -> None:
+    assert attribute([HostSpan(0, 10)], [HostSpan(20, 30, 1)], [DeviceSpan(0, 5, 1)]) == []
+
+
+def test_clocks_disagree_beyond_three_percent_or_an_absolute_bound_for_short_kernels() -> None:
+    assert disagree(100.0, 96.0)
+    assert not disagree(100.0, 98.0)
+    assert not disagree(5.0, 4.0)
+    assert disagree(5.0, 3.0)

@@ -1,7 +1,7 @@
 """Campaign: many searches at once over one executor, so that the GPU never waits for a search to think.
 
-Every search works in steps; while one waits for its measurements, the others propose. Searches that have taken the
-fewest steps go first, problem by problem, so that budgets spread evenly and kernels of a problem are measured together.
+Every search works in steps; while one waits for its measurements, the others propose. By default those that have taken
+the fewest steps go first, problem by problem: budgets spread evenly and kernels of a problem are measured together.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kbench.generation.entry import Entry
@@ -78,11 +78,12 @@ class Campaign:
     def __init__(
         self, executor: Executor, log: Log, *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
-        write_every_s: float = WRITE_EVERY_S,
+        write_every_s: float = WRITE_EVERY_S, order: str = "rounds",
         report: Callable[[Progress], None] = lambda progress: None,
     ) -> None:  # fmt: skip
         self._executor, self._log, self._ahead, self._report = executor, log, ahead, report
         self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
+        self._turn = ORDERS[order]
         self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
         self._known: dict[str, tuple[Outcome, str]] = {}
         self._proposed: set[str] = set()
@@ -143,7 +144,7 @@ class Campaign:
 
     def _feed(self, ready: list[Search]) -> list[Search]:
         """Advance searches, least advanced first, until enough is in flight; returns those still ready."""
-        ready.sort(key=_turn, reverse=True)
+        ready.sort(key=self._turn, reverse=True)
         kernels: list[KernelSource] = []
         while ready and len(self._waiting) < self._ahead and not self._late():
             search = ready.pop()
@@ -222,9 +223,23 @@ class Campaign:
         self._log.append([entry for search in self._searches for entry in search.take_entries()])
 
 
-def _turn(search: Search) -> tuple[int, str, str, str]:
+Turn = tuple[int, str, int, str, str]
+
+
+def _by_round(search: Search) -> Turn:
+    """Least advanced first: a deadline leaves every budget equally spent."""
     settings = search.settings
-    return (search.state.step, settings.problem_id, settings.backend.value, search.state.run_id)
+    return (search.state.step, settings.problem_id, 0, settings.backend.value, search.state.run_id)
+
+
+def _by_problem(search: Search) -> Turn:
+    """Seeds of all first, then problem after problem: the device changes inputs less often."""
+    settings, step = search.settings, search.state.step
+    return (min(step, 1), settings.problem_id, step, settings.backend.value, search.state.run_id)
+
+
+ORDERS: Mapping[str, Callable[[Search], Turn]] = {"rounds": _by_round, "problems": _by_problem}
+"""In which order searches that are ready get their turn."""
 
 
 def _allowance(search: Search) -> int:

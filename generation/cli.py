@@ -51,6 +51,10 @@ REPORT_EVERY_S = 2.0
 @click.option("--gpu", default=0, show_default=True, help="GPU index for --executor local.")
 @click.option("--half-width", default=0.01, show_default=True, help="Relative half-width of a measurement's interval.")
 @click.option("--deadline", type=float, help="Stop cleanly after this many seconds; resume later.")
+@click.option(
+    "--order", type=click.Choice(["rounds", "problems"]), default="rounds", show_default=True,
+    help="Campaigns: all searches advance evenly, or seeds first and then problem after problem.",
+)  # fmt: skip
 @click.option("--gpu-seconds", type=float, help="Stop cleanly after this many GPU-seconds.")
 @click.option(
     "--pack", "pack_to", type=click.Path(path_type=Path), help="Afterwards compress the log into this folder."
@@ -78,6 +82,7 @@ def _run(options: dict[str, Any]) -> None:
         gpu_seconds=options["gpu_seconds"],
         proposer_for=proposer_for,
         report=_reporter(),
+        order=options["order"],
     )
     progress = drive(options["out"], runs, how)
     if sys.stderr.isatty():

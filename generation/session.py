@@ -37,6 +37,7 @@ class Drive:
     surrogate_for: Callable[[str], Surrogate] = surrogate_named
     report: Callable[[Progress], None] = lambda progress: None
     write_every_s: float = WRITE_EVERY_S
+    order: str = "rounds"
 
 
 def recorded_states(folder: Path) -> dict[str, RunState]:
@@ -69,6 +70,7 @@ def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
                 gpu_seconds=how.gpu_seconds,
                 report=how.report,
                 write_every_s=how.write_every_s,
+                order=how.order,
             )
             by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}

@@ -75,6 +75,14 @@ def test_runs_of_one_problem_are_submitted_together(tmp_path: Path, how: Drive) 
     assert len(set(started[:3])) == 3
 
 
+def test_by_problems_the_seeds_of_all_come_first(tmp_path: Path, how: Drive) -> None:
+    runs = [settings_for("random", seed=seed) for seed in range(3)]
+    drive(tmp_path, runs, dataclasses.replace(how, order="problems"))
+    steps = [entry.step for entry in read_log(tmp_path) if entry.kind == "step_started"]
+    assert steps[:3] == [0, 0, 0]
+    assert {state.charge.measurements for state in recorded_states(tmp_path).values()} == {24}
+
+
 def test_progress_is_one_line_with_what_matters(tmp_path: Path, how: Drive) -> None:
     told: list[Progress] = []
     progress = drive(tmp_path, [settings_for("random")], dataclasses.replace(how, report=told.append))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pool import kernels, choose_problems, out_folder, say, write
+from pool import DRY, choose_problems, kernels, make_harness, out_folder, pool, say, write
 
 from kbench.harness.comparison import judge
-from kbench.harness.harness import Harness
 from kbench.schemas import Backend, KernelSource, to_dict
 
 SELF_TRIALS = 500
@@ -51,19 +50,19 @@ def gelu(extra_per_mille: int) -> KernelSource:
 
 def main() -> None:
     folder = out_folder()
-    own = [gelu(0)]
-    for name in choose_problems(8):
+    own = pool()[:2] if DRY else [gelu(0)]
+    for name in choose_problems(0 if DRY else 8):
         for backend in (Backend.TRITON, Backend.CUDA):
             own += kernels(name, backend, 2, seed=1)
-    with Harness(gpu=0) as harness:
+    with make_harness() as harness:
         right = {m.kernel_id for m in harness.measure(own) if m.status == "ok"}
         honest = [k for k in own if k.kernel_id in right][:20]
         honest.sort(key=lambda k: k.problem_id)
-        each = -(-SELF_TRIALS // len(honest))
+        each = 1 if DRY else -(-SELF_TRIALS // len(honest))
         pairs = [(k, k) for k in honest for _ in range(each)][:SELF_TRIALS]
         selves = [c for outcome in harness.duels(pairs, THRESHOLD) for c in judge(outcome, THRESHOLD)]
         say(str(Counter(c.verdict for c in selves)))
-        slow = [(gelu(0), gelu(30))] * SLOW_TRIALS
+        slow = [(honest[0], honest[1])] * 2 if DRY else [(gelu(0), gelu(30))] * SLOW_TRIALS
         slows = [c for outcome in harness.duels(slow, THRESHOLD) for c in judge(outcome, THRESHOLD)]
         say(str(Counter(c.verdict for c in slows)))
         environment = to_dict(harness.environment())

@@ -11,6 +11,7 @@ from typing import Any
 from kbench.benchmark.problems import problem
 from kbench.generation.proposers.genome.family import sample
 from kbench.generation.proposers.genome.registry import families, families_for
+from kbench.harness.harness import Harness
 from kbench.schemas import Backend, KernelSource
 
 
@@ -47,8 +48,21 @@ def kernels(problem_id: str, backend: Backend, count: int, seed: int = 0) -> lis
     return list(found.values())
 
 
+DRY = "--dry-run" in sys.argv
+"""Try a script without a GPU: a few Triton kernels through the interpreter on the CPU, tiny workloads."""
+
+
+def make_harness(**settings: Any) -> Harness:
+    """The harness on GPU 0, or on the CPU for a dry run."""
+    if DRY:
+        return Harness(gpu=None, workloads=("tiny",), builders=1, timeout_s=60.0, **settings)
+    return Harness(gpu=0, **settings)
+
+
 def pool(problem_count: int = 10, each: int = 17) -> list[KernelSource]:
     """`each` kernels of each backend for each problem, problem by problem."""
+    if DRY:
+        return [k for name in choose_problems(2) for k in kernels(name, Backend.TRITON, 2)]
     return [
         kernel
         for name in choose_problems(problem_count)

@@ -12,9 +12,8 @@ import math
 import statistics
 from pathlib import Path
 
-from pool import out_folder, pool, say, write
+from pool import make_harness, out_folder, pool, say, write
 
-from kbench.harness.harness import Harness
 from kbench.schemas import KernelSource, to_dict
 
 PROCESSES = 5
@@ -41,7 +40,7 @@ def choose(folder: Path) -> list[KernelSource]:
 
 
 def run_once(kernels: list[KernelSource], folder: Path, number: int) -> None:
-    with Harness(gpu=0, second_clock_share=0.0) as harness:
+    with make_harness(second_clock_share=0.0) as harness:
         rows = [to_dict(m) for m in harness.measure(kernels)]
         environment = to_dict(harness.environment())
     keep = ("kernel_id", "problem_id", "workload", "status", "runtime_us", "runtime_low_us", "runtime_high_us",

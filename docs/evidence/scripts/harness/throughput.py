@@ -11,9 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pool import out_folder, pool, say, write
+from pool import make_harness, out_folder, pool, say, write
 
-from kbench.harness.harness import Harness
 from kbench.schemas import to_dict
 
 
@@ -21,7 +20,7 @@ def main() -> None:
     folder = out_folder()
     kernels = pool()
     backends = {k.kernel_id: k.backend.value for k in kernels}
-    with tempfile.TemporaryDirectory() as cache, Harness(gpu=0, cache=Path(cache), second_clock_share=0.0) as harness:
+    with tempfile.TemporaryDirectory() as cache, make_harness(cache=Path(cache), second_clock_share=0.0) as harness:
         opened = time.monotonic()
         environment = harness.environment()
         say(f"{len(kernels)} kernels, workers ready in {time.monotonic() - opened:.1f} s")

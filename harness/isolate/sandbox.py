@@ -8,7 +8,9 @@ import resource
 import signal
 from pathlib import Path
 
-CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+MS_PRIVATE_ALL = (1 << 18) | (1 << 14)
+"""MS_PRIVATE and MS_REC: what is mounted here is seen nowhere else."""
 OPEN_FILES = 1024
 FILE_BYTES = 256 << 20
 HOST_BYTES = 48 << 30
@@ -56,17 +58,31 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def process_namespace_works() -> bool:
+    """Whether this system permits `enter_process_namespace`; tried in a child, because half of it cannot be undone."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if enter_process_namespace() else 1)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
 def enter_process_namespace() -> bool:
     """Continue in a child that is the first process of a namespace: it cannot see or signal anything outside.
 
-    When it ends, everything it started ends with it. The process that called this waits and ends the same way.
+    The namespace has a /proc of its own: the CUDA driver looks itself up there by its process number.
+    When the child ends, everything it started ends with it. The process that called this waits and ends the same way.
     Returns False, in the same process, where namespaces are not permitted.
     """
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWPID) != 0:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWPID | CLONE_NEWNS) != 0:
         return False
     child = os.fork()
     if child == 0:
         die_with_parent()
+        private = libc.mount(None, b"/", None, MS_PRIVATE_ALL, None) == 0
+        if not private or libc.mount(b"proc", b"/proc", b"proc", 0, None) != 0:
+            os._exit(1)
         return True
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)

@@ -40,6 +40,7 @@ def serve(control: socket.socket, scratch: Path) -> None:
 
 
 def _serve(control: socket.socket) -> None:
+    namespaces = sandbox.process_namespace_works()
     control.sendall(b'{"ready": true}\n')
     poller = select.poll()
     poller.register(control, select.POLLIN)
@@ -53,7 +54,7 @@ def _serve(control: socket.socket) -> None:
             return
         pid = os.fork()
         if pid == 0:
-            _become_worker(control, json.loads(request), fds[0])
+            _become_worker(control, json.loads(request), fds[0], namespaces=namespaces)
         os.close(fds[0])
         control.sendall(json.dumps({"spawned": pid}).encode() + b"\n")
 
@@ -69,14 +70,15 @@ def _report_deaths(control: socket.socket) -> None:
         control.sendall(json.dumps({"died": pid, "code": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
 
 
-def _become_worker(control: socket.socket, request: dict[str, object], descriptor: int) -> None:
+def _become_worker(control: socket.socket, request: dict[str, object], descriptor: int, *, namespaces: bool) -> None:
     """Never returns: whatever happens, the child must not run the zygote's loop."""
     code = 1
     try:
         control.close()
         os.setsid()
         sandbox.die_with_parent()
-        sandbox.enter_process_namespace()
+        if namespaces:
+            sandbox.enter_process_namespace()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
         scratch.mkdir(parents=True, exist_ok=True)

@@ -56,6 +56,13 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
     "--seed", type=int, default=0, show_default=True, help="Of the bootstrap, and of surrogates that take one."
 )
 @click.option("--ensemble", is_flag=True, help="Average a query's repeats into one forecast.")
+@click.option(
+    "--edges",
+    type=click.Choice(["bins", "published-prompt"]),
+    default="bins",
+    show_default=True,
+    help="Edges that cut the answers; published-prompt for forecasts made under the release's prompt.",
+)
 @click.option("--compare", "compare_to", metavar="NAME", help="Another surrogate: show paired differences.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 @click.option("--no-report", is_flag=True, help="Skip report.html.")

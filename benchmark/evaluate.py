@@ -21,6 +21,7 @@ from kbench.benchmark.surrogates.store import ForecastStore
 from kbench.benchmark.surrogates.table import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.build import Tables
+from kbench.benchmark.tasks.published import with_prompt_edges
 from kbench.schemas import UserError
 
 BUILT_IN_BATCH = 2048
@@ -43,6 +44,8 @@ class Options:
     seed: int = 0
     ensemble: bool = False
     """Average the repeats' distributions into one forecast."""
+    edges: str = "bins"
+    """Which edges cut the answers: bins, or published-prompt for forecasts made under the release's prompt."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,8 @@ def evaluate(
     progress.stage("scoring")
     table = from_forecasts(finished.forecasts, [query.query_id for query in questions.queries])
     table = ensembled(table) if options.ensemble else table
+    if options.edges == "published-prompt":
+        questions = with_prompt_edges(questions)
     scored = score(questions, table, Settings(resamples=options.resamples, seed=options.seed))
     return Evaluation(
         target=target,

@@ -144,7 +144,8 @@ class Command:
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
             return DEFAULT_OUT / name
-        return self.out if len(self.names) == 1 else self.out / name
+        alone = len(self.names) == 1 and locate(self.names[0], self._forecasts_folder()).name == name
+        return self.out if alone else self.out / name
 
     def _forecasts_folder(self) -> Path | None:
         if self.dataset is None:

@@ -51,6 +51,7 @@ def results(evaluation: Evaluation) -> dict[str, Any]:
         "inputs": evaluation.inputs,
         "dataset": questions.dataset,
         "split": questions.split,
+        "edges": evaluation.options.edges,
         "questions": questions.fingerprint,
         "queries": len(questions.queries),
         "limited": questions.limited,

@@ -1,4 +1,4 @@
-"""Slices: where a surrogate is good. Rows by family, backend, kind, bin, runtime decade, and seen or unseen problem."""
+"""Slices: where a surrogate is good. Rows by family, backend, kind, bin, runtime decade, seen or unseen, and origin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.tasks.labels import PairLabels, Strings, strings
 
-FACETS = ("family", "backend", "kind", "bin", "runtime", "seen")
+FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "origin")
 
 
 def _decade(runtime_us: float) -> str:

@@ -208,6 +208,7 @@ def _pair_labels(
         backend=strings([str(row["backend"]) for row in rows]),
         kind=strings([str(row["kind"]) for row in rows]),
         split=strings([row["split"] for row in rows]),
+        origin=strings([row["origin"] for row in rows]),
         candidate=strings([row["candidate_id"] for row in rows]),
     )
 

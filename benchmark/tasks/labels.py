@@ -30,6 +30,7 @@ class PairLabels:
     backend: Strings
     kind: Strings
     split: Strings
+    origin: Strings
     candidate: Strings
 
     def take(self, rows: npt.NDArray[Any]) -> PairLabels:

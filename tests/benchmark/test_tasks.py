@@ -11,6 +11,7 @@ import pytest
 from kbench.benchmark.surrogates.prompt import render
 from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_kernels, training_pairs
 from kbench.benchmark.tasks.gpus import gpu_facts
+from kbench.benchmark.tasks.published import with_prompt_edges
 from kbench.loaders.corpus import Corpus
 from kbench.schemas import Query, UnknownNameError, UserError, bins, from_dict, to_dict
 
@@ -133,3 +134,12 @@ def test_gpu_facts_come_from_the_environment_then_the_data_sheet() -> None:
     assert facts["bf16_tflops"] == 989
     assert json.loads(gpu_facts("NVIDIA L40S"))["sm_count"] == 142
     assert json.loads(gpu_facts("Unheard Of"))["sm_count"] is None
+
+
+@pytest.mark.parametrize(
+    ("speedup", "label", "told"), [(0.25, 1, 1), (0.26, 1, 2), (0.7071, 2, 3), (1.0, 4, 4), (1.2, 4, 5), (3.0, 7, 7)]
+)
+def test_published_prompt_cuts_answers_elsewhere(questions: Questions, speedup: float, label: int, told: int) -> None:
+    pairs = dataclasses.replace(questions.pairs, speedup=np.full(len(questions.pairs), speedup))
+    assert bins.bin_of(speedup) == label
+    assert set(with_prompt_edges(dataclasses.replace(questions, pairs=pairs)).pairs.bin) == {told}

@@ -1,0 +1,123 @@
+"""Which surrogate a name means, and in which order."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+
+from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, construct, locate, resolve
+from kbench.benchmark.surrogates.uniform import UniformSurrogate
+from kbench.schemas import UnknownNameError, UserError
+
+MODEL = """
+class Model:
+    def __init__(self, size=1):
+        self.size = size
+
+    def forecast(self, queries):
+        return []
+"""
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(MODEL)
+    return path
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_built_in_has_its_name_and_can_be_made(name: str) -> None:
+    assert locate(name).kind == "built_in"
+    assert callable(resolve(name).forecast)
+    assert name in BUILT_IN
+
+
+def test_entry_point_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("theirs", "kbench.benchmark.surrogates.uniform:UniformSurrogate", "kbench.surrogates")
+
+    def entry_points(**wanted: str) -> EntryPoints:
+        return EntryPoints([entry]).select(**wanted)
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    assert locate("theirs").kind == "entry_point"
+    assert isinstance(resolve("theirs"), UniformSurrogate)
+
+
+def test_built_in_comes_before_a_file_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "static").mkdir()
+    assert locate("static").kind == "built_in"
+
+
+def test_module_and_attribute(monkeypatch: pytest.MonkeyPatch, model_file: Path) -> None:
+    monkeypatch.chdir(model_file.parent)
+    target = locate("mine:Model")
+    assert (target.kind, target.location, target.attribute) == ("module", "mine", "Model")
+    assert resolve("mine:Model", size=4).size == 4  # type: ignore[attr-defined]
+    sys.modules.pop("mine")
+
+
+def test_file_with_and_without_attribute(model_file: Path) -> None:
+    assert type(resolve(str(model_file))).__name__ == "Model"
+    assert type(resolve(f"{model_file}:Model")).__name__ == "Model"
+    with pytest.raises(UnknownNameError, match="did you mean 'Model'"):
+        resolve(f"{model_file}:Modell")
+
+
+def test_two_models_in_a_file_must_be_told_apart(model_file: Path) -> None:
+    model_file.write_text(MODEL + MODEL.replace("Model", "Other"))
+    with pytest.raises(UserError, match="name one with"):
+        resolve(str(model_file))
+
+
+def test_forecasts_file_and_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "entry"
+    folder.mkdir()
+    (folder / "forecasts.jsonl").write_text("")
+    assert locate(str(folder / "forecasts.jsonl")).kind == "forecasts"
+    assert locate(str(folder)).name == "entry"
+    assert locate("replay:entry-1", _named(tmp_path)).name == "entry-1"
+    with pytest.raises(UnknownNameError, match="did you mean 'entry-1'"):
+        locate("replay:entry1", _named(tmp_path))
+
+
+def _named(tmp_path: Path) -> Path:
+    folder = tmp_path / "forecasts"
+    folder.mkdir(exist_ok=True)
+    (folder / "entry-1.jsonl").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("statc", "did you mean 'static'"),
+        ("nowhere/model.py", "does not exist"),
+        ("nowhere/forecasts.parquet", "do not exist"),
+        ("replay:nothing", "do not exist"),
+    ],
+)
+def test_unknown_names_get_one_clear_line(spec: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        locate(spec)
+
+
+def test_arguments_the_surrogate_does_not_take_are_refused(model_file: Path) -> None:
+    with pytest.raises(UserError, match="does not take"):
+        construct(locate(str(model_file)), {"colour": "red"})
+    with pytest.raises(UserError, match="does not take"):
+        resolve("uniform", size=3)
+
+
+def test_signature_changes_with_text_and_arguments(model_file: Path) -> None:
+    target = locate(str(model_file))
+    before = target.signature({})
+    assert target.signature({"size": 2}) != before
+    model_file.write_text(MODEL + "# changed\n")
+    assert target.signature({}) != before

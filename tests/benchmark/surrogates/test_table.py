@@ -1,0 +1,152 @@
+"""Forecasts as columns and files: what is wrong is counted or refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.benchmark.surrogates.replay import ReplaySurrogate
+from kbench.benchmark.surrogates.store import ForecastStore
+from kbench.benchmark.surrogates.table import align, from_forecasts, read_forecasts, to_arrow, write_forecasts
+from kbench.benchmark.surrogates.uniform import UniformSurrogate
+from kbench.benchmark.tasks import Questions
+from kbench.schemas import DataError, Forecast, UserError, to_dict
+
+IDS = ["a" * 32, "b" * 32, "c" * 32]
+SHARES = (0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def forecast(query_id: str = IDS[0], **values: object) -> Forecast:
+    return Forecast(**{"query_id": query_id, "probabilities": SHARES} | values)  # type: ignore[arg-type]
+
+
+def test_forecasts_are_put_in_the_order_of_the_queries() -> None:
+    table = from_forecasts([forecast(IDS[2], speedup=2.0), forecast(IDS[0], p_valid=0.5)], IDS)
+    assert table.failed.tolist() == [[False, True, False]]
+    assert table.probabilities[0, 1].tolist() == [1 / 8] * 8
+    assert table.speedup[0, 2] == 2.0
+    assert table.p_valid[0, 0] == 0.5
+    assert table.confidence.tolist() == [[0.5, 0.0, 0.5]]
+    assert sum(table.reasons.values()) == 1
+
+
+def test_repeats_lie_one_below_the_other() -> None:
+    table = from_forecasts([forecast(i, repeat=r) for i in IDS for r in (0, 1)], IDS)
+    assert table.repeats == 2
+    assert not table.failed.any()
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"probabilities": None}, "no probabilities"),
+        ({"probabilities": None, "failure": "tired"}, "stated"),
+        ({"probabilities": (1.0,)}, "not 8"),
+        ({"probabilities": (2.0, -1.0, 0, 0, 0, 0, 0, 0)}, "negative"),
+        ({"probabilities": (float("nan"),) * 8}, "not a number"),
+        ({"probabilities": (0.1,) * 8}, "sum to one"),
+    ],
+)
+def test_what_is_no_distribution_is_a_counted_failure(values: dict[str, object], reason: str) -> None:
+    table = from_forecasts([forecast(IDS[0], **values), forecast(IDS[1]), forecast(IDS[2])], IDS)
+    assert table.failed.tolist() == [[True, False, False]]
+    (found,) = table.reasons
+    assert reason in found
+
+
+def test_figures_out_of_bounds_count_as_not_given() -> None:
+    table = from_forecasts([forecast(IDS[0], speedup=-1.0, p_valid=1.5, confidence=float("inf"))], IDS[:1])
+    assert np.isnan(table.speedup[0, 0])
+    assert np.isnan(table.p_valid[0, 0])
+    assert table.confidence[0, 0] == 0.5
+
+
+def test_rows_for_other_queries_are_left_out_and_two_for_one_are_refused() -> None:
+    assert from_forecasts([forecast(), forecast("d" * 32)], IDS[:1]).failed.tolist() == [[False]]
+    with pytest.raises(DataError, match=f"2 rows for query {IDS[0]}"):
+        from_forecasts([forecast(), forecast()], IDS)
+
+
+def test_no_rows_at_all_are_all_failures() -> None:
+    table = from_forecasts([], IDS)
+    assert table.failed.all()
+    assert table.repeats == 1
+
+
+def test_files_round_trip(tmp_path: Path) -> None:
+    forecasts = [forecast(i, speedup=1.5, elapsed_s=0.1) for i in IDS]
+    write_forecasts(tmp_path / "f.parquet", forecasts, "d" * 32)
+    (tmp_path / "f.jsonl").write_text("".join(json.dumps(to_dict(f)) + "\n" for f in forecasts))
+    for name in ("f.parquet", "f.jsonl"):
+        table = read_forecasts(tmp_path / name)
+        assert table.to_pylist() == to_arrow(forecasts).to_pylist()
+        assert ReplaySurrogate(str(tmp_path / name)).repeats == 1
+
+
+def test_float32_probabilities_and_absent_columns_are_fine(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"query_id": IDS, "probabilities": pa.array([[0.125] * 8] * 3, pa.list_(pa.float32()))}),
+        tmp_path / "f.parquet",
+    )
+    assert not align(read_forecasts(tmp_path / "f.parquet"), IDS).failed.any()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pa.table({"query": IDS}), "unknown column 'query'"),
+        (pa.table({"probabilities": [[0.1]]}), "no column 'query_id'"),
+        (pa.table({"query_id": IDS, "probabilities": ["a", "b", "c"]}), "column 'probabilities' has the wrong type"),
+    ],
+)
+def test_foreign_columns_are_refused_by_name(tmp_path: Path, table: pa.Table, message: str) -> None:
+    pq.write_table(table, tmp_path / "f.parquet")
+    with pytest.raises(DataError, match=message):
+        read_forecasts(tmp_path / "f.parquet")
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", b"\xff\xfe"])
+def test_damaged_files_are_refused(tmp_path: Path, data: bytes) -> None:
+    for name in ("f.parquet", "f.jsonl"):
+        (tmp_path / name).write_bytes(data)
+        if data or name == "f.parquet":
+            with pytest.raises(DataError, match="cannot be read"):
+                read_forecasts(tmp_path / name)
+
+
+def test_replay_answers_from_the_file_and_fails_for_the_rest(questions: Questions, tmp_path: Path) -> None:
+    some = questions.queries[:3]
+    write_forecasts(tmp_path / "f.parquet", UniformSurrogate().forecast(some), questions.dataset)
+    replay = ReplaySurrogate(str(tmp_path / "f.parquet"))
+    replay.check_dataset(questions.dataset)
+    answers = replay.forecast(questions.queries[:5])
+    assert [f.failure is None for f in answers] == [True] * 3 + [False] * 2
+
+
+def test_forecasts_for_another_dataset_are_refused(tmp_path: Path) -> None:
+    write_forecasts(tmp_path / "f.parquet", [forecast()], "e" * 32)
+    with pytest.raises(UserError, match="holds forecasts for dataset " + "e" * 32):
+        ReplaySurrogate(str(tmp_path / "f.parquet")).check_dataset("d" * 32)
+    (tmp_path / "f.jsonl").write_text(json.dumps(to_dict(forecast())) + "\n")
+    (tmp_path / "submission.json").write_text(json.dumps({"dataset_fingerprint": "e" * 32}))
+    with pytest.raises(UserError, match="evaluate them on their own"):
+        ReplaySurrogate(str(tmp_path / "f.jsonl")).check_dataset("d" * 32)
+
+
+def test_store_drops_half_a_line_and_names_a_damaged_one(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    with ForecastStore(path) as store:
+        store.add([forecast(IDS[0]), forecast(IDS[1], probabilities=None, failure="no")])
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"query_id": "cut')
+    with ForecastStore(path) as store:
+        assert list(store.done) == [(IDS[0], 0)]
+    assert path.read_bytes() == whole
+    path.write_bytes(b"{}\n" + whole)
+    with pytest.raises(DataError, match="line 1"):
+        ForecastStore(path)

@@ -1,0 +1,177 @@
+"""`kbench evaluate` as a user meets it."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbench.benchmark.cli import evaluate
+from kbench.benchmark.evaluate import parse_arguments
+from kbench.benchmark.surrogates.table import read_forecasts
+from kbench.schemas import KbenchError, Submission, UserError, from_dict
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"
+
+
+def call(corpus_path: Path, *arguments: str) -> Result:
+    every = ["--dataset", str(corpus_path), "--resamples", "50", *arguments]
+    return CliRunner().invoke(evaluate, every, catch_exceptions=False)
+
+
+def test_json_has_the_documented_form(corpus_path: Path, in_folder: Path) -> None:
+    found = json.loads(call(corpus_path, "--surrogate", "prior", "--json", "--no-report").stdout)
+    assert found["surrogate"] == "prior"
+    assert re.fullmatch("[0-9a-f]{16,64}", found["dataset"])
+    assert set(found["tracks"]) == {"forecast", "select", "rank", "search", "validity"}
+    for metrics in found["tracks"].values():
+        for figure in metrics.values():
+            assert set(figure) == {"value", "low", "high", "ceiling"}
+    assert found["cost"]["forecasts"] == found["queries"]
+    assert found["failures"]["count"] == 0
+
+
+def test_out_holds_everything_and_is_a_submission(corpus_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    result = call(corpus_path, "--surrogate", "length", "--out", str(out))
+    assert "* rps_skill" in result.stdout
+    assert "ceiling" in result.stdout
+    results = json.loads((out / "results.json").read_text())
+    submission = from_dict(Submission, json.loads((out / "submission.json").read_text()))
+    assert submission.dataset_fingerprint == results["dataset"]
+    assert read_forecasts(out / "forecasts.parquet").num_rows == results["queries"]
+    again = json.loads(
+        call(corpus_path, "--surrogate", str(out), "--json", "--no-report", "--out", str(tmp_path / "b")).stdout
+    )
+    assert again["tracks"]["forecast"] == results["tracks"]["forecast"]
+    assert again["surrogate"] == "mine"
+
+
+def test_report_is_self_contained_and_escapes_what_it_quotes(corpus_path: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "from kbench.schemas import Forecast\n"
+        "class M:\n"
+        "    def forecast(self, queries):\n"
+        "        return [Forecast(query_id=q.query_id, failure='<script>alert(1)</script>') for q in queries]\n"
+    )
+    call(corpus_path, "--surrogate", str(model), "--out", str(tmp_path / "o"))
+    text = (tmp_path / "o" / "report.html").read_text()
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "Content-Security-Policy" in text
+    outside = re.findall(r"(?:src|href)\s*=\s*[\"'](?!#|data:)([^\"']+)", text)
+    assert outside == []
+    for title in ("Reliability", "Confusion", "Risk and coverage", "Regret", "Families", "Worst misses"):
+        assert title in text
+    html.parser.HTMLParser().feed(text)
+
+
+def test_example_model_runs_and_beats_nothing_by_magic(corpus_path: Path, tmp_path: Path) -> None:
+    assert len(EXAMPLE.read_text().splitlines()) < 40
+    out = str(tmp_path / "o")
+    result = call(
+        corpus_path,
+        "--surrogate",
+        str(EXAMPLE),
+        "--surrogate-arg",
+        "sharpness=2",
+        "--out",
+        out,
+        "--json",
+        "--no-report",
+    )
+    found = json.loads(result.stdout)
+    assert found["surrogate"] == "my_model"
+    assert found["failures"]["count"] == 0
+    assert found["arguments"] == {"sharpness": 2}
+
+
+def test_second_run_reuses_every_forecast(corpus_path: Path, tmp_path: Path) -> None:
+    arguments = ["--surrogate", str(EXAMPLE), "--out", str(tmp_path / "o"), "--json", "--no-report", "--limit", "30"]
+    first, second = (json.loads(call(corpus_path, *arguments).stdout) for _ in range(2))
+    assert (first["cost"]["reused"], second["cost"]["reused"]) == (0, 30)
+    assert first["tracks"] == second["tracks"]
+    other = json.loads(call(corpus_path, *arguments, "--surrogate-arg", "sharpness=3").stdout)
+    assert other["cost"]["reused"] == 0
+
+
+def test_several_surrogates_share_one_table(corpus_path: Path, tmp_path: Path) -> None:
+    arguments = ["--surrogate", "uniform", "--surrogate", "prior", "--out", str(tmp_path / "o"), "--no-report"]
+    result = call(corpus_path, *arguments)
+    head = next(line for line in result.stdout.splitlines() if "95 % interval" in line)
+    assert head.split()[0] == "prior"
+    assert head.split()[-1] == "uniform"
+    assert (tmp_path / "o" / "uniform" / "results.json").is_file()
+    both = json.loads(call(corpus_path, *arguments, "--json").stdout)
+    assert [entry["surrogate"] for entry in both["surrogates"]] == ["uniform", "prior"]
+
+
+def test_compare_says_who_is_better(corpus_path: Path, tmp_path: Path) -> None:
+    arguments = ["--surrogate", "nearest", "--compare", "uniform", "--out", str(tmp_path / "o"), "--no-report"]
+    assert "nearest minus uniform, paired by problem" in call(corpus_path, *arguments).stdout
+    found = json.loads(call(corpus_path, *arguments, "--json").stdout)["comparison"]
+    assert found["tracks"]["forecast"]["rps_skill"]["verdict"] == "better"
+
+
+def test_dry_run_asks_nothing_and_estimates(corpus_path: Path, in_folder: Path) -> None:
+    arguments = ["--surrogate", "llm", "--surrogate-arg", "model=m", "--surrogate-arg", "price_in=2.5", "--dry-run"]
+    plan = json.loads(call(corpus_path, *arguments, "--json").stdout)
+    assert plan["surrogates"][0]["requests"] == plan["queries"]
+    assert plan["surrogates"][0]["price_estimate"] > 0
+    assert "queries on test" in call(corpus_path, *arguments).stdout
+    assert not (in_folder / "runs").exists()
+
+
+def test_same_command_gives_the_same_figures(corpus_path: Path, tmp_path: Path) -> None:
+    def figures(folder: str) -> Any:
+        arguments = ["--surrogate", "nearest", "--out", str(tmp_path / folder), "--json", "--no-report"]
+        return json.loads(call(corpus_path, *arguments).stdout)["tracks"]
+
+    assert figures("a") == figures("b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--surrogate", "statik"], "did you mean 'static'"),
+        ([], "no surrogate given"),
+        (["--surrogate", "prior", "--split", "tset"], "did you mean 'test'"),
+        (["--surrogate", "prior", "--tracks", "rnak"], "did you mean 'rank'"),
+        (["--surrogate", "prior", "--limit", "0"], "limit is 0"),
+        (["--surrogate", "prior", "--surrogate-arg", "x"], "must be name=value"),
+        (["--surrogate", "prior", "--surrogate-arg", "x=1"], "does not take"),
+        (["--surrogate", "prior", "--out", "/proc/nowhere"], "cannot be written"),
+    ],
+)
+def test_user_mistakes_are_one_clear_line(
+    corpus_path: Path, in_folder: Path, arguments: list[str], message: str
+) -> None:
+    with pytest.raises(KbenchError, match=message) as caught:
+        call(corpus_path, *arguments)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+def test_forecasts_for_other_data_are_refused(corpus_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    call(corpus_path, "--surrogate", "uniform", "--out", str(out), "--no-report")
+    submission = json.loads((out / "submission.json").read_text())
+    (out / "forecasts.parquet").rename(out / "old.parquet")
+    rows = read_forecasts(out / "old.parquet").to_pylist()
+    (out / "forecasts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (out / "submission.json").write_text(json.dumps(submission | {"dataset_fingerprint": "0" * 32}))
+    with pytest.raises(UserError, match="holds forecasts for dataset"):
+        call(corpus_path, "--surrogate", str(out), "--out", str(tmp_path / "p"))
+
+
+def test_arguments_become_numbers_flags_and_text() -> None:
+    found = parse_arguments(["a=1", "b=0.5", "c=true", "d=hello", "e=[1]", "f=x=y"])
+    assert found == {"a": 1, "b": 0.5, "c": True, "d": "hello", "e": "[1]", "f": "x=y"}
+    with pytest.raises(UserError, match="twice"):
+        parse_arguments(["a=1", "a=2"])

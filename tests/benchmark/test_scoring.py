@@ -1,0 +1,187 @@
+"""Scoring: tracks, ceilings, slices, comparisons, and surrogates whose score is known beforehand."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.evaluate import Options, ensembled, evaluate
+from kbench.benchmark.scoring.ceiling import interval_distribution, log_sigma, remeasured
+from kbench.benchmark.scoring.compare import comparison, comparison_text
+from kbench.benchmark.scoring.score import HEADLINES, Settings, score
+from kbench.benchmark.scoring.search import replay
+from kbench.benchmark.surrogates.table import ForecastTable, from_forecasts
+from kbench.benchmark.tasks import Questions
+from kbench.loaders.corpus import Corpus
+from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
+
+FEW = Settings(resamples=100, seed=3)
+
+
+def table_of(questions: Questions, forecasts: list[Forecast]) -> ForecastTable:
+    return from_forecasts(forecasts, [query.query_id for query in questions.queries])
+
+
+@pytest.fixture(scope="module")
+def truth(questions: Questions) -> list[Forecast]:
+    """Forecasts of somebody who has seen the answers."""
+    known: dict[int, float] = dict(zip(questions.pairs.query, questions.pairs.speedup, strict=True))
+    known |= {
+        at: speedup
+        for at, speedup in zip(questions.pools.query, questions.pools.speedup, strict=True)
+        if not math.isnan(speedup)
+    }
+    made = []
+    for index, query in enumerate(questions.queries):
+        speedup = known.get(index)
+        shares = np.eye(8)[bins.bin_of(speedup or 1.0) - 1]
+        made.append(
+            Forecast(query_id=query.query_id, probabilities=tuple(shares), speedup=speedup or 0.01,
+                     p_valid=0.99 if speedup else 0.01)
+        )  # fmt: skip
+    return made
+
+
+def test_who_knows_the_answers_scores_perfectly(questions: Questions, truth: list[Forecast]) -> None:
+    found = score(questions, table_of(questions, truth), FEW).figures
+    assert found["forecast"]["rps_skill"].value == pytest.approx(1.0)
+    assert found["forecast"]["accuracy"].value == 1.0
+    assert found["select"]["aurc"].value == 0.0
+    assert found["select"]["coverage_at_risk_05"].value == 1.0
+    assert found["rank"]["regret_at_10"].value == pytest.approx(0.0)
+    assert found["rank"]["spearman"].value == pytest.approx(1.0)
+    assert found["validity"]["auroc"].value == 1.0
+    assert found["search"]["gain_at_10"].value > 1.0
+
+
+def test_uniform_forecast_scores_what_it_must(corpus: Corpus, questions: Questions) -> None:
+    found = evaluate("uniform", corpus, Options(resamples=100), questions=questions).scored.figures
+    assert found["forecast"]["brier"].value == pytest.approx(0.4375)
+    assert found["forecast"]["accuracy"].value == pytest.approx(1 / 8)
+    assert found["select"]["aurc"].value == pytest.approx(7 / 8)
+    assert found["rank"]["spearman"].value == 0.0
+    assert found["search"]["gain_at_10"].value == pytest.approx(1.0)
+    assert found["validity"]["auroc"].value == 0.5
+
+
+def test_failures_score_as_the_uniform_forecast_and_are_deferred_first(
+    questions: Questions, truth: list[Forecast]
+) -> None:
+    half = truth[: len(truth) // 2]
+    found = score(questions, table_of(questions, half), FEW).figures
+    answered = np.isin(questions.pairs.query, np.arange(len(half))).mean()
+    assert found["forecast"]["accuracy"].value == pytest.approx(answered + (1 - answered) / 8)
+    assert found["select"]["coverage_at_risk_05"].value == pytest.approx(answered, abs=0.1)
+
+
+def test_all_failures_score_as_uniform(corpus: Corpus, questions: Questions) -> None:
+    nothing = score(questions, table_of(questions, []), FEW).figures
+    uniform = evaluate("uniform", corpus, Options(resamples=100, seed=3), questions=questions).scored.figures
+    assert nothing["forecast"]["rps"].value == uniform["forecast"]["rps"].value
+    assert nothing["select"]["aurc"].value == uniform["select"]["aurc"].value
+    assert nothing["rank"]["regret_at_10"].value == uniform["rank"]["regret_at_10"].value
+
+
+def test_same_seed_gives_the_same_scores_to_the_bit(questions: Questions, truth: list[Forecast]) -> None:
+    one, other = (score(questions, table_of(questions, truth[::2]), FEW).scores() for _ in range(2))
+    assert one == other
+
+
+def test_scores_are_valid_records_and_cover_every_facet(questions: Questions, truth: list[Forecast]) -> None:
+    scores = score(questions, table_of(questions, truth), FEW).scores()
+    for item in scores:
+        assert from_dict(Score, to_dict(item)) == item
+    facets = {item.slice.partition("=")[0] for item in scores}
+    assert facets == {"all", "family", "backend", "kind", "bin", "runtime", "seen", "origin"}
+    assert {track: metric for track, metric in HEADLINES.items() if track in questions.tracks} == HEADLINES
+
+
+def test_slices_of_a_facet_hold_every_row_once(questions: Questions, truth: list[Forecast]) -> None:
+    scores = score(questions, table_of(questions, truth), FEW).slices
+    for facet in ("family", "kind", "bin", "runtime"):
+        rows = sum(s.rows for s in scores if s.metric == "rps" and s.slice.startswith(f"{facet}="))
+        assert rows == len(questions.pairs)
+
+
+def test_ceiling_falls_as_measurements_get_noisier(questions: Questions, truth: list[Forecast]) -> None:
+    wide = dataclasses.replace(
+        questions.pairs,
+        speedup_low=questions.pairs.speedup / 2,
+        speedup_high=questions.pairs.speedup * 2,
+    )
+    noisy = dataclasses.replace(questions, pairs=wide)
+    table = table_of(questions, truth)
+    sharp, blunt = (score(q, table, FEW).ceilings["forecast"]["accuracy"] for q in (questions, noisy))
+    assert sharp > 0.95
+    assert blunt < 0.8
+
+
+def test_interval_becomes_a_distribution() -> None:
+    given = interval_distribution(np.array([1.2, 1.0]), log_sigma(np.array([1.19, 0.9]), np.array([1.21, 1.1])))
+    assert given.sum(axis=1) == pytest.approx([1.0, 1.0])
+    assert given[0, 3] > 0.999
+    assert given[1, 2] == pytest.approx(0.5, abs=1e-5)
+    exact = remeasured(np.ones(3), np.ones(3), np.ones(3), np.random.default_rng(0))
+    assert exact.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: list[Forecast], corpus: Corpus) -> None:
+    best = score(questions, table_of(questions, truth), FEW)
+    worst = score(questions, table_of(questions, []), FEW)
+    found = comparison("truth", best, "nothing", worst)
+    assert found["tracks"]["forecast"]["rps_skill"]["verdict"] == "better"
+    assert found["tracks"]["rank"]["regret_at_10"]["verdict"] == "better"
+    back = comparison("nothing", worst, "truth", best)["tracks"]["select"]["aurc"]
+    assert back["verdict"] == "worse"
+    assert comparison("a", best, "b", best)["tracks"]["forecast"]["rps"]["verdict"] == "undecided"
+    assert "rps_skill" in comparison_text(found)
+
+
+def test_search_with_perfect_forecasts_finds_the_best_of_what_it_draws() -> None:
+    generator = np.random.default_rng(0)
+    speeds = generator.random(100) + 0.1
+    gain, best = replay(speeds, speeds, 0.25, np.random.default_rng(1))
+    assert best == pytest.approx(1.0)
+    assert gain > 0
+    none, _ = replay(np.zeros(100), speeds, 0.25, np.random.default_rng(1))
+    assert none == 0.0
+    backwards, _ = replay(-speeds, speeds, 0.1, np.random.default_rng(1))
+    assert backwards < 0
+
+
+def test_failures_cost_a_search_its_budget() -> None:
+    speeds = np.concatenate([np.zeros(90), np.ones(10)])
+    blind, _ = replay(np.zeros(100), speeds, 0.05, np.random.default_rng(2))
+    warned, best = replay(speeds, speeds, 0.05, np.random.default_rng(2))
+    assert (blind, warned) == (0.0, 0.0)
+    assert best == 1.0
+
+
+def test_ensemble_averages_the_repeats_that_answered(questions: Questions) -> None:
+    ids = [q.query_id for q in questions.queries[:2]]
+    one, other = (1.0,) + (0.0,) * 7, (0.0,) * 7 + (1.0,)
+    table = from_forecasts(
+        [
+            Forecast(query_id=ids[0], repeat=0, probabilities=one, speedup=1.0),
+            Forecast(query_id=ids[0], repeat=1, probabilities=other, speedup=4.0),
+            Forecast(query_id=ids[1], repeat=0, failure="no"),
+            Forecast(query_id=ids[1], repeat=1, probabilities=one),
+        ],
+        ids,
+    )
+    mean = ensembled(table)
+    assert mean.repeats == 1
+    assert mean.probabilities[0, 0].tolist() == [0.5, 0, 0, 0, 0, 0, 0, 0.5]
+    assert mean.speedup[0, 0] == pytest.approx(2.0)
+    assert mean.failed.tolist() == [[False, False]]
+    assert mean.probabilities[0, 1, 0] == 1.0
+
+
+def test_one_pool_only_is_clustered_by_kernel(questions: Questions, truth: list[Forecast]) -> None:
+    mask = questions.pairs.problem == questions.pairs.problem[0]
+    one = dataclasses.replace(questions, pairs=questions.pairs.take(mask), tracks=("forecast",))
+    figure = score(one, table_of(questions, truth[::2]), FEW).figures["forecast"]["accuracy"]
+    assert figure.low < figure.high

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kbench.generation.executors.executor import Result
+from kbench.generation.executors.replay import ReplayExecutor
+from kbench.generation.session import Drive, drive
+from kbench.generation.spec import CampaignSpec, runs_of
+from kbench.schemas import KernelSource, Measurement, Status
+from kbench.schemas.ids import content_hash
+
+LEAST_PER_CPU_SECOND = 25.0
+
+pytestmark = pytest.mark.performance
+
+
+class Invented(ReplayExecutor):
+    """Answers at once with invented verdicts: what remains is the driver's own work."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.waiting: list[KernelSource] = []
+
+    def submit(self, kernels: Sequence[KernelSource]) -> None:
+        self.waiting.extend(kernels)
+
+    def collect(self, timeout_s: float) -> list[Result]:
+        done, self.waiting = self.waiting[:40], self.waiting[40:]
+        return [Result(kernel.kernel_id, (_invented(kernel),)) for kernel in done]
+
+
+def _invented(kernel: KernelSource) -> Measurement:
+    speedup = 2 ** random.Random(kernel.kernel_id).gauss(0, 0.5)
+    nothing = dict.fromkeys(
+        ("error", "rounds", "cache_policy", "max_abs_error", "max_rel_error", "floor_us", "second_clock_us",
+         "clocks_disagree", "sm_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "compile_ms", "registers",
+         "shared_bytes", "spill_bytes", "cubin_sha")
+    )  # fmt: skip
+    return Measurement(
+        measurement_id=content_hash(kernel.kernel_id), kernel_id=kernel.kernel_id, problem_id=kernel.problem_id,
+        gpu="none", workload="all", env_id=content_hash("none"), status=Status.OK, runtime_us=1 / speedup,
+        runtime_low_us=0.99 / speedup, runtime_high_us=1.01 / speedup, speedup=speedup, speedup_low=0.99 * speedup,
+        speedup_high=1.01 * speedup, samples_us=(1.0,) * 40, anchor_us=(1.0,) * 40, build_s=0.0, verify_s=0.0,
+        time_s=0.0, started_at="2026-01-01T00:00:00Z", **nothing,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def test_the_driver_keeps_ahead_of_the_gpu(tmp_path: Path) -> None:
+    runs, _ = runs_of(CampaignSpec(problems=["softmax", "matmul_square", "swiglu"]))
+    began = time.process_time()
+    progress = drive(tmp_path, runs, Drive(executor=Invented()))
+    assert progress.measured / (time.process_time() - began) > LEAST_PER_CPU_SECOND

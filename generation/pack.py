@@ -10,8 +10,8 @@ from pathlib import Path
 from kbench.generation.log import log_files, open_log
 from kbench.schemas import UserError
 
-PART_BYTES = 48 * 2**20
-"""Raw bytes of a part; kernels of a campaign are near-copies of each other, so a part shrinks far below 16 MiB."""
+PART_BYTES = 12 * 2**20
+"""Raw bytes of a part: parts are compressed side by side, and neighbours in a log are near-copies that shrink well."""
 ENVIRONMENTS = "environments.jsonl"
 
 

@@ -106,7 +106,7 @@ class CudaModule:
         device = torch.cuda.current_device()
         kernel = self._kernel(device, name)
         if shared_bytes > self._shared_limits.get((device, name), DEFAULT_SHARED_BYTES):
-            kernel.attributes.max_dynamic_shared_size_bytes = shared_bytes
+            _allow_shared(kernel, device, shared_bytes)
             self._shared_limits[device, name] = shared_bytes
         config = LaunchConfig(grid=grid, block=block, shmem_size=shared_bytes)
         stream = _stream(torch.cuda.current_stream().cuda_stream)
@@ -128,7 +128,9 @@ class CudaModule:
             return self.compile(arch)
         from cuda.core import ObjectCode
 
-        return ObjectCode.from_cubin(ready.cubin, symbol_mapping=dict(ready.symbols))
+        # cuda.core looks mangled names up as the bytes the compiler gave.
+        mangled = {name: symbol.encode() for name, symbol in ready.symbols.items()}
+        return ObjectCode.from_cubin(ready.cubin, symbol_mapping=mangled)
 
 
 def architecture(major: int, minor: int) -> str:
@@ -154,6 +156,17 @@ def _enter_context(device: int) -> None:
     from cuda.core import Device
 
     Device(device).set_current()
+
+
+def _allow_shared(kernel: Kernel, device: int, shared_bytes: int) -> None:
+    """Opt in to more dynamic shared memory; cuda.core shows the limit but cannot set it."""
+    from cuda.bindings import driver
+
+    limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    handle = driver.CUkernel(int(kernel.handle))
+    (error,) = driver.cuKernelSetAttribute(limit, shared_bytes, handle, driver.CUdevice(device))
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise ValueError(f"{shared_bytes} bytes of shared memory a block are refused: {error.name}")
 
 
 @functools.lru_cache(maxsize=16)

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.generation.assembly.texts import TextFacts, text_facts
 from kbench.generation.entry import Entry
 from kbench.generation.log import by_run, read_log
 from kbench.generation.session import read_environments
 from kbench.generation.settings import Settings
 from kbench.generation.state import Node, RunState, replay
 from kbench.schemas import DataError, Environment, Event, Measurement, from_dict
-from kbench.schemas.ids import content_hash
-from kbench.schemas.strip import strip_comments
 
 LONG_FIELDS = ("source", "measurements")
 """Payload fields that other tables hold; events carry the ids."""
@@ -46,6 +45,8 @@ class Gathered:
     environments: tuple[Environment, ...]
     events: tuple[Event, ...]
     states: tuple[RunState, ...]
+    texts: Mapping[str, TextFacts]
+    """What is known of every source text."""
 
 
 def gather(folders: Sequence[Path]) -> Gathered:
@@ -70,9 +71,10 @@ def gather(folders: Sequence[Path]) -> Gathered:
             events.extend(entry.event(_shortened(entry)) for entry in entries)
         if folder.is_dir():
             environments |= {one.env_id: one for one in read_environments(folder)}
-    kernels, stand_ins = distinct(rows)
+    texts = text_facts(row.node.source for row in rows)
+    kernels, stand_ins = distinct(rows, texts)
     found = tuple(environments[key] for key in sorted(environments))
-    return Gathered(kernels, stand_ins, found, tuple(events), tuple(states.values()))
+    return Gathered(kernels, stand_ins, found, tuple(events), tuple(states.values()), texts)
 
 
 def check_lineage(state: RunState) -> None:
@@ -102,14 +104,13 @@ def _shortened(entry: Entry) -> dict[str, Any]:
     return payload
 
 
-def distinct(rows: Sequence[Measured]) -> tuple[tuple[Measured, ...], dict[str, str]]:
+def distinct(rows: Sequence[Measured], texts: Mapping[str, TextFacts]) -> tuple[tuple[Measured, ...], dict[str, str]]:
     """Kernels that differ in more than comments, and who stands in for the others."""
-    first: dict[tuple[str, str], Measured] = {}
+    first: dict[tuple[str, str, str, str], Measured] = {}
     stand_ins: dict[str, str] = {}
     for row in rows:
         settings = row.settings
-        text = strip_comments(row.node.source)
-        key = (content_hash(settings.problem_id, settings.backend.value, text), row.gpu)
+        key = (settings.problem_id, settings.backend.value, texts[row.node.source].stripped, row.gpu)
         kept = first.setdefault(key, row)
         if kept.node.kernel_id != row.node.kernel_id:
             stand_ins[row.node.kernel_id] = kept.node.kernel_id

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
 from kbench.harness.record import aggregate
 from kbench.schemas import Kernel
-from kbench.schemas.ids import structure_id
 
 ORIGIN = "kbench"
 LICENSE = "CC-BY-4.0"
@@ -18,14 +17,14 @@ def kernel_rows(gathered: Gathered) -> list[Kernel]:
     """One row for every distinct kernel and GPU, clusters and splits assigned."""
     from kbench.loaders.splits import assign_splits
 
-    return assign_splits(_row(measured, gathered.stand_ins) for measured in gathered.kernels)
+    return assign_splits(_row(measured, gathered) for measured in gathered.kernels)
 
 
-def _row(measured: Measured, stand_ins: Mapping[str, str]) -> Kernel:
+def _row(measured: Measured, gathered: Gathered) -> Kernel:
     node, settings = measured.node, measured.settings
     figures = aggregate(measured.measurements)
-    structure = structure_id(node.source)
-    parent = stand_ins.get(node.parent_id, node.parent_id) if node.parent_id else None
+    structure = gathered.texts[node.source].structure
+    parent = gathered.stand_ins.get(node.parent_id, node.parent_id) if node.parent_id else None
     if parent == node.kernel_id:
         # The edit touched comments alone and the parent was dropped as its twin.
         parent = None

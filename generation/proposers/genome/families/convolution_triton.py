@@ -19,6 +19,12 @@ MANY_CHANNELS = frozenset(
     }
 )  # fmt: skip
 """Problems with at least 16 input channels in a timed size: worth splitting and blocking over channels."""
+ROW_WIDTHS = {
+    "conv2d_asymmetric": 256, "conv2d_square": 256, "pointwise_conv2d": 256, "conv2d_mish_mish": 128,
+    "conv2d_relu_hardswish": 128, "transposed_conv2d": 128, "conv3d_scaling_tanh_multiply_sigmoid": 32,
+    "conv2d_tanh_scaling_bias_max_pool": 32,
+}  # fmt: skip
+"""Widest useful row tile where it is not 64: more pixels than a row has would leave lanes idle."""
 Loop = Callable[[ConvolutionForm, Genome], list[str]]
 
 
@@ -317,6 +323,8 @@ def direct_invalid(problem: str, genome: Genome) -> str | None:
         return f"{each:g} accumulators a thread"
     if FORMS[problem].window > 1 and each > 32:
         return "two tiles a thread must fit the registers"
+    if genome["tile"] == "row" and int(genome["block_p"]) > ROW_WIDTHS.get(problem, 64):
+        return "a row is shorter than the tile"
     if len(FORMS[problem].axes) == 3 and flag(genome, "phased") and genome["taps"] == "unrolled":
         return "eight compilations of unrolled taps"
     return repeats(problem, genome)

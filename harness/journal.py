@@ -17,7 +17,7 @@ from kbench.harness.record import aggregate
 from kbench.schemas import Environment, Kernel, KernelSource, Measurement, from_dict, to_dict
 from kbench.schemas.ids import structure_id
 
-NAME = "measure.jsonl"
+SUFFIX = ".journal.jsonl"
 
 
 class Journal:
@@ -26,8 +26,9 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         """Open a folder's journal, reading what an earlier run left."""
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / NAME
+        # Beside the folder, not in it: a corpus holds only what its manifest lists.
+        self.path = folder.resolve().with_name(f"{folder.resolve().name}{SUFFIX}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self.measurements: dict[str, list[Measurement]] = {}
         self.kernels: dict[str, KernelSource] = {}
         self.environments: dict[str, Environment] = {}

@@ -36,7 +36,6 @@ class ForkedStarter:
                 keep.close()
             os.setsid()
             try:
-                control.sendall(b'{"ready": true}\n')
                 zygote.serve(control, scratch)
             finally:
                 os._exit(0)

@@ -114,14 +114,15 @@ def test_killing_workers_and_parents_at_two_hundred_moments_loses_and_repeats_no
         if code == 0:
             # All kernels were done before the last kill: start over with an empty folder.
             check_complete(tmp_path / "out")
-            (tmp_path / "out" / "measure.jsonl").unlink()
+            (tmp_path / "out.journal.jsonl").unlink()
     code, _ = run_session(server, rng, 0)
     assert code == 0
     check_complete(tmp_path / "out")
 
 
 def check_complete(folder: Path) -> None:
-    lines = [json.loads(line) for line in (folder / "measure.jsonl").read_text().splitlines()]
+    written = folder.with_name("out.journal.jsonl").read_text()
+    lines = [json.loads(line) for line in written.splitlines()]
     found = [line["measurements"][0]["kernel_id"] for line in lines]
     assert sorted(found) == sorted(kernel_ids())
     assert {m["status"] for line in lines for m in line["measurements"]} == {"ok"}

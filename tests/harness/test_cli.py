@@ -1,0 +1,69 @@
+"""The commands, without a GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.harness.cli import compare, doctor, measure
+from kbench.harness.doctor import gpu_count
+from kbench.schemas import InfrastructureError, UserError
+
+KERNELS = Path(__file__).parent / "kernels"
+TRITON, CUDA = str(KERNELS / "gelu_triton.py"), str(KERNELS / "gelu_cuda.py")
+without_gpu = pytest.mark.skipif(gpu_count() > 0, reason="says what happens where there is no GPU")
+
+
+@without_gpu
+def test_measuring_without_a_gpu_says_so_in_one_line_and_what_still_works() -> None:
+    with pytest.raises(InfrastructureError) as caught:
+        CliRunner().invoke(measure, [TRITON, "--problem", "gelu_tanh"], catch_exceptions=False)
+    assert "\n" not in str(caught.value)
+    assert "--check-only" in str(caught.value)
+
+
+@without_gpu
+def test_comparing_without_a_gpu_says_the_same() -> None:
+    with pytest.raises(InfrastructureError, match="no NVIDIA GPU"):
+        CliRunner().invoke(compare, [TRITON, CUDA, "--problem", "gelu_tanh"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([TRITON], "--problem is missing"),
+        (["--problem", "gelu_tanh"], "no kernel files"),
+        ([TRITON, "--problem", "gelu_tan"], "did you mean 'gelu_tanh'"),
+        ([TRITON, "--problem", "gelu_tanh", "--gpu", "zero", "--corpus", "x"], "--corpus takes no FILES"),
+        (["--corpus", "x", "--gpu", "zero"], "--gpu is 'zero'"),
+    ],
+)
+def test_a_users_mistake_names_the_field_and_the_fix(arguments: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        CliRunner().invoke(measure, arguments, catch_exceptions=False)
+
+
+@without_gpu
+def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(Path(TRITON).read_text().replace("0.044715", "0.05"))
+    arguments = [TRITON, CUDA, str(wrong), "--problem", "gelu_tanh", "--check-only", "--json"]
+    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    rows = {Path(row["file"]).name: row for row in map(json.loads, result.stdout.splitlines())}
+    assert rows["gelu_triton.py"]["status"] == "ok"
+    assert rows["gelu_triton.py"]["max_abs_error"] is not None
+    assert rows["gelu_cuda.py"]["status"] == "ok"
+    assert rows["gelu_cuda.py"]["registers"]
+    assert rows["wrong.py"]["status"] == "incorrect"
+    assert result.exit_code == 1
+
+
+def test_doctor_reports_versions_and_problems_as_json() -> None:
+    result = CliRunner().invoke(doctor, ["--quick", "--json"], catch_exceptions=False)
+    report = json.loads(result.stdout)
+    assert report["software"]["torch"]
+    assert isinstance(report["problems"], list)

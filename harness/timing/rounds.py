@@ -13,6 +13,7 @@ from kbench.harness.context import ProblemContext
 from kbench.harness.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.interval import Interval, log_interval, process_sigma
+from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"
 SLOW_US = 200_000.0
@@ -21,6 +22,8 @@ SLOW_RATIO = 40.0
 """So is a kernel this many times slower than the reference."""
 DRIFT = 0.03
 """Relative change of the anchor's time that means the machine is no longer in the state it was ramped to."""
+DISCARDS = 3
+"""Looks thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
 AUDITS = 2
 """Calls of each look whose inputs are changed unannounced and whose outputs are judged."""
 
@@ -139,11 +142,17 @@ def time_candidate(
     flush = max(0.0, sampler.device_us[candidate.label] - first)
     chosen = plan(first, steady, flush, settings)
     timed: list[Sample] = []
+    discarded = 0
     while timing.rounds < chosen.looks[-1]:
         target = next(look for look in chosen.looks if look > timing.rounds)
         slots = make_slots([candidate], context, range(timing.rounds, target), chosen, rng)
         samples = sampler.run(slots)
         timing.conditions.append(reader.read())
+        if timing.conditions[-1].harmful:
+            discarded += 1
+            if discarded > DISCARDS:
+                raise InfrastructureError(f"the GPU is throttled: {', '.join(timing.conditions[-1].throttle_reasons)}")
+            continue
         timed.extend(samples)
         timing.rounds = target
         if not judge(samples):

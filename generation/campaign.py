@@ -106,7 +106,8 @@ class Campaign:
         """Know what these runs measured, so that nothing is measured twice."""
         for state in states:
             for node in state.nodes.values():
-                self._proposed.add(node.kernel_id)
+                if not node.skipped:
+                    self._proposed.add(node.kernel_id)
                 if node.outcome is not None:
                     self._known.setdefault(node.kernel_id, (node.outcome, state.run_id))
 

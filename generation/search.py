@@ -93,8 +93,13 @@ class Search:
     def _kernel(self, node: Node) -> KernelSource:
         return KernelSource(self.settings.problem_id, self.settings.backend, node.source)
 
+    def _has(self, key: str) -> bool:
+        """Whether the run has this kernel; one the filter passed over may come again, for nothing was learnt of it."""
+        node = self.state.nodes.get(key)
+        return node is not None and not node.skipped
+
     def _seen(self, key: str) -> bool:
-        return key in self.state.nodes or self._seen_elsewhere(key)
+        return self._has(key) or self._seen_elsewhere(key)
 
     def _propose(self, slots: Sequence[int]) -> None:
         task = Task(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
@@ -124,7 +129,7 @@ class Search:
             return
         reason = refuse_source(answer.source)
         key = "" if reason else kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
-        if reason is None and key in self.state.nodes:
+        if reason is None and self._has(key):
             reason = "duplicate: the run already has this kernel"
         if reason is not None:
             self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)

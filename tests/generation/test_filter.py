@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kbench.generation.budget import Budget
 from kbench.generation.filter import decide, in_order, score
 from kbench.generation.log import read_log
 from kbench.generation.online import OnlineSurrogate, distribution
@@ -83,6 +84,15 @@ def test_probabilities_that_are_no_distribution_count_as_a_failure() -> None:
     (answer,) = in_order([content_hash("a")], [Forecast(query_id=content_hash("a"), probabilities=(0.5, 0.5))])
     assert answer.probabilities is None
     assert "8" in (answer.failure or "")
+
+
+def test_a_candidate_that_was_passed_over_may_come_again(run_folder: Path, how: Drive) -> None:
+    settings = settings_for("random", filter=FilterSettings(surrogate="online", draw=8), seeds=40, batch=40)
+    drive(run_folder, [dataclasses.replace(settings, budget=Budget(measurements=120))], how)
+    proposed = [e.payload["kernel_id"] for e in read_log(run_folder) if e.kind == "candidate_proposed"]
+    measured = [e.payload["kernel_id"] for e in read_log(run_folder) if e.kind == "kernel_measured"]
+    assert len(set(proposed)) < len(proposed)
+    assert len(set(measured)) == len(measured) == 120
 
 
 class Raising:

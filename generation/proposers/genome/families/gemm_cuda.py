@@ -11,8 +11,10 @@ from kbench.generation.proposers.genome.families.tile_cuda import Tile
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.schemas import Backend
 
-SHARED_LIMIT = 96 * 1024
-"""Dynamic shared memory every supported architecture has to give."""
+SHARED_LIMIT = 128 * 1024
+"""Dynamic shared memory a block may take; the data-centre GPUs since Ampere have 163 KiB and more."""
+SMALLEST_PERSISTENT = 64 * 64
+"""Outputs of a tile below which a persistent grid, one or two blocks a processor, waits for memory all the time."""
 SHALLOW = ("matmul_small_k", "matmul_tall_skinny")
 """Problems whose k is a single block."""
 
@@ -80,7 +82,7 @@ def mma_genes(problem_id: str) -> tuple[Gene, ...]:
         Gene("warps", ("1x2", "2x1", "2x2", "1x4", "2x4", "4x2"), structural=True),
         Gene("stages", (2, 3, 4)),
         Gene("block_m", (32, 64, 128)),
-        Gene("block_n", (32, 64, 128)),
+        Gene("block_n", (32, 64, 128) if product.dtype == "float32" else (32, 64, 128, 256)),
         Gene("block_k", (16, 32) if problem_id in SHALLOW else depth),
     )
 
@@ -125,6 +127,8 @@ def _finish_fault(product: Product, genome: Genome, tile: Tile) -> str | None:
         return "no second kernel over rows"
     if product.dtype == "int8" and finish == "separate" and tile.staged:
         return "integer sums are not staged as floats"
+    if genome["loop"] != "tile" and (tile.bm * tile.bn < SMALLEST_PERSISTENT or genome["staging"] == "global"):
+        return "too little work in flight for a persistent grid"
     if genome["order"] == "triangle" and (tile.bm != tile.bn or genome["loop"] != "tile" or not genome["skip"]):
         return "a packed triangle needs square tiles and one tile a block"
     return None

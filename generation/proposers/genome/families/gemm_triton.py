@@ -9,7 +9,11 @@ from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.schemas import Backend
 
 SHARED_LIMIT = 96 * 1024
-"""Bytes of staged operands; leaves room for what the compiler adds on every architecture."""
+"""Bytes of staged fp32 operands: three tf32 products keep converted copies beside them."""
+WIDE_SHARED_LIMIT = 200 * 1024
+"""Bytes of staged narrow operands; Hopper and later have 227 KiB."""
+SMALLEST_PERSISTENT = 64 * 64
+"""Outputs of a tile below which a persistent grid, one or two programs a processor, waits for memory all the time."""
 SHALLOW = ("matmul_small_k", "matmul_tall_skinny")
 """Problems whose k is a single block."""
 
@@ -77,10 +81,12 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
         return "no second kernel to size"
     if finish != "separate" and genome.get("rows", "whole") != "whole":
         return "no second kernel over rows"
+    if genome["loop"] != "tile" and (bm * bn < SMALLEST_PERSISTENT or genome["math"] == "outer"):
+        return "too little work in flight for a persistent grid"
     if genome["order"] == "triangle" and (bm != bn or genome["loop"] != "tile" or not genome["skip"]):
         return "a packed triangle needs square tiles and one tile a program"
     operands = (bm + bn) * bk * product.item_bytes * int(genome["stages"])
-    if operands > SHARED_LIMIT:
+    if operands > (SHARED_LIMIT if product.dtype == "float32" else WIDE_SHARED_LIMIT):
         return "too much shared memory"
     return None
 

@@ -115,6 +115,8 @@ def run(a, s):
     return out
 '''
 
+LEAST_AHEAD = 132 * 1024
+"""Elements a strided grid must have in flight, or memory latency makes it tens of times slower than the rest."""
 LOADS = {"plain": "in[{at}]", "ldg": "__ldg(in + {at})", "ldcs": "__ldcs(in + {at})", "ldcg": "__ldcg(in + {at})"}
 STORES = {
     "plain": "out[{at}] = {v};",
@@ -133,6 +135,9 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     """Drop genes without effect."""
     if genome["walk"] != "flat_stride" and genome["programs"] != 264:
         return "only strided walks choose the number of blocks"
+    ahead = int(genome["programs"]) * int(genome["threads"]) * int(genome["items"]) * int(genome["vector"])
+    if genome["walk"] == "flat_stride" and ahead < LEAST_AHEAD:
+        return "too few elements in flight"
     if genome["items"] == 1 and (genome["order"], genome["batch"]) != ("adjacent", "one"):
         return "one item has no order"
     return None

@@ -106,6 +106,8 @@ def run(a, s):
     return out
 """
 
+LEAST_AHEAD = 132 * 1024
+"""Elements a strided grid must have in flight, or memory latency makes it tens of times slower than the rest."""
 LOADS = {"plain": "", "evict_first": ', eviction_policy="evict_first"', "cg": ', cache_modifier=".cg"'}
 STORES = {
     "plain": "",
@@ -131,6 +133,10 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
         return "tiles are not unrolled"
     if not walk.startswith("flat") and genome["bounds"] != "masked":
         return "only flat walks branch on bounds"
+    strided = walk.endswith("stride")
+    ahead = int(genome["programs"]) * int(genome["rows"]) * int(genome["block"]) * int(genome["unroll"])
+    if strided and ahead < LEAST_AHEAD:
+        return "too few elements in flight"
     held = int(genome["rows"]) * int(genome["block"]) // (32 * int(genome["warps"]))
     return None if 1 <= held <= 64 else "too many or too few elements a thread"
 

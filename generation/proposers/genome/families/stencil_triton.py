@@ -27,46 +27,59 @@ def load(form: StencilForm, axis: str, distance: int, name: str = "u") -> str:
     return f"tl.load({name}_ptr + {at}, mask=ok{inside}, other=0.0)"
 
 
-def answer(form: StencilForm, skip: tuple[str, ...] = ()) -> list[str]:
+def answer(form: StencilForm, genome: Genome, skip: tuple[str, ...] = ()) -> list[str]:
     """From coordinates to the store; neighbours along the axes in `skip` are there already."""
     lines = [] if skip else [f"u = {load(form, 'w', 0)}"]
-    lines += [f"{offset_name(a, s)} = {load(form, a, s)}" for a, s in form.neighbours if a not in skip]
+    if genome["sums"] == "named":
+        lines += [f"{offset_name(a, s)} = {load(form, a, s)}" for a, s in form.neighbours if a not in skip]
+        lines += [f"{name} = {text}" for name, text in sums(form)]
+    else:
+        for number, (name, _) in enumerate(sums(form)):
+            ring = [(a, s) for a, s in form.neighbours if abs(s) == number + 1]
+            terms = [offset_name(a, s) if a in skip else load(form, a, s) for a, s in ring]
+            lines += [f"{name} = {terms[0]}", *(f"{name} += {term}" for term in terms[1:])]
     lines += [f"{name} = {load(form, 'w', 0, name)}" for name in form.fields[1:]]
-    lines += [f"{name} = {text}" for name, text in sums(form)]
     lines.append("v = " + re.sub(r"(\d)f\b", r"\1", form.result))
-    return [*lines, f"tl.store(v_ptr + {nest(form.axes, sizes(form))}, v, mask=ok)"]
+    hint = ', cache_modifier=".cs"' if genome["store"] == "streamed" else ""
+    return [*lines, f"tl.store(v_ptr + {nest(form.axes, sizes(form))}, v, mask=ok{hint})"]
 
 
-def locate(form: StencilForm, space: object) -> list[str]:
+def split_number(genome: Genome, rows: str) -> list[str]:
+    """From `number`: the tile's place across and its row of tiles, of which there are `rows`."""
+    if genome["order"] == "across_fast":
+        return ["across = tl.cdiv(size_w, BLOCK)", "column = number % across", "row = number // across"]
+    return [f"rows = {rows}", "column = number // rows", "row = number % rows"]
+
+
+def locate(form: StencilForm, genome: Genome) -> list[str]:
     """From `number`: the cells of a tile and which of them exist."""
+    space = genome["space"]
+    deep = " * size_d" if form.dimensions == 3 else ""
     if space == "flat":
         lines = ["i = number * BLOCK + tl.arange(0, BLOCK)", "ok = i < count", "w = i % size_w"]
         if form.dimensions == 2:
             return [*lines, "h = i // size_w"]
         return [*lines, "h = i // size_w % size_h", "d = i // (size_w * size_h)"]
-    lines = ["across = tl.cdiv(size_w, BLOCK)"]
     if space == "row":
-        lines += ["w = number % across * BLOCK + tl.arange(0, BLOCK)", "row = number // across"]
+        lines = [*split_number(genome, f"size_h{deep}"), "w = column * BLOCK + tl.arange(0, BLOCK)"]
         lines += ["h = row % size_h + tl.zeros_like(w)", "ok = w < size_w"]
         return [*lines, *(["d = row // size_h + tl.zeros_like(w)"] if form.dimensions == 3 else [])]
-    lines += ["w = (number % across * BLOCK + tl.arange(0, BLOCK))[None, :]", "row = number // across"]
+    lines = split_number(genome, f"tl.cdiv(size_h, ROWS){deep}")
+    lines += ["w = (column * BLOCK + tl.arange(0, BLOCK))[None, :]"]
     lines += ["down = tl.cdiv(size_h, ROWS)", "h = (row % down * ROWS + tl.arange(0, ROWS))[:, None]"]
     lines.append("ok = (w < size_w) & (h < size_h)")
     return [*lines, *(["d = row // down + tl.zeros_like(w)"] if form.dimensions == 3 else [])]
 
 
-def march(form: StencilForm) -> list[str]:
+def march(form: StencilForm, genome: Genome) -> list[str]:
     """A tile of the faster axes walks STEPS cells along the slowest, its neighbours there kept in registers."""
     slow = form.axes[0]
-    lines = ["across = tl.cdiv(size_w, BLOCK)", "row = number // across"]
     if form.dimensions == 2:
-        lines += [
-            "w = number % across * BLOCK + tl.arange(0, BLOCK)",
-            "inside = w < size_w",
-            "first = row * STEPS + tl.zeros_like(w)",
-        ]
+        lines = [*split_number(genome, "tl.cdiv(size_h, STEPS)"), "w = column * BLOCK + tl.arange(0, BLOCK)"]
+        lines += ["inside = w < size_w", "first = row * STEPS + tl.zeros_like(w)"]
     else:
-        lines += ["w = (number % across * BLOCK + tl.arange(0, BLOCK))[None, :]", "down = tl.cdiv(size_h, ROWS)"]
+        lines = split_number(genome, "tl.cdiv(size_h, ROWS) * tl.cdiv(size_d, STEPS)")
+        lines += ["w = (column * BLOCK + tl.arange(0, BLOCK))[None, :]", "down = tl.cdiv(size_h, ROWS)"]
         lines += ["h = (row % down * ROWS + tl.arange(0, ROWS))[:, None]", "inside = (w < size_w) & (h < size_h)"]
         lines.append("first = row // down * STEPS + tl.zeros_like(w)")
     queue = list(range(-form.radius, form.radius + 1))
@@ -81,7 +94,7 @@ def march(form: StencilForm) -> list[str]:
         f"{slow} = first + step",
         f"ok = inside & ({slow} < size_{slow})",
         f"{names[queue[-1]]} = {plane(f'{slow} + {form.radius}')}",
-        *answer(form, (slow,)),
+        *answer(form, genome, (slow,)),
         *(f"{names[s]} = {names[s + 1]}" for s in queue[:-1]),
     ]
     return [*lines, "for step in range(STEPS):", *indent(body)]
@@ -91,7 +104,7 @@ def render(problem: str, genome: Genome) -> str:
     """Kernel source."""
     form = FORMS[problem]
     space = genome["space"]
-    body = march(form) if space == "march" else [*locate(form, space), *answer(form)]
+    body = march(form, genome) if space == "march" else [*locate(form, genome), *answer(form, genome)]
     if genome["grid"] == "persistent":
         body = ["for number in range(tl.program_id(0), tiles, tl.num_programs(0)):", *indent(body)]
     else:
@@ -130,6 +143,9 @@ def genes(problem: str) -> tuple[Gene, ...]:
     return (
         Gene("space", ("flat", "row", "tile", "march", "march"), structural=True),
         Gene("grid", ("plain", "persistent"), structural=True),
+        Gene("order", ("across_fast", "down_fast"), structural=True),
+        Gene("sums", ("named", "running"), structural=True),
+        Gene("store", ("plain", "streamed")),
         Gene("block", (32, 64, 128, 256, 512, 1024)),
         Gene("rows", (2, 4, 8, 16)),
         Gene("steps", (4, 8, 16, 32)),
@@ -147,6 +163,8 @@ def invalid(problem: str, genome: Genome) -> str | None:
         return "this space has no rows"
     if space != "march" and genome["steps"] != 4:
         return "only a march has steps"
+    if space == "flat" and genome["order"] != "across_fast":
+        return "flat cells have one order"
     if genome["grid"] == "plain" and genome["programs"] != 528:
         return "programs matters only to a persistent grid"
     each = int(genome["block"]) * (int(genome["rows"]) if rows else 1) // (32 * int(genome["warps"]))

@@ -5,7 +5,25 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, check, mean
+from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, mean
+
+
+def _hits(columns: Floats, numbers: Ints) -> Floats:
+    """One over the number of tied modes where the right bin is one of them, else 0."""
+    modes = columns == columns.max(axis=0)
+    result: Floats = modes[numbers - 1, np.arange(len(numbers))] / modes.sum(axis=0, dtype=np.uint8)
+    return result
+
+
+def _near_hits(columns: Floats, numbers: Ints) -> Floats:
+    """Share of the tied modes that are at most one bin off."""
+    modes = columns == columns.max(axis=0)
+    padded = np.zeros((len(columns) + 2, len(numbers)), dtype=np.uint8)
+    padded[1:-1] = modes
+    rows = np.arange(len(numbers))
+    right = padded[numbers - 1, rows] + padded[numbers, rows] + padded[numbers + 1, rows]
+    result: Floats = right / modes.sum(axis=0, dtype=np.uint8)
+    return result
 
 
 def correct(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
@@ -13,10 +31,12 @@ def correct(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
 
     Sharing ties keeps the uniform forecast at 1/8 whatever order the bins are stored in.
     """
-    values, numbers = check(probabilities, bins)
-    modes = values == values.max(axis=1, keepdims=True, initial=0.0)
-    hits: Floats = modes[np.arange(len(values)), numbers - 1] / modes.sum(axis=1)
-    return hits
+    return by_chunks(_hits, *check(probabilities, bins))
+
+
+def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
+    """Per row, the chance that the mode is at most one bin off, tied modes drawn among at random."""
+    return by_chunks(_near_hits, *check(probabilities, bins))
 
 
 def accuracy(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:

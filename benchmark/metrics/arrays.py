@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +14,8 @@ from kbench.schemas.errors import UserError
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+CHUNK = 16_384
+"""Rows worked on at a time where columns are walked one by one: they stay in cache."""
 SUM_TOLERANCE = 1e-6
 """How far a row's probabilities may be from one: past any float32 rounding, short of any mistake."""
 
@@ -24,9 +29,11 @@ def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
     values = np.asarray(probabilities, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != bins.COUNT:
         raise UserError(f"probabilities have shape {values.shape}; they must be [n, {bins.COUNT}]")
-    sums = values.sum(axis=1)
+    sums = values @ np.ones(bins.COUNT)
     # NaN and infinity make the sum fail the comparison, so two reductions check four things.
-    wrong = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE) | (values.min(axis=1, initial=0.0) < 0.0)
+    wrong = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE)
+    if values.min(initial=0.0) < 0.0:
+        wrong |= (values < 0.0).any(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise UserError(
@@ -57,6 +64,36 @@ def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:
     if any(a.ndim != 1 or a.shape != arrays[0].shape for a in arrays):
         raise UserError(f"arrays have shapes {[a.shape for a in arrays]}; they must be vectors of one length")
     return arrays
+
+
+def row_max(values: Floats) -> Floats:
+    """Largest value of every row; column by column, which is several times faster for rows of eight."""
+    return by_chunks(lambda columns, _: columns.max(axis=0), values, np.zeros(0, dtype=np.int64))
+
+
+def by_chunks(rows: Callable[[Floats, Ints], Floats], values: Floats, numbers: Ints) -> Floats:
+    """A function of rows over chunks that fit in cache, each handed over column by column."""
+    result = np.empty(len(values))
+    for start in range(0, len(values), CHUNK):
+        part = slice(start, start + CHUNK)
+        result[part] = rows(np.ascontiguousarray(values[part].T), numbers[part])
+    return result
+
+
+def encode(names: npt.NDArray[Any]) -> tuple[list[str], Ints]:
+    """Distinct values in ascending order, and the position of each row's among them."""
+    if names.dtype != object:
+        distinct, index = np.unique(names, return_inverse=True)
+        return [str(name) for name in distinct], index.astype(np.int64)
+    import pyarrow as pa
+
+    # Sorting a million Python strings takes seconds; sorting the few distinct ones does not.
+    encoded = pa.array(names, pa.string()).dictionary_encode()
+    found = encoded.dictionary.to_pylist()
+    order = sorted(range(len(found)), key=found.__getitem__)
+    rank = np.empty(len(found), dtype=np.int64)
+    rank[order] = np.arange(len(found))
+    return [found[i] for i in order], rank[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)]
 
 
 def mean(values: Floats) -> float:

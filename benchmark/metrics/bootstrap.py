@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.metrics.arrays import Floats, Ints, encode
 from kbench.benchmark.metrics.ece import BUCKETS, equal_mass, equal_width, gap
 
 RESAMPLES = 2000
@@ -59,8 +59,7 @@ class Bootstrap:
             resamples: how many draws.
             seed: of the generator; equal seeds and cluster names give equal draws.
         """
-        names, index = np.unique(np.asarray(clusters), return_inverse=True)
-        self.index: Ints = index.astype(np.int64)
+        names, self.index = encode(np.asarray(clusters))
         self.count = len(names)
         self.resamples = resamples if self.count > 1 else 0
         generator = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
+from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, row_max
 from kbench.schemas import bins
 
 
@@ -17,8 +17,7 @@ def predicted_bin(probabilities: npt.ArrayLike) -> Ints:
 
 def confidence(probabilities: npt.ArrayLike) -> Floats:
     """Probability of the most probable bin."""
-    values: Floats = as_probabilities(probabilities).max(axis=1, initial=0.0)
-    return values
+    return row_max(as_probabilities(probabilities))
 
 
 def entropy(probabilities: npt.ArrayLike) -> Floats:

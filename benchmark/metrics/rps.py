@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, check, mean
-from kbench.schemas.bins import COUNT
+from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, mean
+
+
+def _distances(columns: Floats, numbers: Ints) -> Floats:
+    below, total = np.zeros(len(numbers)), np.zeros(len(numbers))
+    for position in range(len(columns) - 1):
+        below += columns[position]
+        gap = below - (numbers <= position + 1)
+        total += gap * gap
+    result: Floats = total / (len(columns) - 1)
+    return result
 
 
 def rps_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
-    """Ranked probability score of every row."""
-    from scoringrules import rps_score
+    """Ranked probability score of every row.
 
-    values, numbers = check(probabilities, bins)
-    result: Floats = rps_score(numbers, values) / (COUNT - 1)
-    return result
+    Equal to scoringrules.rps_score / 7 (a test holds it to that), several times faster because it walks columns.
+    """
+    return by_chunks(_distances, *check(probabilities, bins))
 
 
 def rps(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kbench.benchmark.metrics.accuracy import correct
+from kbench.benchmark.metrics.accuracy import correct, near
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.brier import brier_rows
@@ -15,7 +15,6 @@ from kbench.benchmark.metrics.distribution import confidence
 from kbench.benchmark.metrics.log_score import log_score_rows
 from kbench.benchmark.metrics.rps import rps_rows
 from kbench.benchmark.metrics.sharpness import sharpness_rows
-from kbench.benchmark.metrics.within_one import near
 from kbench.schemas import bins
 
 FASTER = bins.EDGES.index(1.0) + 1

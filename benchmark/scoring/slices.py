@@ -6,25 +6,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Ints
+from kbench.benchmark.metrics.arrays import Floats, Ints, encode
 from kbench.benchmark.tasks.labels import PairLabels, Strings, strings
 
 FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "origin")
 
 
-def _decade(runtime_us: float) -> str:
-    if np.isnan(runtime_us):
-        return "unknown"
-    exponent = int(np.floor(np.log10(runtime_us)))
-    return f"{10.0**exponent:g}-{10.0 ** (exponent + 1):g} us"
+def _decades(runtime_us: Floats) -> Strings:
+    known = ~np.isnan(runtime_us)
+    exponents = np.floor(np.log10(np.where(known, runtime_us, 1.0))).astype(np.int64)
+    names = {e: f"{10.0**e:g}-{10.0 ** (e + 1):g} us" for e in np.unique(exponents).tolist()}
+    decades = strings([names[e] for e in exponents.tolist()])
+    decades[~known] = "unknown"
+    return decades
 
 
 def facet(labels: PairLabels, name: str) -> Strings:
     """The value of one facet for every row."""
     if name == "bin":
-        return strings([str(number) for number in labels.bin])
+        return strings([str(number) for number in labels.bin.tolist()])
     if name == "runtime":
-        return strings([_decade(runtime) for runtime in labels.runtime_us])
+        return _decades(labels.runtime_us)
     if name == "seen":
         return strings(["seen" if split in ("test_seen", "validation") else "unseen" for split in labels.split])
     values: Strings = getattr(labels, name)
@@ -34,6 +36,8 @@ def facet(labels: PairLabels, name: str) -> Strings:
 def slices(labels: PairLabels) -> Iterator[tuple[str, Ints]]:
     """Every slice as facet=value with its row positions."""
     for name in FACETS:
-        values = facet(labels, name).astype(str)
-        for value in np.unique(values):
-            yield f"{name}={value}", np.flatnonzero(values == value)
+        values, index = encode(facet(labels, name))
+        order = np.argsort(index, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
+        for value, rows in zip(values, parts, strict=True):
+            yield f"{name}={value}", rows

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scoringrules import rps_score
 
 from kbench.benchmark import metrics
 from kbench.benchmark.metrics import distribution
@@ -52,6 +53,13 @@ def test_uniform_forecast_has_the_published_rps(number: int, expected: float) ->
 @pytest.mark.parametrize("gap", range(8))
 def test_certain_miss_by_g_bins_costs_g_sevenths(gap: int) -> None:
     assert metrics.rps(one_hot(1), [1 + gap]) == pytest.approx(gap / 7)
+
+
+@given(rows=simplex(rows=9), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_rps_is_that_of_scoringrules_divided_by_seven(rows: Floats, seed: int) -> None:
+    numbers = np.random.default_rng(seed).integers(1, 9, 9)
+    assert metrics.rps(rows, numbers) == pytest.approx(float(np.mean(rps_score(numbers, rows))) / 7)
 
 
 def test_certain_miss_is_floored_in_the_log_score() -> None:

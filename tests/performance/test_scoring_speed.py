@@ -1,0 +1,138 @@
+"""Speed of metrics and intervals, side by side with a loop over rows. Run with -m performance."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import resource
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from kbench.benchmark import metrics
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.scoring.score import Settings, score
+from kbench.benchmark.surrogates.table import ForecastTable
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings
+from kbench.benchmark.tasks.task import Questions
+from kbench.schemas import bins
+
+pytestmark = pytest.mark.performance
+
+ROWS = 1_000_000
+
+
+def drawn(rows: int) -> tuple[Floats, Ints]:
+    generator = np.random.default_rng(0)
+    return generator.dirichlet(np.ones(8), rows), generator.integers(1, 9, rows)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    # Of the processor, not of the wall: a busy machine must not decide.
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+def loop_rps(probabilities: Floats, numbers: Ints) -> float:
+    total = 0.0
+    for row, number in zip(probabilities, numbers, strict=True):
+        below = 0.0
+        for index, share in enumerate(row, start=1):
+            below += share
+            total += (below - (index >= number)) ** 2
+    return total / 7 / len(numbers)
+
+
+def loop_brier(probabilities: Floats, numbers: Ints) -> float:
+    total = 0.0
+    for row, number in zip(probabilities, numbers, strict=True):
+        total += 0.5 * sum((share - (index == number)) ** 2 for index, share in enumerate(row, start=1))
+    return total / len(numbers)
+
+
+def loop_log_score(probabilities: Floats, numbers: Ints) -> float:
+    return sum(-math.log(max(row[n - 1], 1e-12)) for row, n in zip(probabilities, numbers, strict=True)) / len(numbers)
+
+
+def loop_accuracy(probabilities: Floats, numbers: Ints) -> float:
+    hits = 0.0
+    for row, number in zip(probabilities, numbers, strict=True):
+        best = max(row)
+        modes = [index for index, share in enumerate(row, start=1) if share == best]
+        hits += (number in modes) / len(modes)
+    return hits / len(numbers)
+
+
+def loop_ece(probabilities: Floats, numbers: Ints) -> float:
+    gaps = [0.0] * 10
+    for row, number in zip(probabilities, numbers, strict=True):
+        best = max(row)
+        gaps[min(int(10 * best), 9)] += best - (list(row).index(best) + 1 == number)
+    return sum(map(abs, gaps)) / len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("metric", "loop", "least"),
+    [
+        (metrics.rps, loop_rps, 100),
+        (metrics.brier, loop_brier, 100),
+        (metrics.accuracy, loop_accuracy, 100),
+        (metrics.ece, loop_ece, 50),
+        (metrics.log_score, loop_log_score, 10),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_metrics_are_far_faster_than_a_loop_over_rows(
+    metric: metrics.Metric, loop: Callable[[Floats, Ints], float], least: float
+) -> None:
+    probabilities, numbers = drawn(ROWS)
+    few = ROWS // 50
+    assert metric(probabilities[:few], numbers[:few]) == pytest.approx(loop(probabilities[:few], numbers[:few]))
+    fast = min(seconds(lambda: metric(probabilities, numbers)) for _ in range(3)) / ROWS
+    slow = seconds(lambda: loop(probabilities[:few], numbers[:few])) / few
+    print(f"{metric.__name__}: {slow / fast:.0f} times faster than a loop ({fast * 1e9:.0f} ns a row)")  # noqa: T201
+    assert slow / fast >= least
+
+
+def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTable]:
+    """Invented questions and forecasts: the sizes are what counts here."""
+    generator = np.random.default_rng(1)
+    probabilities, _ = drawn(rows)
+    speedup = np.exp(generator.normal(size=rows))
+    names = np.array([f"problem_{i}" for i in range(problems)], dtype=object)
+    problem: Strings = names[generator.integers(0, problems, rows)]
+    same = np.full(rows, "x", dtype=object)
+    pairs = PairLabels(
+        query=np.arange(rows), bin=bins.bins_of(speedup), speedup=speedup, speedup_low=speedup / 1.01,
+        speedup_high=speedup * 1.01, runtime_us=speedup * 100, problem=problem, family=problem, backend=same, kind=same,
+        split=np.full(rows, "test", dtype=object), origin=same, candidate=problem,
+    )  # fmt: skip
+    none = np.zeros(0)
+    empty = {f.name: none for f in dataclasses.fields(PoolLabels)}
+    pools = PoolLabels(**empty | {"query": none.astype(np.int64), "valid": none.astype(bool)})  # type: ignore[arg-type]
+    questions = Questions(
+        dataset="0" * 32, split="test", queries=(), tracks=("forecast", "select"), pairs=pairs, pools=pools,
+        prior=np.full(8, 1 / 8), valid_rate=0.9, measure_seconds=0.1,
+    )  # fmt: skip
+    nothing = np.full((1, rows), np.nan)
+    table = ForecastTable(
+        probabilities=probabilities[None], failed=np.zeros((1, rows), dtype=bool), speedup=nothing, p_valid=nothing,
+        confidence=probabilities.max(axis=1)[None], tokens=nothing, elapsed_s=nothing, reasons={},
+    )  # fmt: skip
+    return questions, table
+
+
+def test_a_million_forecasts_with_two_thousand_resamples_take_under_a_minute_and_four_gib() -> None:
+    small, large = questions_of(ROWS // 4), questions_of(ROWS)
+    quarter = seconds(lambda: score(*small, Settings(resamples=2000)))
+    whole = seconds(lambda: score(*large, Settings(resamples=2000)))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"1,000,000 forecasts × 2,000 resamples, slices included: {whole:.1f} s, peak {peak:.2f} GiB")  # noqa: T201
+    print(f"a quarter of the rows: {quarter:.1f} s")  # noqa: T201
+    assert whole < 60
+    assert peak < 4
+    # Linear in rows: four times the rows take no more than about four times the time.
+    assert whole < 5.5 * quarter + 2

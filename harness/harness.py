@@ -66,6 +66,8 @@ class Settings:
     """Run kernels that fail the screen, each alone in a fresh process, instead of rejecting them."""
     second_clock_share: float = 0.02
     """Share of measurements a second clock referees."""
+    spares: int = 1
+    """Warm workers kept in reserve behind the one on duty; more pay off when many kernels run alone."""
     retries: int = 2
     """Times work is repeated when the machine fails."""
     target: Target | None = None
@@ -139,7 +141,7 @@ class Harness:
         seeds = [self._rng.getrandbits(31) for _ in range(MASTERS)]
         for number, index in enumerate(self.gpus):
             device = {"device": "cpu" if index is None else "cuda", "index": index or 0, "seeds": seeds}
-            self._lanes.append(Lane(number, self._spawner, device, self.settings.timeout_s))
+            self._lanes.append(Lane(number, self._spawner, device, self.settings.timeout_s, self.settings.spares))
         try:
             for lane in self._lanes:
                 lane.open()

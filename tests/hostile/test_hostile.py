@@ -108,7 +108,8 @@ def test_honest_neighbours_of_cheats_are_all_measured(
 def test_on_a_gpu_no_cheat_is_recorded_ok_and_honest_neighbours_keep_their_time(tmp_path: Path) -> None:
     found = specimens(gpu=True)
     queue, neighbours = lined_up(found, ("gelu_triton.py", "gelu_cuda.py"))
-    with Harness(gpu=0, cache=tmp_path, allow_unscreened=True, timeout_s=4.0, build_timeout_s=20.0) as harness:
+    settings = {"allow_unscreened": True, "timeout_s": 3.0, "build_timeout_s": 20.0, "spares": 4}
+    with Harness(gpu=0, cache=tmp_path, **settings) as harness:
         rows = {m.kernel_id: m for m in harness.measure(queue)}
         alone = {m.kernel_id: m for m in harness.measure([honest(10_000, "gelu_triton.py")])}
     wrong = {

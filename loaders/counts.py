@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from array import array
+from collections import Counter
 from collections.abc import Mapping
 
-import pyarrow as pa
+import numpy
 import pyarrow.compute as pc
 
 from kbench.loaders.corpus import Corpus
@@ -34,31 +36,39 @@ class Counts:
     last_measured: str | None
 
 
+FACETS = ("split", "backend", "gpu", "search_method", "proposer", "status", "family", "origin", "problem_id")
+
+
 def count(corpus: Corpus) -> Counts:
-    """Count a corpus; reads only the facet columns."""
-    facets = ["kernel_id", "problem_id", "split", "backend", "gpu", "search_method", "proposer", "status", "family"]
-    kernels = corpus.table("kernels", columns=[*facets, "origin"])
-    listed = corpus.rows("problems")
-    dates = corpus.table("measurements", columns=["started_at"]).column("started_at")
-    span = pc.min_max(dates).as_py()
+    """Count a corpus; reads only the facet columns, a batch at a time."""
+    found: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
+    # Half of each id: 64 bits tell ten million kernels apart and take a tenth of the memory their texts would.
+    ids = array("Q")
+    for batch in corpus.select("kernels", columns=["kernel_id", *FACETS]).batches():
+        for name in FACETS:
+            for item in pc.value_counts(pc.fill_null(batch.column(name), UNMEASURED)).to_pylist():
+                found[name][item["values"]] += item["counts"]
+        ids.extend(int(text[:16], 16) for text in batch.column("kernel_id").to_pylist())
+    spans = [
+        pc.min_max(batch.column(0)).as_py() for batch in corpus.select("measurements", columns=["started_at"]).batches()
+    ]
     return Counts(
         rows={name: corpus.rows(name) for name in corpus.configs},
-        distinct_kernels=len(pc.unique(kernels.column("kernel_id"))),
-        splits=_by_value(kernels, "split"),
-        backends=_by_value(kernels, "backend"),
-        gpus=_by_value(kernels, "gpu"),
-        search_methods=_by_value(kernels, "search_method"),
-        proposers=_by_value(kernels, "proposer"),
-        statuses=_by_value(kernels, "status"),
-        families=_by_value(kernels, "family"),
-        origins=_by_value(kernels, "origin"),
-        problems=max(listed, len(pc.unique(kernels.column("problem_id")))),
-        first_measured=span["min"],
-        last_measured=span["max"],
+        distinct_kernels=len(numpy.unique(numpy.frombuffer(ids, numpy.uint64))),
+        splits=_ordered(found["split"]),
+        backends=_ordered(found["backend"]),
+        gpus=_ordered(found["gpu"]),
+        search_methods=_ordered(found["search_method"]),
+        proposers=_ordered(found["proposer"]),
+        statuses=_ordered(found["status"]),
+        families=_ordered(found["family"]),
+        origins=_ordered(found["origin"]),
+        problems=max(corpus.rows("problems"), len(found["problem_id"])),
+        first_measured=min((span["min"] for span in spans), default=None),
+        last_measured=max((span["max"] for span in spans), default=None),
     )
 
 
-def _by_value(table: pa.Table, column: str) -> dict[str, int]:
-    """How often each value occurs, most frequent first."""
-    found = pc.value_counts(pc.fill_null(table.column(column), UNMEASURED)).to_pylist()
-    return {item["values"]: item["counts"] for item in sorted(found, key=lambda i: (-i["counts"], i["values"]))}
+def _ordered(values: Counter[str]) -> dict[str, int]:
+    """Most frequent first, then by name."""
+    return dict(sorted(values.items(), key=lambda item: (-item[1], item[0])))

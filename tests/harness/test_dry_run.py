@@ -1,0 +1,103 @@
+"""The whole path on the CPU: Triton's interpreter, real workers, real clocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbench.harness.comparison import judge
+from kbench.harness.harness import Harness
+from kbench.harness.session import agreement
+from kbench.harness.sources import read_kernel
+from kbench.harness.timing.duel import Verdict
+from kbench.schemas import KernelSource, Measurement, Status, to_dict
+
+KERNEL = read_kernel(Path(__file__).parent / "kernels" / "gelu_triton.py", "gelu_tanh")
+
+
+def variant(old: str, new: str) -> KernelSource:
+    assert old in KERNEL.source
+    return dataclasses.replace(KERNEL, source=KERNEL.source.replace(old, new))
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    with Harness(gpu=None, cache=tmp_path_factory.mktemp("cache"), workloads=("tiny",), builders=1) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def rows(harness: Harness) -> dict[str, Measurement]:
+    kernels = [
+        KERNEL,
+        variant("0.044715", "0.05"),
+        variant("tl.exp(", "tl.no_such("),
+        variant("import torch\n", "import torch, os\n"),
+        variant("y = torch.empty_like(x)", "y = torch.empty_like(x)\n    assert x.shape[0] < 0, 'refused'"),
+    ]
+    found = {m.kernel_id: m for m in harness.measure(kernels)}
+    return {
+        name: found[k.kernel_id] for name, k in zip(("ok", "wrong", "broken", "os", "raises"), kernels, strict=True)
+    }
+
+
+def test_a_right_kernel_has_a_time_an_interval_and_its_samples(rows: dict[str, Measurement]) -> None:
+    row = rows["ok"]
+    assert row.status is Status.OK
+    assert row.runtime_us is not None
+    assert row.runtime_low_us is not None
+    assert row.runtime_high_us is not None
+    assert row.runtime_low_us < row.runtime_us < row.runtime_high_us
+    assert row.samples_us
+    assert row.anchor_us
+    assert row.registers
+    assert row.cubin_sha
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("wrong", Status.INCORRECT, "beyond tolerance"),
+        ("broken", Status.COMPILE_ERROR, "no_such"),
+        ("os", Status.REJECTED, "screen: line 1: import of 'os'"),
+    ],
+)
+def test_each_failure_has_its_status_and_reason(
+    rows: dict[str, Measurement], name: str, status: Status, words: str
+) -> None:
+    assert rows[name].status is status
+    assert words in (rows[name].error or "")
+    assert rows[name].runtime_us is None
+
+
+def test_what_a_kernel_raises_is_its_launch_error(rows: dict[str, Measurement]) -> None:
+    assert rows["raises"].status is Status.LAUNCH_ERROR
+    assert "refused" in (rows["raises"].error or "")
+
+
+def test_a_dry_run_is_named_a_cpu_in_its_environment(harness: Harness) -> None:
+    environment = harness.environment()
+    assert environment.gpu.startswith("cpu")
+    assert "scratch" in environment.sandbox
+
+
+def test_a_kernel_made_twice_as_slow_is_called_slower(harness: Harness) -> None:
+    call = "gelu_kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024, num_warps=4)"
+    slow = variant(call, f"{call}\n    {call}\n    {call}")
+    (outcome,) = harness.duels([(KERNEL, slow)], 0.01)
+    (found,) = judge(outcome, 0.01)
+    assert found.verdict is Verdict.SLOWER
+    assert found.ratio is not None
+    assert found.ratio < 0.7
+
+
+def test_agreement_compares_stored_and_new_figures(rows: dict[str, Measurement]) -> None:
+    row = rows["ok"]
+    assert row.runtime_us is not None
+    stored = to_dict(row) | {"runtime_us": row.runtime_us * 1.01}
+    report = agreement({row.kernel_id: stored}, {row.kernel_id: [row]})
+    assert report["compared"] == 1
+    assert report["agreement"]["median |log ratio|"] == pytest.approx(0.00995, abs=1e-4)

@@ -1,0 +1,110 @@
+"""Verification on the CPU: what is caught, and by which words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.benchmark.problems import problem
+from kbench.harness.context import ContextCache, Guarded, ProblemContext, Stage
+from kbench.harness.device import CpuDevice
+from kbench.harness.verify import Verdict, verify
+from kbench.schemas import Status
+
+
+@pytest.fixture
+def context() -> ProblemContext:
+    definition = problem("gelu_tanh")
+    return ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def judged(run: Callable[..., Any], context: ProblemContext, *, late: bool = False) -> Verdict:
+    return verify(run, context, Verdict(), (0, 1), late=late)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_right_kernel_is_ok_with_its_errors_noted(context: ProblemContext, late: bool) -> None:
+    found = judged(gelu, context, late=late)
+    assert found.ok
+    assert found.max_abs_error is not None
+    assert 0.0 < found.max_abs_error < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (lambda x: x, "memory of an input"),
+        (lambda x: gelu(x).double(), "float64"),
+        (lambda x: gelu(x)[:3], "[3, 33]"),
+        (lambda x: gelu(x).t().contiguous().t(), "not contiguous"),
+        (lambda x: (gelu(x), gelu(x)), "2 outputs, expected 1"),
+        (lambda x: "text", "returned a str"),
+        (lambda x: gelu(x) + 1e-3, "beyond tolerance"),
+        (lambda x: x.zero_() + gelu(x), "was modified"),
+    ],
+)
+def test_a_wrong_kernel_is_told_what_is_wrong(context: ProblemContext, run: Callable[..., Any], words: str) -> None:
+    found = judged(run, context)
+    assert found.status is Status.INCORRECT
+    assert found.reason is not None
+    assert words in found.reason
+
+
+def test_calls_that_differ_are_nondeterministic(context: ProblemContext) -> None:
+    calls = [0]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        calls[0] += 1
+        return gelu(x) + (0.0 if calls[0] == 1 else 0.1)
+
+    assert judged(run, context).status is Status.NONDETERMINISTIC
+
+
+def test_late_verification_holds_no_answer_while_the_kernel_runs(context: ProblemContext) -> None:
+    context.expected(0)
+    seen = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(context.answers))
+        return gelu(x)
+
+    assert judged(run, context, late=True).ok
+    assert seen == [0, 0, 0]
+
+
+def test_guards_notice_a_write_on_either_side() -> None:
+    for offset in (-1, 10):
+        guarded = Guarded(torch.zeros(10))
+        assert bool(guarded.intact())
+        torch.as_strided(guarded.tensor, (1,), (1,), guarded.tensor.storage_offset() + offset).fill_(7.0)
+        assert not bool(guarded.intact())
+
+
+def test_a_stage_hands_out_the_same_memory_with_other_numbers(context: ProblemContext) -> None:
+    stage = Stage(context.masters[0])
+    stage.fill(0, context.masters[0])
+    first = stage.inputs[0]
+    address, kept = first.data_ptr(), first.clone()
+    stage.fill(1, context.masters[1])
+    assert stage.inputs[0].data_ptr() == address
+    assert not torch.equal(stage.inputs[0], kept)
+    assert stage.inputs[0] is not first
+
+
+def test_damage_to_a_master_or_an_answer_is_noticed_and_repaired() -> None:
+    cache = ContextCache(CpuDevice(), 1 << 30, (1, 2, 3))
+    size = problem("gelu_tanh").tiny
+    context = cache.get("gelu_tanh", size)
+    context.expected(1)
+    assert context.corrupted() is None
+    assert cache.get("gelu_tanh", size) is context
+    context.answers[1][0].view(-1)[5] += 1.0
+    assert context.corrupted() == "answer 1"
+    assert cache.get("gelu_tanh", size) is not context

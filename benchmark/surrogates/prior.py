@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,14 @@ class PriorSurrogate:
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         """Count bins by kind."""
         self._shares = {kind: shares([pair.bin for _, pair in train if pair.kind is kind]) for kind in PairKind}
+
+    def fit_corpus(self, corpus: Any) -> None:
+        """Count bins by kind straight from the pairs' table: the sources are not needed."""
+        table = corpus.table("pairs", split=["train", "validation"], columns=["kind", "bin"])
+        kinds, numbers = table.column("kind").to_pylist(), table.column("bin").to_pylist()
+        self._shares = {
+            kind: shares([n for k, n in zip(kinds, numbers, strict=True) if k == kind]) for kind in PairKind
+        }
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The frequencies of the query's kind."""

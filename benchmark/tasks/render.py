@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,12 @@ from kbench.schemas import Backend, DataError, PairKind, Query
 from kbench.schemas.ids import content_hash
 from kbench.schemas.strip import strip_comments
 
+MAY_HOLD_COMMENTS = re.compile(
+    r"""[#\r\ufeff]|\"{3}|'{3}|CudaModule|RawKernel|asm|load_inline|Program|(?:^|[;:])\s*[rRbBuUfF]{0,2}["']""",
+    re.MULTILINE,
+)
+"""Without any of these a source is Python with neither comment, docstring nor C++; it is then not parsed, which is
+what takes the time. Every Python comment has a #, and a docstring is a string that begins a statement."""
 WORKLOAD_FACTS = ("name", "params_json", "inputs", "outputs", "flops", "min_bytes")
 
 
@@ -23,6 +30,8 @@ def reference_query_id(candidate_id: str, gpu: str) -> str:
 @functools.lru_cache(maxsize=65536)
 def stripped(source: str) -> str:
     """The source without comments and docstrings, remembered because pairs share kernels."""
+    if MAY_HOLD_COMMENTS.search(source) is None:
+        return source
     return strip_comments(source)
 
 

@@ -12,8 +12,10 @@ from kbench.benchmark.surrogates.prompt import render
 from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_kernels, training_pairs
 from kbench.benchmark.tasks.gpus import gpu_facts
 from kbench.benchmark.tasks.published import with_prompt_edges
+from kbench.benchmark.tasks.render import stripped
 from kbench.loaders.corpus import Corpus
 from kbench.schemas import Query, UnknownNameError, UserError, bins, from_dict, to_dict
+from kbench.schemas.strip import strip_comments
 
 
 def everything_told(query: Query) -> str:
@@ -143,3 +145,24 @@ def test_published_prompt_cuts_answers_elsewhere(questions: Questions, speedup: 
     pairs = dataclasses.replace(questions.pairs, speedup=np.full(len(questions.pairs), speedup))
     assert bins.bin_of(speedup) == label
     assert set(with_prompt_edges(dataclasses.replace(questions, pairs=pairs)).pairs.bin) == {told}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1  # fast\n",
+        'def f():\n    "fast"\n    return 1\n',
+        "def f(): 'fast'\n",
+        "x = 1; 'fast'\n",
+        '"""fast"""\nx = 1\n',
+        'from kbench.harness.cuda import CudaModule\nm = CudaModule("int x; // fast")\n',
+        "x = 1 \\\n  + 2 # fast\n",
+    ],
+)
+def test_no_comment_slips_past_the_quick_look(source: str) -> None:
+    assert "fast" not in stripped(source)
+
+
+def test_source_without_comments_stays_as_it_is() -> None:
+    source = "import torch\n\n\ndef run(x):\n    return torch.empty(x.numel() // 2, dtype={'a': 1}['a'])\n"
+    assert stripped(source) == strip_comments(source) == source

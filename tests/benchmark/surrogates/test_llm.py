@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from kbench.benchmark.evaluate import Options, evaluate
 from kbench.benchmark.surrogates.llm import LlmSurrogate
 from kbench.benchmark.surrogates.parse import parse
 from kbench.benchmark.surrogates.prompt import answer_schema, render
 from kbench.benchmark.tasks import Questions
+from kbench.loaders.corpus import Corpus
 from kbench.schemas import DataError, Forecast, UserError, bins
 
 GOOD = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.3, "p_valid": 0.8})
@@ -176,6 +178,28 @@ def test_damaged_responses_file_is_refused_with_its_line(questions: Questions, t
     path.write_text('{"custom_id": "a", "response": null}\nnot json\n')
     with pytest.raises(DataError, match="line 2"):
         LlmSurrogate("m", responses_file=str(path)).forecast(questions.queries[:1])
+
+
+def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
+    endpoint: Endpoint, corpus: Corpus, tmp_path: Path
+) -> None:
+    def flaky(call: int) -> tuple[int, str, float]:
+        return [(200, completion(GOOD), 0.0), (429, "{}", 0.0), (200, "not json", 0.0), (200, completion("no"), 0.0)][
+            call % 4
+        ]
+
+    url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
+    settings = {"model": "m", "base_url": url, "first_wait": 0.001, "timeout": 5.0}
+    options = Options(arguments=settings, limit=24, tracks=("forecast", "select"), resamples=20)
+    endpoint.script = flaky
+    first = evaluate("llm", corpus, options, out=tmp_path)
+    answered = sum(f.failure is None for f in first.run.forecasts)
+    assert 0 < answered < 24
+    assert first.scored.figures["forecast"]["rps"].value > 0
+    endpoint.script, before = (lambda call: (200, completion(GOOD), 0.0)), len(endpoint.calls)
+    second = evaluate("llm", corpus, options, out=tmp_path)
+    assert len(endpoint.calls) - before == 24 - answered
+    assert not second.run.failures
 
 
 def test_prompt_states_the_edges_of_the_bins_and_nothing_else(questions: Questions) -> None:

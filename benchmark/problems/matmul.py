@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import torch
+from kbench.benchmark.problems.matrices import lower_fill, scaled_symmetric_fill, symmetric_fill, upper_fill
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from torch import Tensor
 
 FP32_PRODUCT = Tolerance(
     atol=1e-4,
@@ -103,31 +104,6 @@ def lower_triangular_product(a: Tensor, b: Tensor) -> Tensor:
 def transposed_both_product(a: Tensor, b: Tensor) -> Tensor:
     """C = Aᵀ Bᵀ."""
     return torch.matmul(a.t(), b.t())
-
-
-def symmetric_fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-    """A random symmetric matrix with unit variance off the diagonal."""
-    drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32)
-    half = drawn.mul(0.5**0.5)
-    return half.add(half.t()).to(getattr(torch, spec.dtype))
-
-
-def scaled_symmetric_fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-    """A random symmetric matrix whose product with a unit one has unit variance."""
-    unit = symmetric_fill(generator, TensorSpec(spec.name, spec.shape), device)
-    return unit.mul(spec.shape[0] ** -0.5).to(getattr(torch, spec.dtype))
-
-
-def upper_fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-    """A random upper-triangular matrix; scaled so that the longest sums of a product have unit variance."""
-    drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32)
-    return torch.triu(drawn * spec.shape[0] ** -0.25).to(getattr(torch, spec.dtype))
-
-
-def lower_fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-    """A random lower-triangular matrix; scaled so that the longest sums of a product have unit variance."""
-    drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32)
-    return torch.tril(drawn * spec.shape[0] ** -0.25).to(getattr(torch, spec.dtype))
 
 
 def _plain_inputs(p: Params) -> tuple[InputSpec, ...]:

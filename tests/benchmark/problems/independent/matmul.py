@@ -154,9 +154,3 @@ CHECKS: dict[str, Callable[..., Tensor]] = {
     "int4_weight_gemm": int4_weights,
 }
 """Answers by problem id, for the general tests of all problems."""
-
-STRUCTURED_FLOPS = {
-    "matmul_upper_triangular": "the reference multiplies the zeros too; counted are the products of the triangles",
-    "matmul_lower_triangular": "the reference multiplies the zeros too; counted are the products of the triangles",
-}
-"""Problems whose fewest operations are under what torch's counter reports for the dense reference, and why."""

@@ -124,3 +124,24 @@ def test_a_sampled_triton_kernel_compiles(target: str, tmp_path: Path, monkeypat
     with compile_only(Target.named(target), tmp_path / "cache") as compiled:
         module.run(*inputs)
     assert "product" in [kernel.metadata.name for kernel in compiled]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", [Backend.TRITON, Backend.CUDA])
+@pytest.mark.parametrize("problem_id", PROBLEMS)
+def test_sampled_kernels_are_right_on_the_gpu(problem_id: str, backend: Backend, tmp_path: Path) -> None:
+    definition = problem(problem_id)
+    wrong = []
+    for index, text in enumerate(sources(problem_id, backend, 6, seed=7)):
+        path = tmp_path / f"kernel_{index}.py"
+        path.write_text(text)
+        run = loaded(path, f"{problem_id}_{backend}_{index}").run
+        for size in (definition.tiny, *definition.sizes):
+            inputs = definition.draw(size, seed=13, device="cuda")
+            (expected,) = definition.expected(inputs)
+            out = run(*inputs).double()
+            limit = definition.tolerance.atol + definition.tolerance.rtol * expected.abs()
+            excess = float(((out - expected).abs() / limit).nan_to_num(1e9).max())
+            if not excess <= 1.0:
+                wrong.append((index, size.name, excess))
+    assert wrong == []

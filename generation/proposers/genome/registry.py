@@ -16,7 +16,7 @@ FAMILY_MODULES: tuple[str, ...] = (
     "elementwise_triton", "elementwise_cuda", "rowwise_triton", "grouped_triton", "columns_triton",
     "scan_triton", "loss_triton", "layernorm_backward_triton",
     "convolution_triton", "convolution_cuda", "separable_triton", "separable_cuda", "window_triton", "window_cuda",
-    "stencil_triton", "stencil_cuda", "convolution_halo_cuda",
+    "stencil_triton", "stencil_cuda", "convolution_halo_cuda", "window_segment_cuda",
     "gather_triton", "gather_cuda", "scatter_triton", "scatter_cuda", "histogram_triton", "histogram_cuda",
     "transpose_triton", "transpose_cuda", "sort_triton", "sort_cuda", "top_k_triton", "top_k_cuda",
     "routing_triton", "routing_cuda", "sampling_triton", "sampling_cuda", "expert_order_triton", "expert_order_cuda",
@@ -24,7 +24,8 @@ FAMILY_MODULES: tuple[str, ...] = (
     "cross_entropy_triton", "cross_entropy_cuda", "fp8_quant_triton", "fp8_quant_cuda",
     "delta_chunks_triton", "delta_states_triton", "delta_cuda",
     "spmv_triton", "small_solve_triton", "fft_triton", "cluster_triton", "tridiagonal_triton", "gravity_triton",
-    "state_scan_triton",
+    "state_scan_triton", "state_scan_cuda", "spmv_cuda", "small_solve_cuda", "fft_cuda", "cluster_cuda",
+    "tridiagonal_cuda", "gravity_cuda", "triangle_triton", "triangle_cuda",
 )  # fmt: skip
 """Modules of kbench.generation.proposers.genome.families, each with a tuple FAMILIES."""
 

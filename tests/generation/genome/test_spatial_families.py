@@ -153,3 +153,24 @@ def test_a_sampled_triton_kernel_compiles(target: str, tmp_path: Path, monkeypat
     with compile_only(Target.named(target), tmp_path / "cache") as compiled:
         module.run(*inputs)
     assert compiled
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", [Backend.TRITON, Backend.CUDA])
+def test_nine_in_ten_sampled_kernels_are_right_on_a_gpu(backend: Backend, tmp_path: Path) -> None:
+    wrong = []
+    count = 0
+    for problem_id in PROBLEMS:
+        definition = problem(problem_id)
+        for number, text in enumerate(sources(problem_id, backend, 3, seed=8)):
+            path = tmp_path / f"{problem_id}_{number}.py"
+            path.write_text(text)
+            for size in (definition.tiny, *definition.sizes):
+                inputs = definition.draw(size, seed=13, device="cuda")
+                (expected,) = definition.expected(inputs)
+                limit = definition.tolerance.atol + definition.tolerance.rtol * expected.abs()
+                out = loaded(path, path.stem).run(*inputs)
+                count += 1
+                if not bool(((out.double() - expected).abs() <= limit).all()):
+                    wrong.append(f"{problem_id} {size.name} {number}")
+    assert len(wrong) <= 0.1 * count, wrong

@@ -96,6 +96,9 @@ def _math_fault(genome: Genome, outputs: int) -> str | None:
     most = {"tf32x3": 64, "ieee": 64, "outer": 64}.get(str(genome["math"]), 128)
     if per_thread > most or per_thread < 4:
         return "too many or too few sums a thread"
+    if genome["math"] == "ieee" and (per_thread > 32 or int(genome["block_k"]) > 32):
+        # Without tensor cores the compiler unrolls the whole depth of a block and holds it in registers.
+        return "too many registers for a block's depth"
     if genome["math"] == "outer" and (
         genome["k_tail"] != "masked"
         or genome["bounds"] != "mask"

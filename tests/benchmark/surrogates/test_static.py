@@ -121,7 +121,9 @@ def test_numbers_in_the_source_become_features() -> None:
     assert (found["threads"], found["bounds_blocks"], found["unroll"], found["is_cuda"]) == (8.0, 2.0, 2.0, 1.0)
 
 
-@pytest.mark.parametrize("source", ["", "\x00", "(" * 2000, "x = " + "9" * 5000, "é" * 100, "a=1" * 3000])
+@pytest.mark.parametrize(
+    "source", ["", "\x00", "(" * 2000, "x = " + "9" * 5000, "é" * 100, "a=1" * 3000, "x = ² * 132", "\n" * 50]
+)
 def test_odd_sources_have_features_too(source: str) -> None:
     assert np.isfinite(source_features.fixed_row(source)).all()
 

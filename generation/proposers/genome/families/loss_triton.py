@@ -33,11 +33,11 @@ FINISH = """
 %% if finish == "last"
     done = tl.atomic_add(counter_ptr, 1, sem="acq_rel")
     if done == tl.num_programs(0) - 1:
-        held = tl.zeros([JOIN], tl.float32)
-        for start in range(0, tl.num_programs(0), JOIN):
-            k = start + tl.arange(0, JOIN)
-            held += tl.load(parts_ptr + k, mask=k < tl.num_programs(0), other=0.0, cache_modifier=".cg")
-        tl.store(loss_ptr, tl.sum(held, axis=0) * scale)
+        joined = tl.zeros([JOIN], tl.float32)
+        for base in range(0, tl.num_programs(0), JOIN):
+            p = base + tl.arange(0, JOIN)
+            joined += tl.load(parts_ptr + p, mask=p < tl.num_programs(0), other=0.0, cache_modifier=".cg")
+        tl.store(loss_ptr, tl.sum(joined, axis=0) * scale)
 %% endif
 %% endif
 """

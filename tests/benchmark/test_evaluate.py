@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import html.parser
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +180,32 @@ def test_arguments_become_numbers_flags_and_text() -> None:
     assert found == {"a": 1, "b": 0.5, "c": True, "d": "hello", "e": "[1]", "f": "x=y"}
     with pytest.raises(UserError, match="twice"):
         parse_arguments(["a=1", "a=2"])
+
+
+SLOW = """
+import time
+from kbench.schemas import Forecast
+
+class Slow:
+    def forecast(self, queries):
+        time.sleep(0.2)
+        return [Forecast(query_id=q.query_id, probabilities=(0.125,) * 8) for q in queries]
+"""
+
+
+def test_ctrl_c_keeps_what_is_done(corpus_path: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "slow.py", tmp_path / "o"
+    model.write_text(SLOW)
+    command = [sys.executable, "-m", "kbench.cli", "evaluate", "--dataset", str(corpus_path), "--surrogate", str(model)]
+    command += ["--out", str(out), "--no-report", "--resamples", "20", "--batch-size", "2"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not any(path.stat().st_size for path in out.glob("cache/*")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"run the same command to go on" in errors
+    (kept,) = out.glob("cache/*")
+    assert 2 <= len(kept.read_text().splitlines()) < 100

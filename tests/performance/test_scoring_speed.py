@@ -8,6 +8,7 @@ import resource
 import time
 from collections.abc import Callable
 
+import click
 import numpy as np
 import pytest
 
@@ -93,7 +94,7 @@ def test_metrics_are_far_faster_than_a_loop_over_rows(
     assert metric(probabilities[:few], numbers[:few]) == pytest.approx(loop(probabilities[:few], numbers[:few]))
     fast = min(seconds(lambda: metric(probabilities, numbers)) for _ in range(3)) / ROWS
     slow = seconds(lambda: loop(probabilities[:few], numbers[:few])) / few
-    print(f"{metric.__name__}: {slow / fast:.0f} times faster than a loop ({fast * 1e9:.0f} ns a row)")  # noqa: T201
+    click.echo(f"{metric.__name__}: {slow / fast:.0f} times faster than a loop ({fast * 1e9:.0f} ns a row)")
     assert slow / fast >= least
 
 
@@ -130,8 +131,8 @@ def test_a_million_forecasts_with_two_thousand_resamples_take_under_a_minute_and
     quarter = seconds(lambda: score(*small, Settings(resamples=2000)))
     whole = seconds(lambda: score(*large, Settings(resamples=2000)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"1,000,000 forecasts × 2,000 resamples, slices included: {whole:.1f} s, peak {peak:.2f} GiB")  # noqa: T201
-    print(f"a quarter of the rows: {quarter:.1f} s")  # noqa: T201
+    click.echo(f"1,000,000 forecasts × 2,000 resamples, slices included: {whole:.1f} s, peak {peak:.2f} GiB")
+    click.echo(f"a quarter of the rows: {quarter:.1f} s")
     assert whole < 60
     assert peak < 4
     # Linear in rows: four times the rows take no more than about four times the time.

@@ -50,16 +50,26 @@ class Stage:
         """Allocate buffers for inputs of this form."""
         self._guarded = [Guarded(v) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
+        self._handed: list[tuple[Any, ...]] = []
         self.holds = -1
         """Which master the buffers hold."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The arguments to call a kernel with: fresh tensor objects over the same memory."""
-        return tuple(
+        """The arguments to call a kernel with: fresh tensor objects over the same memory.
+
+        They are kept, so that no two calls of a kernel get objects with the same identity.
+        """
+        inputs = tuple(
             guarded.tensor.view(guarded.tensor.shape) if guarded else scalar
             for guarded, scalar in zip(self._guarded, self._scalars, strict=True)
         )
+        self._handed.append(inputs)
+        return inputs
+
+    def forget_handed(self) -> None:
+        """Let go of the objects handed out; called between kernels."""
+        self._handed.clear()
 
     def fill(self, index: int, master: tuple[Any, ...]) -> None:
         """Queue a copy of a master into the buffers."""

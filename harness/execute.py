@@ -23,6 +23,8 @@ from kbench.harness.verify import Verdict, judge_answer, misfit, verify
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
+VERIFIED = (0, 1)
+"""Masters a kernel is verified on; the others it first meets in audited calls."""
 Report = Callable[[str], None]
 """Told which stage begins, so that the parent knows where a worker died."""
 
@@ -140,6 +142,8 @@ def _workload(
     loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
+    for stage in context.stages:
+        stage.forget_handed()
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     if context.anchor_us is None:
         report("context")
@@ -150,7 +154,7 @@ def _workload(
     report(f"verify {size.name}")
     guard(
         lambda: verify(
-            loaded.run, context, verdict, (0, 1), late=task.late, judging=before_judging(bench, task, report)
+            loaded.run, context, verdict, VERIFIED, late=task.late, judging=before_judging(bench, task, report)
         ),
         verdict,
         bench,
@@ -192,12 +196,21 @@ def _referee(loaded: LoadedKernel, context: ProblemContext, bench: Bench, event_
 def audited(label: str, loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> Candidate:
     """A kernel as a candidate, with calls that are audited while the clock runs."""
     stages = context.stages
+    shown = set(VERIFIED)
 
     def call(stage: int) -> Any:
         return loaded.run(*stages[stage].inputs)
 
-    def audit(stage: int, master: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
+    def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
+        master = 0
+
         def before() -> None:
+            nonlocal master
+            # Never what the buffers hold, and first what the kernel has not been shown: a kept answer is wrong here.
+            others = [at for at in range(len(context.masters)) if at != stages[stage].holds]
+            fresh = [at for at in others if at not in shown] or others
+            master = fresh[choice % len(fresh)]
+            shown.add(master)
             stages[stage].fill(master, context.masters[master])
             for nbytes in context.output_bytes:
                 bench.device.poison(nbytes)

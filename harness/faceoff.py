@@ -9,6 +9,7 @@ from typing import Any
 
 from kbench.benchmark.problems import Size, problem
 from kbench.harness.execute import (
+    VERIFIED,
     Bench,
     Report,
     Task,
@@ -41,11 +42,13 @@ def _workload(
     pair: Sequence[LoadedKernel], size: Size, task: Task, bench: Bench, report: Report, threshold: float
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
+    for stage in context.stages:
+        stage.forget_handed()
     verdict = Verdict()
     for name, loaded in zip(("first", "second"), pair, strict=True):
         report(f"verify {name}")
         check = functools.partial(
-            verify, loaded.run, context, verdict, (0, 1), late=task.late, judging=before_judging(bench, task, report)
+            verify, loaded.run, context, verdict, VERIFIED, late=task.late, judging=before_judging(bench, task, report)
         )
         guard(check, verdict, bench)
         if not verdict.ok:

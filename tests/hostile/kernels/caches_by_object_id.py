@@ -1,4 +1,5 @@
 # cheat: computes once for each tensor object
+# tags: truthful
 import torch
 
 cache = {}

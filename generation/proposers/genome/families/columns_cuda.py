@@ -180,7 +180,8 @@ ${merge(own, other)}
 %% if combine == "second"
 
 extern "C" __global__ void combine(
-    ${kind}* __restrict__ y, const float* __restrict__ values, const int* __restrict__ places, int length, int width, int parts) {
+    ${kind}* __restrict__ y, const float* __restrict__ values, const int* __restrict__ places,
+    int length, int width, int parts) {
     const int c = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
     if (c >= width) return;
     float value = ${neutral};

@@ -11,7 +11,8 @@ from kbench.schemas import Backend
 
 LONGEST = {"sum_reduce": 1024, "mean_reduce": 4096, "max_reduce": 512, "argmax": 2048, "argmin": 1024, "rms_norm": 64}
 """Longest reduced dimension of any workload, rounded up to a power of two."""
-PLANS = ("lanes", "scalar", "single", "whole", "split", "atomic")
+NEUTRAL = {"argmin": 'float("inf")', "argmax": 'float("-inf")', "max_reduce": 'float("-inf")'}
+PLANS: tuple[str, ...] = ("lanes", "scalar", "single", "whole", "split", "atomic")
 
 BEGIN = """
 %% if pair
@@ -114,13 +115,15 @@ ${indent(fold_lanes, 4)}
     tl.store(places_ptr + (b * SPLIT + part) * width + c, first, mask=c < width)
 %% endif
 %% elif plan == "atomic"
-    tl.atomic_add(y_ptr + b * width + c, top${" / length" if problem == "mean_reduce" else ""}, mask=c < width, sem="relaxed")
+    part = top${" / length" if problem == "mean_reduce" else ""}
+    tl.atomic_add(y_ptr + b * width + c, part, mask=c < width, sem="relaxed")
 %% elif problem == "rms_norm"
     factor = 1.0 / tl.sqrt(top / length + 1e-5)
 %% if finish == "second"
     tl.store(values_ptr + b * width + c, factor, mask=c < width)
 %% elif plan == "whole"
-    tl.store(y_ptr + (b * length + l) * width + c[None, :], v * factor[None, :], mask=(l < end) & (c < width)[None, :]${store})
+    m = (l < end) & (c < width)[None, :]
+    tl.store(y_ptr + (b * length + l) * width + c[None, :], v * factor[None, :], mask=m${store})
 %% else
     for start in tl.range(0, length, ROWS, num_stages=${stages}):
         l = start + tl.arange(0, ROWS)[:, None]
@@ -171,7 +174,8 @@ def run(x):
 %% elif problem == "sum_reduce"
     y = torch.${"zeros" if plan == "atomic" else "empty"}((batch, 1, width), dtype=torch.float32, device=x.device)
 %% else
-    y = torch.${"zeros" if plan == "atomic" else "empty"}((batch, width), dtype=torch.${"int64" if pair else "float32"}, device=x.device)
+    kind = torch.${"int64" if pair else "float32"}
+    y = torch.${"zeros" if plan == "atomic" else "empty"}((batch, width), dtype=kind, device=x.device)
 %% endif
     share = triton.cdiv(triton.cdiv(length, ${split_count}), ${rows}) * ${rows}
 %% if plan == "split"
@@ -186,10 +190,11 @@ def run(x):
     columns = triton.cdiv(width, ${cols})
     grid = (${"columns, batch" if order == "columns" else "batch, columns"}, ${split_count})
     kernel[grid](x, y, values, places, length, width, share,
-                 ROWS=${"triton.next_power_of_2(length)" if plan == "whole" else rows}, COLS=${cols}, SPLIT=${split_count},
-                 num_warps=${warps})
+                 ROWS=${"triton.next_power_of_2(length)" if plan == "whole" else rows}, COLS=${cols},
+                 SPLIT=${split_count}, num_warps=${warps})
 %% if plan == "split"
-    combine[(batch, triton.cdiv(width, 128))](y, values, places, length, width, COLS=128, SPLIT=${split_count}, num_warps=4)
+    grid = (batch, triton.cdiv(width, 128))
+    combine[grid](y, values, places, length, width, COLS=128, SPLIT=${split_count}, num_warps=4)
 %% endif
 %% if finish == "second"
     scale[(batch * length, triton.cdiv(width, 2048))](x, y, values, length, width, BLOCK=2048, num_warps=4)
@@ -247,7 +252,7 @@ def text(problem_id: str, genome: Genome) -> str:
         "pair": problem_id.startswith("arg"),
         "sign": "<" if problem_id == "argmin" else ">",
         "fold": {"argmax": "max", "max_reduce": "max", "argmin": "min"}.get(problem_id, "sum"),
-        "neutral": {"argmin": 'float("inf")', "argmax": 'float("-inf")', "max_reduce": 'float("-inf")'}.get(problem_id, "0.0"),
+        "neutral": NEUTRAL.get(problem_id, "0.0"),
         "hint": LOADS[str(genome["load"])],
         "store": STORES[str(genome["store"])],
         "split": plan in ("split", "atomic"),

@@ -29,7 +29,8 @@ ${parts}
 %% endmacro
 template <int V>
 __global__ void __launch_bounds__(${threads}) measure(
-    const float* __restrict__ x, float* __restrict__ found, unsigned int* __restrict__ counters, float* __restrict__ final,
+    const float* __restrict__ x, float* __restrict__ found, unsigned int* __restrict__ counters,
+    float* __restrict__ final,
     int plane, int channels, int images, int per_group, int share) {
     const int row = blockIdx.x, begin = blockIdx.y * share;
     const int end = min(begin + share, plane);
@@ -100,8 +101,9 @@ extern "C" __global__ void finalize(const float* __restrict__ found, float* __re
 
 template <int V>
 __global__ void __launch_bounds__(${apply_threads}) apply(
-    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias, float* __restrict__ y,
-    const float* __restrict__ final, int rows, int plane, int channels, int images, int per_group, int parts) {
+    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
+    float* __restrict__ y, const float* __restrict__ final, int rows, int plane, int channels, int images,
+    int per_group, int parts) {
 %% if walk == "strided"
     const int pieces = (plane + ${apply_threads} * V * ${apply_unroll} - 1) / (${apply_threads} * V * ${apply_unroll});
     for (int item = blockIdx.x; item < rows * pieces; item += gridDim.x) {
@@ -197,7 +199,8 @@ def run(x${", weight, bias" if affine else ""}):
 %% else
     grid = (rows, (plane + span - 1) // span)
 %% endif
-    args = (x, ${"weight, bias" if affine else "x, x"}, y, final, rows, plane, channels, images, per_group, per_group * ${split})
+    args = (x, ${"weight, bias" if affine else "x, x"}, y, final, rows, plane, channels, images, per_group,
+            per_group * ${split})
     module.launch(f"apply<{vector}>", grid=grid, block=${apply_threads}, args=args)
     return y
 """

@@ -19,8 +19,8 @@ ${parts}
 %% set held = plan in ("partials", "atomic")
 template <int V>
 __global__ void __launch_bounds__(${threads}) rows_kernel(
-    const float* __restrict__ grad, const float* __restrict__ x, const float* __restrict__ weight, float* __restrict__ out,
-    float* __restrict__ one, float* __restrict__ two, int rows, int cols) {
+    const float* __restrict__ grad, const float* __restrict__ x, const float* __restrict__ weight,
+    float* __restrict__ out, float* __restrict__ one, float* __restrict__ two, int rows, int cols) {
 %% if held
     constexpr int HOLD = (${longest} + ${threads} * V - 1) / (${threads} * V);
     float to_weight[HOLD][V], to_bias[HOLD][V], g[HOLD][V], u[HOLD][V];
@@ -149,14 +149,15 @@ __global__ void __launch_bounds__(${threads}) rows_kernel(
 
 %% if plan == "partials"
 extern "C" __global__ void __launch_bounds__(${32 * down}) columns_kernel(
-    const float* __restrict__ one, const float* __restrict__ two, float* __restrict__ to_weight, float* __restrict__ to_bias,
-    int rows, int cols) {
+    const float* __restrict__ one, const float* __restrict__ two, float* __restrict__ to_weight,
+    float* __restrict__ to_bias, int rows, int cols) {
     const int c = blockIdx.x * 32 + threadIdx.x;
     const int begin = 0, end = rows;
 %% else
 extern "C" __global__ void __launch_bounds__(${32 * down}) columns_kernel(
-    const float* __restrict__ grad, const float* __restrict__ x, const float* __restrict__ one, const float* __restrict__ two,
-    float* __restrict__ to_weight, float* __restrict__ to_bias, int rows, int cols, int share) {
+    const float* __restrict__ grad, const float* __restrict__ x, const float* __restrict__ one,
+    const float* __restrict__ two, float* __restrict__ to_weight, float* __restrict__ to_bias,
+    int rows, int cols, int share) {
     const int c = blockIdx.x * 32 + threadIdx.x;
     const int begin = blockIdx.y * share, end = min(begin + share, rows);
 %% endif
@@ -211,7 +212,8 @@ def run(grad, x, weight):
     to_weight, to_bias = torch.zeros_like(weight), torch.zeros_like(weight)
     one, two = to_weight, to_bias
 %% endif
-    module.launch(f"rows_kernel<{vector}>", grid=grid, block=${threads}, args=(grad, x, weight, out, one, two, rows, cols))
+    args = (grad, x, weight, out, one, two, rows, cols)
+    module.launch(f"rows_kernel<{vector}>", grid=grid, block=${threads}, args=args)
 %% if plan == "partials"
     args = (one, two, to_weight, to_bias, grid, cols)
     module.launch("columns_kernel", grid=(cols + 31) // 32, block=(32, ${down}), args=args)
@@ -221,7 +223,8 @@ def run(grad, x, weight):
     two = torch.empty(rows, dtype=torch.float32, device=x.device)
     to_weight, to_bias = torch.zeros_like(weight), torch.zeros_like(weight)
     grid = ${warp_grid}
-    module.launch(f"rows_kernel<{vector}>", grid=grid, block=${threads}, args=(grad, x, weight, out, one, two, rows, cols))
+    args = (grad, x, weight, out, one, two, rows, cols)
+    module.launch(f"rows_kernel<{vector}>", grid=grid, block=${threads}, args=args)
     share = (rows + ${split - 1}) // ${split}
     args = (grad, x, one, two, to_weight, to_bias, rows, cols, share)
     module.launch("columns_kernel", grid=((cols + 31) // 32, ${split}), block=(32, ${down}), args=args)

@@ -156,7 +156,8 @@ def run(grad, x, weight):
                          BLOCK=${"triton.next_power_of_2(cols)" if plan == "recompute" else block}, num_warps=${warps})
     share = triton.cdiv(triton.cdiv(rows, ${split}), ${column_rows}) * ${column_rows}
     columns_kernel[(triton.cdiv(cols, ${column_cols}), ${split})](
-        grad, x, mean, rstd, to_weight, to_bias, rows, cols, share, ROWS=${column_rows}, COLS=${column_cols}, num_warps=4
+        grad, x, mean, rstd, to_weight, to_bias, rows, cols, share,
+        ROWS=${column_rows}, COLS=${column_cols}, num_warps=4
     )
 %% endif
     return out, to_weight, to_bias

@@ -115,7 +115,8 @@ def run(predictions, targets):
 %% if walk == "blocks"
     count = triton.cdiv(n, ${block * unroll})
 %% else
-    processors = torch.cuda.get_device_properties(predictions.device).multi_processor_count if predictions.is_cuda else 4
+    device = predictions.device
+    processors = torch.cuda.get_device_properties(device).multi_processor_count if predictions.is_cuda else 4
     count = min(triton.cdiv(n, ${block}), processors * ${per_sm})
 %% endif
 ${host}

@@ -87,7 +87,8 @@ __device__ __forceinline__ void fetch(${parameters}, int o, float (&v)[V]) {
 }
 
 template <int V>
-__device__ __forceinline__ void emit(${parameters}, int row, int c, int o, const float (&v)[V], Two s${shape_parameters}) {
+__device__ __forceinline__ void emit(
+    ${parameters}, int row, int c, int o, const float (&v)[V], Two s${shape_parameters}) {
 %% if problem == "rmsnorm_residual"
     const Pack<bf16, V> w = load_pack<bf16, V>(weight + c);
     Pack<bf16, V> out;
@@ -141,7 +142,8 @@ __device__ __forceinline__ void emit(${parameters}, int row, int c, int o, const
 %% endmacro
 %% if plan == "split"
 template <int V>
-__global__ void __launch_bounds__(${threads}) measure(${parameters}, Two* __restrict__ found, int rows, int cols, int share${shape_parameters}) {
+__global__ void __launch_bounds__(${threads}) measure(
+    ${parameters}, Two* __restrict__ found, int rows, int cols, int share${shape_parameters}) {
     const int row = blockIdx.x, begin = blockIdx.y * share;
     const int end = min(begin + share, cols);
     Two s = nothing();
@@ -151,7 +153,8 @@ ${sweep("true", "take(s, v[e]);", "begin + threadIdx.x * V", "end")}
 }
 
 template <int V>
-__global__ void __launch_bounds__(${threads}) apply(${parameters}, const Two* __restrict__ found, int rows, int cols, int share${shape_parameters}) {
+__global__ void __launch_bounds__(${threads}) apply(
+    ${parameters}, const Two* __restrict__ found, int rows, int cols, int share${shape_parameters}) {
     const int row = blockIdx.x, begin = blockIdx.y * share;
     const int end = min(begin + share, cols);
     Two s = nothing();
@@ -230,7 +233,11 @@ ${cached("total += expo(v - top);") if plan in ("held", "shared") else sweep("fa
 ${cached("first += v;") if plan in ("held", "shared") else sweep("true", "first += v[e];")}
     first = block_reduce(first, Add(), 0.0f);
     const float mean = first / cols;
-${cached("second += (v - mean) * (v - mean);") if plan in ("held", "shared") else sweep("false", "second += (v[e] - mean) * (v[e] - mean);")}
+%% if plan in ("held", "shared")
+${cached("second += (v - mean) * (v - mean);")}
+%% else
+${sweep("false", "second += (v[e] - mean) * (v[e] - mean);")}
+%% endif
     s = Two{first, block_reduce(second, Add(), 0.0f)};
 %% endif
 %% else
@@ -292,7 +299,12 @@ def run(${arguments}):
 %% else
     grid = rows
 %% endif
-    module.launch(f"kernel<{vector}>", grid=grid, block=${threads}, args=(${names}, rows, cols${shape_names})${", shared_bytes=cols * 4" if plan == "shared" else ""})
+    args = (${names}, rows, cols${shape_names})
+%% if plan == "shared"
+    module.launch(f"kernel<{vector}>", grid=grid, block=${threads}, args=args, shared_bytes=cols * 4)
+%% else
+    module.launch(f"kernel<{vector}>", grid=grid, block=${threads}, args=args)
+%% endif
 %% endif
     return ${"y, hidden" if problem == "rmsnorm_residual" else "y"}
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kbench.generation.proposers.genome.families.elementwise_triton import LOADS, STORES, indented
 from kbench.generation.proposers.genome.families.row_norms import LONGEST, STATISTICS
 from kbench.generation.proposers.genome.families.templated import TRITON_HEAD, pick, shape
@@ -376,7 +378,7 @@ def text(problem_id: str, genome: Genome) -> str:
     )
 
 
-def _passes(values: dict[str, object], pieces: dict[str, str]) -> str:
+def _passes(values: Mapping[str, object], pieces: dict[str, str]) -> str:
     code = {f"{name}4": indented(pieces[source], 4) for name, source in (("load", "load"), ("keep", "load_keep"))}
     write = indented(pieces["load"] + "\n" + pieces["write"], 4)
     return render(PASSES, **values, **code, write4=write, finish=pieces["finish"]).rstrip()

@@ -72,7 +72,11 @@ __device__ __forceinline__ void fetch(${parameters}, int base, int j, int cols, 
     const Pack<unsigned char, V> keep = load_pack<unsigned char, V>(mask + at);
 %% endif
 #pragma unroll
-    for (int e = 0; e < V; ++e) v[e] = ${"keep.d[e] ? a.d[e] : 0.0f" if masked else "a.d[V - 1 - e]" if reverse else "a.d[e]"};
+%% if masked
+    for (int e = 0; e < V; ++e) v[e] = keep.d[e] ? a.d[e] : 0.0f;
+%% else
+    for (int e = 0; e < V; ++e) v[e] = a.d[${"V - 1 - e" if reverse else "e"}];
+%% endif
 }
 
 template <int V>
@@ -165,7 +169,8 @@ __global__ void __launch_bounds__(${threads}) kernel(${parameters}, float* __res
 %% if plan == "two"
 
 template <int V>
-__global__ void __launch_bounds__(${threads}) totals(${parameters}, float* __restrict__ found, int rows, int cols, int share) {
+__global__ void __launch_bounds__(${threads}) totals(
+    ${parameters}, float* __restrict__ found, int rows, int cols, int share) {
     const int row = blockIdx.x, base = row * cols;
     const int begin = blockIdx.y * share, end = min(begin + share, cols);
     float total = ${neutral};
@@ -222,8 +227,9 @@ def run(x${", mask" if masked else ""}):
 %% elif plan == "two"
     share = ((cols + ${split - 1}) // ${split} + vector - 1) // vector * vector
     found = torch.empty((rows, ${split}), dtype=torch.float32, device=x.device)
-    module.launch(f"totals<{vector}>", grid=(rows, ${split}), block=${threads}, args=(${names}, found, rows, cols, share))
-    module.launch(f"kernel<{vector}>", grid=(rows, ${split}), block=${threads}, args=(${names}, y, found, rows, cols, share))
+    grid = (rows, ${split})
+    module.launch(f"totals<{vector}>", grid=grid, block=${threads}, args=(${names}, found, rows, cols, share))
+    module.launch(f"kernel<{vector}>", grid=grid, block=${threads}, args=(${names}, y, found, rows, cols, share))
 %% else
     grid = rows
 %% if schedule == "persistent"
@@ -381,7 +387,8 @@ ${give()}
 %% else
 
 template <int V>
-__global__ void __launch_bounds__(${threads}) first(const int* __restrict__ x, int* __restrict__ y, int* __restrict__ sums, int n) {
+__global__ void __launch_bounds__(${threads}) first(
+    const int* __restrict__ x, int* __restrict__ y, int* __restrict__ sums, int n) {
     const int start = blockIdx.x * (${threads} * ${items} * V);
 %% if method == "scan_add"
 ${own()}
@@ -416,7 +423,8 @@ extern "C" __global__ void __launch_bounds__(${threads}) second(int* __restrict_
 }
 
 template <int V>
-__global__ void __launch_bounds__(${threads}) third(const int* __restrict__ x, int* __restrict__ y, const int* __restrict__ sums, int n) {
+__global__ void __launch_bounds__(${threads}) third(
+    const int* __restrict__ x, int* __restrict__ y, const int* __restrict__ sums, int n) {
     const int start = blockIdx.x * (${threads} * ${items} * V);
 %% if method == "scan_add"
     const int before = sums[blockIdx.x];

@@ -77,16 +77,31 @@ outputs(const float* __restrict__ q, const float* __restrict__ k, const float* _
     for (int i = threadIdx.x; i < 64; i += THREADS) decay[i] = g[(token + i) * heads + head];
     fetch<64, 64>(q + (token * heads + head) * 64, line, queries, LINE);
     fetch<64, COLS>(h + chunk * 64 * 64 + first, 64, values, LINE);
+%% if keys == "turned"
     for (int i = threadIdx.x; i < 64 * 64; i += THREADS) other[i % 64 * LINE + i / 64] = base_k[i / 64 * line + i % 64];
+%% else
+    fetch<64, 64>(base_k, line, other, LINE);
+%% endif
     __syncthreads();
     float sums[(64 + TY - 1) / TY][(COLS + TX - 1) / TX] = {};
+%% if order == "state"
     multiply<64, COLS, 64, false>(queries, LINE, values, LINE, sums);
     EACH(64, COLS) sums[i][j] *= __expf(decay[r]);
+%% endif
     {
         float inner[(64 + TY - 1) / TY][(64 + TX - 1) / TX] = {};
+%% if keys == "turned"
         multiply<64, 64, 64, false>(queries, LINE, other, LINE, inner);
+%% else
+        #pragma unroll ${unroll}
+        for (int d = 0; d < 64; ++d) EACH(64, 64) inner[i][j] += queries[r * LINE + d] * other[c * LINE + d];
+%% endif
         EACH(64, 64) scores[r * LINE + c] = c <= r ? inner[i][j] * __expf(decay[r] - decay[c]) : 0.0f;
     }
+%% if order == "scores"
+    multiply<64, COLS, 64, false>(queries, LINE, values, LINE, sums);
+    EACH(64, COLS) sums[i][j] *= __expf(decay[r]);
+%% endif
     __syncthreads();
     fetch<64, COLS>(v + (token * heads + head) * 64 + first, line, values, LINE);
     __syncthreads();
@@ -266,7 +281,16 @@ def _output_limits(genome: Genome) -> str | None:
 
 
 FAMILIES = (
-    templated("delta_output_cuda", Backend.CUDA, "gdn_chunk_fwd_o", OUTPUT, *_GENES, invalid=_output_limits),
+    templated(
+        "delta_output_cuda",
+        Backend.CUDA,
+        "gdn_chunk_fwd_o",
+        OUTPUT,
+        shape("keys", "turned", "straight"),
+        shape("order", "state", "scores"),
+        *_GENES,
+        invalid=_output_limits,
+    ),
     templated(
         "delta_w_u_cuda",
         Backend.CUDA,

@@ -24,8 +24,15 @@ def fft_kernel(real_ptr, imag_ptr, out_real_ptr, out_imag_ptr, rows, scale, N: t
         near_real, far_real = tl.split(tl.permute(tl.reshape(real, (ROWS, 2, N // 2)), (0, 2, 1)))
         near_imag, far_imag = tl.split(tl.permute(tl.reshape(imag, (ROWS, 2, N // 2)), (0, 2, 1)))
         turn = (tl.arange(0, N // 2) >> stage).to(tl.float32) * (-6.283185307179586 / (N >> stage))
+%% if turns == "direct"
         turn_real = tl.cos(turn)[None, :]
         turn_imag = tl.sin(turn)[None, :]
+%% else
+        # Half angles keep the cosine accurate where it is near one.
+        half = tl.sin(turn * 0.5)
+        turn_real = (1.0 - 2.0 * half * half)[None, :]
+        turn_imag = (2.0 * half * tl.cos(turn * 0.5))[None, :]
+%% endif
         gap_real = near_real - far_real
         gap_imag = near_imag - far_imag
         one_real = near_real + far_real
@@ -64,8 +71,10 @@ def pass_${radix}(real_ptr, imag_ptr, out_real_ptr, out_imag_ptr, count, size, l
     from_place = row * size + j
     to_place = row * size + q + stride * ${radix} * p
     angle = p.to(tl.float32) * (-6.283185307179586 / left)
+%% if turns == "chain"
     step_real = tl.cos(angle)
     step_imag = tl.sin(angle)
+%% endif
 %% for k in range(radix)
     real_${k} = tl.load(real_ptr + from_place + ${k} * each, mask=known, other=0.0)
     imag_${k} = tl.load(imag_ptr + from_place + ${k} * each, mask=known, other=0.0)
@@ -83,7 +92,10 @@ def pass_${radix}(real_ptr, imag_ptr, out_real_ptr, out_imag_ptr, count, size, l
     tl.store(out_real_ptr + to_place, sum_real * scale, mask=known)
     tl.store(out_imag_ptr + to_place, sum_imag * scale, mask=known)
 %% else
-%% if r == 1
+%% if turns == "direct"
+    turn_real = tl.cos(angle * ${r}) * scale
+    turn_imag = tl.sin(angle * ${r}) * scale
+%% elif r == 1
     turn_real = step_real * scale
     turn_imag = step_imag * scale
 %% else
@@ -147,6 +159,8 @@ def _limits(genome: Genome) -> str | None:
             return "too many values per thread"
     elif genome["rows"] != 1:
         return "rows belong to the register form"
+    elif genome["turns"] == "direct" and int(genome["radix"]) > 4:
+        return "many angle functions compile for minutes"
     return None
 
 
@@ -157,6 +171,7 @@ def _source(problem_id: str, genome: Genome) -> str:
 _GENES = (
     shape("method", "registers", "passes", "passes"),
     shape("radix", 2, 4, 8, 16),
+    shape("turns", "chain", "direct"),
     pick("rows", 1, 2, 4),
     pick("block", 64, 128, 256, 512),
     pick("warps", 1, 2, 4, 8, 16),

@@ -206,7 +206,7 @@ class Campaign:
         self.progress.best = max(self.progress.best, outcome.speedup or 0.0)
         if outcome.speedup is None:
             self.progress.failures[outcome.status.value] += 1
-        self.progress.gpu_seconds += sum(m.verify_s + m.time_s for m in result.measurements)
+        self.progress.gpu_seconds += sum((m.verify_s or 0.0) + (m.time_s or 0.0) for m in result.measurements)
 
     def _release(self, search: Search) -> bool:
         left = self._outstanding[search.state.run_id] - 1

@@ -55,15 +55,17 @@ def outcome_of(measurements: Sequence[Mapping[str, Any]]) -> Outcome:
     return Outcome(Status.OK, None, runtime, _geometric_mean([row["speedup"] for row in measurements]), figures)
 
 
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
+def _geometric_mean(values: Sequence[float | None]) -> float | None:
+    """Null when a workload's figure is not known, as in imported measurements."""
+    known = [math.log(value) for value in values if value is not None]
+    return math.exp(math.fsum(known) / len(known)) if known and len(known) == len(values) else None
 
 
 def gpu_seconds(measurements: Sequence[Measurement]) -> float:
     """GPU time the measurements of one kernel took."""
-    return math.fsum(m.verify_s + m.time_s for m in measurements)
+    return math.fsum((m.verify_s or 0.0) + (m.time_s or 0.0) for m in measurements)
 
 
 def build_seconds(measurements: Sequence[Measurement]) -> float:
     """Build time of one kernel: every workload's record repeats it, it is charged once."""
-    return max((m.build_s for m in measurements), default=0.0)
+    return max((m.build_s or 0.0 for m in measurements), default=0.0)

@@ -324,8 +324,8 @@ class Harness:
         for place, result in enumerate(results):
             measurement = self._record(outcome.job.kernel, result, outcome, first=place == 0)
             self.tally.measurements += 1
-            self.tally.verify_s += measurement.verify_s
-            self.tally.time_s += measurement.time_s
+            self.tally.verify_s += measurement.verify_s or 0.0
+            self.tally.time_s += measurement.time_s or 0.0
             yield measurement
 
     def _record(

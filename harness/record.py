@@ -74,7 +74,7 @@ class Aggregate:
     shared_bytes: int | None
     spill_bytes: int | None
     gpu: str
-    env_id: str
+    env_id: str | None
 
 
 def aggregate(measurements: Sequence[Measurement]) -> Aggregate:

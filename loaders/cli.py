@@ -55,7 +55,7 @@ def filter_options(command: F) -> F:
     options: list[Callable[[F], F]] = [
         click.option("--config", default="kernels", show_default=True, help="Which config of the dataset."),
         click.option("--problem", multiple=True, help="Problem id; may be repeated, as may the next six."),
-        click.option("--backend", multiple=True, help="triton, cuda or config."),
+        click.option("--backend", multiple=True, help="triton, cuda, config or torch."),
         click.option("--gpu", multiple=True, help="GPU name, or any unambiguous part such as H200."),
         click.option("--search-method", multiple=True, help="random, hill_climb, evolve, puct, …"),
         click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),

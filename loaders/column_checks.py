@@ -136,11 +136,12 @@ def status_issues(table: pa.Table, file: str) -> Iterator[Issue]:
         return
     status = table.column("status")
     is_ok = pc.fill_null(pc.equal(status, Status.OK.value), False)
+    ours = pc.is_valid(table.column("env_id")) if "env_id" in table.column_names else is_ok
     machine = pc.equal(status, Status.INFRASTRUCTURE_ERROR.value)
     yield from rows_where(machine, file, "status", status, "infrastructure_error is retried, never stored")
     for name in (name for name in TIMED_FIELDS if name in table.column_names):
         column = table.column(name)
-        unset = pc.and_(is_ok, pc.is_null(column))
+        unset = pc.and_(pc.and_(is_ok, ours), pc.is_null(column))
         yield from rows_where(unset, file, name, column, "must be set when status is ok")
         extra = pc.and_(pc.invert(is_ok), pc.is_valid(column))
         yield from rows_where(extra, file, name, column, "must be null unless status is ok")

@@ -64,8 +64,8 @@ def count(corpus: Corpus) -> Counts:
         families=_ordered(found["family"]),
         origins=_ordered(found["origin"]),
         problems=max(corpus.rows("problems"), len(found["problem_id"])),
-        first_measured=min((span["min"] for span in spans), default=None),
-        last_measured=max((span["max"] for span in spans), default=None),
+        first_measured=min((span["min"] for span in spans if span["min"]), default=None),
+        last_measured=max((span["max"] for span in spans if span["max"]), default=None),
     )
 
 

@@ -12,11 +12,12 @@ from kbench.schemas.status import Status
 
 
 class Backend(StrEnum):
-    """How a kernel is written. `config` is a tuning configuration imported without source."""
+    """How a kernel is written; only imports have a tuning configuration (config) or PyTorch calls alone (torch)."""
 
     TRITON = "triton"
     CUDA = "cuda"
     CONFIG = "config"
+    TORCH = "torch"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Kernel(Record):
     """A kernel on a GPU, aggregated over its problem's workloads (geometric means)."""
 
     TYPE: ClassVar[str] = "kernel"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     kernel_id: Sha
     """Hash of problem, backend and canonical source (see kbench.schemas.ids)."""
@@ -47,9 +48,9 @@ class Kernel(Record):
     family: Name
     """The problem's family."""
     backend: Backend
-    """triton, cuda, or config for an imported tuning configuration."""
+    """triton or cuda; when imported also config (a tuning configuration) and torch (PyTorch calls alone)."""
     gpu: str | None
-    """GPU name as the driver reports it; null when nobody measured the kernel."""
+    """GPU name as the driver reports it; null when nobody measured the kernel, or the origin does not say on what."""
     search_method: str
     """random, hill_climb, evolve, puct; with `+surrogate` appended when a surrogate filtered; or `none`."""
     proposer: str
@@ -95,7 +96,7 @@ class Kernel(Record):
     spill_bytes: Count | None
     """Local memory per thread used by spills, the largest over device functions."""
     env_id: Sha | None
-    """The environment it was measured in."""
+    """The environment it was measured in; null when it was measured elsewhere, and then figures may be null too."""
     origin: str
     """Where the row comes from: kbench, or the imported dataset with revision."""
     license: str | None

@@ -14,7 +14,7 @@ class Measurement(Record):
     """One kernel on one GPU and one workload: verdict, raw samples, interval, conditions."""
 
     TYPE: ClassVar[str] = "measurement"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     measurement_id: Sha
     """Hash of kernel, GPU, workload, environment and start time."""
@@ -26,8 +26,8 @@ class Measurement(Record):
     """GPU name as the driver reports it."""
     workload: Name
     """The workload's name."""
-    env_id: Sha
-    """The environment it was measured in."""
+    env_id: Sha | None
+    """The environment it was measured in; null when it was measured elsewhere, and then figures may be null too."""
     status: Status
     """Verdict on this workload."""
     error: str | None
@@ -80,11 +80,11 @@ class Measurement(Record):
     """Local memory per thread used by spills, the largest over device functions."""
     cubin_sha: Sha | None
     """Hash of the machine code."""
-    build_s: NonNegative
-    """Seconds spent building, charged to the ledger once per kernel."""
-    verify_s: NonNegative
-    """GPU seconds spent verifying."""
-    time_s: NonNegative
-    """GPU seconds spent timing."""
-    started_at: str
-    """Start, ISO 8601 in UTC."""
+    build_s: NonNegative | None
+    """Seconds spent building, charged to the ledger once per kernel; null when imported."""
+    verify_s: NonNegative | None
+    """GPU seconds spent verifying; null when imported."""
+    time_s: NonNegative | None
+    """GPU seconds spent timing; null when imported."""
+    started_at: str | None
+    """Start, ISO 8601 in UTC; null when the origin does not state it."""

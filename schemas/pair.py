@@ -23,7 +23,7 @@ class Pair(Record):
     """A question about an anchor and a candidate on one GPU, with its measured answer."""
 
     TYPE: ClassVar[str] = "pair"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     pair_id: Sha
     """Hash of anchor, candidate, GPU and kind; says nothing about the answer."""
@@ -43,10 +43,10 @@ class Pair(Record):
     """reference, parent_edit or sibling."""
     speedup: Positive
     """S = anchor time over candidate time."""
-    speedup_low: Positive
-    """Lower end of its 95 % interval."""
-    speedup_high: Positive
-    """Upper end of its 95 % interval."""
+    speedup_low: Positive | None
+    """Lower end of its 95 % interval; null when the origin states none."""
+    speedup_high: Positive | None
+    """Upper end of its 95 % interval; null when the origin states none."""
     bin: Annotated[int, Limit(minimum=1, maximum=8)]
     """Bin of the speedup (kbench.schemas.bins)."""
     split: str

@@ -15,7 +15,7 @@ class Query(Record):
     """What a surrogate is asked: how much faster is the candidate than the anchor?"""
 
     TYPE: ClassVar[str] = "query"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     query_id: Sha
     """Opaque identifier; says nothing about the answer."""

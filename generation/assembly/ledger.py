@@ -77,8 +77,8 @@ def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
         by_proposer=_counted(kernels, lambda row: row.node.proposer),
         by_status={status.value: count for status, count in statuses.most_common()},
         by_split=dict(Counter(splits).most_common()),
-        verify_gpu_seconds=math.fsum(m.verify_s for row in kernels for m in row.measurements),
-        time_gpu_seconds=math.fsum(m.time_s for row in kernels for m in row.measurements),
+        verify_gpu_seconds=math.fsum(m.verify_s or 0.0 for row in kernels for m in row.measurements),
+        time_gpu_seconds=math.fsum(m.time_s or 0.0 for row in kernels for m in row.measurements),
         build_cpu_seconds=math.fsum(state.charge.build_seconds for state in gathered.states),
         tokens=sum(state.charge.tokens for state in gathered.states),
     )

@@ -14,7 +14,7 @@ from kbench.loaders.validate import validate
 from kbench.schemas.files import versions
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FINGERPRINTS = {"1.0.0": "063f24a8f40e7f42e8456bfce52f602d"}
+FINGERPRINTS = {"1.0.0": "063f24a8f40e7f42e8456bfce52f602d", "1.1.0": "95762e8c89cc7d1d2514ec301a81a44a"}
 
 
 def test_there_is_a_corpus_for_every_published_version() -> None:

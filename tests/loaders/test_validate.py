@@ -158,3 +158,17 @@ def test_the_column_form_of_the_status_rule_agrees_with_the_row_form(
     by_column = sorted(str(issue.field) for issue in column_checks.status_issues(table, "f"))
     by_row = sorted(field for field, _ in field_errors(status, {**figures, "error": error}))
     assert by_column == by_row
+
+
+@pytest.mark.parametrize("status", [None, *Status])
+@pytest.mark.parametrize("runtime", [None, 2.0])
+def test_a_kernel_measured_elsewhere_may_lack_figures_but_not_contradict_its_status(
+    build: Any, status: Status | None, runtime: float | None
+) -> None:
+    error = "why" if status not in (None, Status.OK) else None
+    figures = dict.fromkeys(column_checks.TIMED_FIELDS) | {"runtime_us": runtime}
+    kernel: Kernel = build.kernel(0, status=status, error=error, env_id=None, **figures)
+    table = config_table("kernels", [kernel])
+    found = {str(issue.field) for issue in column_checks.status_issues(table, "f")}
+    assert found == {field for field, _ in field_errors(status, {**figures, "error": error, "env_id": None})}
+    assert ("runtime_us" in found) == (runtime is not None and status is not Status.OK)

@@ -7,6 +7,7 @@ from kbench.generation.proposers.genome.family import Genome
 from kbench.schemas import Backend
 
 SCAN = """
+%% set power = "tl.exp2" if base == "two" else "tl.exp"
 %% if method == "steps"
 @triton.jit
 def scan_kernel(u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, channels, length, N: tl.constexpr,
@@ -16,6 +17,9 @@ def scan_kernel(u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, channels
     known = channel < channels
     state_of = tl.arange(0, N)
     a = tl.load(a_ptr + channel[:, None] * N + state_of[None, :], mask=known[:, None], other=0.0)
+%% if base == "two"
+    a *= 1.4426950408889634
+%% endif
     skip = tl.load(skip_ptr + channel, mask=known, other=0.0)
     state = tl.zeros((ROWS, N), tl.float32)
     line = (batch * channels + channel).to(tl.int64) * length
@@ -25,7 +29,7 @@ def scan_kernel(u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, channels
         step = tl.load(delta_ptr + line + t, mask=known, other=0.0)
         b = tl.load(b_ptr + shared + t)
         c = tl.load(c_ptr + shared + t)
-        state = tl.exp(step[:, None] * a) * state + (step * u)[:, None] * b[None, :]
+        state = ${power}(step[:, None] * a) * state + (step * u)[:, None] * b[None, :]
         tl.store(y_ptr + line + t, tl.sum(state * c[None, :], 1) + skip * u, mask=known)
 
 
@@ -45,6 +49,9 @@ def scan_kernel(u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, channels
         channel = tl.program_id(0) * ROWS + row
         if channel < channels:
             a = tl.load(a_ptr + channel * N + state_of)
+%% if base == "two"
+            a *= 1.4426950408889634
+%% endif
             skip = tl.load(skip_ptr + channel)
             line = (batch * channels + channel).to(tl.int64) * length
             state = tl.zeros((N,), tl.float32)
@@ -58,11 +65,11 @@ def scan_kernel(u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, channels
                 c = tl.load(c_ptr + shared, mask=inside[None, :], other=0.0)
                 drive = (step * u)[None, :] * b
 %% if method == "associative"
-                decay, states = tl.associative_scan((tl.exp(step[None, :] * a[:, None]), drive), 1, join_steps)
+                decay, states = tl.associative_scan((${power}(step[None, :] * a[:, None]), drive), 1, join_steps)
                 states += decay * state[:, None]
 %% else
                 total = tl.cumsum(step, 0)[None, :] * a[:, None]
-                states = tl.exp(total) * (state[:, None] + tl.cumsum(drive * tl.exp(-total), 1))
+                states = ${power}(total) * (state[:, None] + tl.cumsum(drive * ${power}(-total), 1))
 %% endif
                 y = tl.sum(states * c, 0) + skip * u
                 tl.store(y_ptr + line + t, y, mask=inside)
@@ -100,6 +107,7 @@ FAMILIES = (
         "selective_scan",
         SCAN,
         shape("method", "steps", "associative", "closed"),
+        shape("base", "e", "two"),
         shape("rows", 1, 2, 4, 8, 16, 32),
         pick("chunk", 16, 32, 64, 128, 256, 512),
         pick("warps", 1, 2, 4, 8),

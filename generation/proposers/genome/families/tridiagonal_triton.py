@@ -48,6 +48,29 @@ def eliminate_kernel(a_ptr, b_ptr, c_ptr, d_ptr, ratio_ptr, x_ptr, systems, size
     tl.store(ratio_ptr + base, ratio, mask=known)
     tl.store(x_ptr + base, value, mask=known)
     steps = size // gap
+%% if ahead
+    # The next numbers are on their way while the present ones are used.
+    place = base + gap
+    here = known & (place - base < size)
+    next_a = tl.load(a_ptr + place, mask=here, other=0.0)
+    next_b = tl.load(b_ptr + place, mask=here, other=1.0)
+    next_c = tl.load(c_ptr + place, mask=here, other=0.0)
+    next_d = tl.load(d_ptr + place, mask=here, other=0.0)
+    for step in range(1, steps):
+        a, b, c, d = next_a, next_b, next_c, next_d
+        place = base + step * gap
+        later = place + gap
+        here = known & (later - base < size)
+        next_a = tl.load(a_ptr + later, mask=here, other=0.0)
+        next_b = tl.load(b_ptr + later, mask=here, other=1.0)
+        next_c = tl.load(c_ptr + later, mask=here, other=0.0)
+        next_d = tl.load(d_ptr + later, mask=here, other=0.0)
+        scale = 1.0 / (b - a * ratio)
+        ratio = c * scale
+        value = (d - a * value) * scale
+        tl.store(ratio_ptr + place, ratio, mask=known)
+        tl.store(x_ptr + place, value, mask=known)
+%% else
     for step in range(1, steps):
         place = base + step * gap
         a = tl.load(a_ptr + place, mask=known, other=0.0)
@@ -56,6 +79,7 @@ def eliminate_kernel(a_ptr, b_ptr, c_ptr, d_ptr, ratio_ptr, x_ptr, systems, size
         value = (tl.load(d_ptr + place, mask=known, other=0.0) - a * value) * scale
         tl.store(ratio_ptr + place, ratio, mask=known)
         tl.store(x_ptr + place, value, mask=known)
+%% endif
     for back in range(1, steps):
         place = base + (steps - 1 - back) * gap
         ratio = tl.load(ratio_ptr + place, mask=known, other=0.0)
@@ -99,6 +123,7 @@ FAMILIES = (
         TRIDIAGONAL,
         shape("steps", 0, 1, 2, 3, 4, 5, 6, 8),
         shape("order", "row", "column"),
+        shape("ahead", False, True),
         pick("block", 128, 256, 512, 1024),
         pick("lanes", 32, 64, 128, 256),
         pick("warps", 1, 2, 4, 8),

@@ -288,6 +288,8 @@ def _limits(genome: Genome) -> str | None:
         return "only the one-pass form rescales"
     if genome["method"] != "lanes" and genome.get("sharing", "head") != "head":
         return "stored scores serve one head"
+    if genome["method"] != "lanes" and genome["splits"] == 1 and int(genome["threads"]) > 256:
+        return "8,192 stored scores and 32 partial rows exceed 48 KiB together"
     if int(genome["threads"]) * int(genome["vec"]) > 8192:
         return "the slots' sums exceed static shared memory"
     return None

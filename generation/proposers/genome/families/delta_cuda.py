@@ -274,6 +274,12 @@ _GENES = (
 )
 
 
+def _state_limits(genome: Genome) -> str | None:
+    if genome["cols"] == 64:
+        return "three tiles of 64 × 64 exceed 48 KiB of shared memory"
+    return _limits(genome)
+
+
 def _output_limits(genome: Genome) -> str | None:
     if int(genome["threads"]) < 128:
         return "too many sums per thread"
@@ -308,6 +314,6 @@ FAMILIES = (
         STATES,
         shape("scaling", "values", "keys"),
         *_GENES,
-        invalid=_limits,
+        invalid=_state_limits,
     ),
 )

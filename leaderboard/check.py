@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
+    from jsonschema import Draft202012Validator
 
 SHOWN_ROWS = 5
 """Rows named for each kind of problem; the rest are counted."""
@@ -85,11 +86,7 @@ def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding
         value = parse_json(data, METADATA_FILE)
     except DataError as error:
         return None, [Finding(METADATA_FILE, "file", "unreadable", str(error))]
-    from jsonschema import Draft202012Validator
-
-    errors = sorted(
-        Draft202012Validator(json_schema(Submission)).iter_errors(value), key=lambda e: list(map(str, e.path))
-    )
+    errors = sorted(_validator().iter_errors(value), key=lambda e: list(map(str, e.path)))
     if errors:
         return None, [_schema_finding(error) for error in errors[:50]]
     try:
@@ -100,6 +97,13 @@ def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding
         fix = f"this kbench reads {Submission.VERSION}"
         return None, [Finding(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
     return submission, []
+
+
+@functools.cache
+def _validator() -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json_schema(Submission))
 
 
 def _schema_finding(error: Any) -> Finding:
@@ -207,9 +211,3 @@ def _query_findings(table: pa.Table, name: str, expected: Expected, submission: 
         fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
         findings.append(Finding(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
     return findings
-
-
-def report_json(checked: Checked) -> str:
-    """The check's outcome for programs."""
-    rows = [dataclasses.asdict(finding) for finding in checked.findings]
-    return json.dumps({"ok": checked.ok, "errors": rows}, indent=1, ensure_ascii=False)

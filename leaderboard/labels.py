@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KEY = b"kbench.questions"
 INTEGER_COLUMNS = ("query", "bin")
-TEXT_COLUMNS = ("problem", "family", "backend", "kind", "split", "candidate", "pool")
+TEXT_COLUMNS = ("problem", "family", "backend", "kind", "split", "origin", "candidate", "pool")
 
 
 def write_queries(questions: Questions, path: Path) -> None:

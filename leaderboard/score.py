@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PAGE_RESAMPLES = 400
 """Draws kept for rank intervals and used inside slices: enough for two digits of a 95 % interval."""
 CURVE_POINTS = 41
+DECIMALS = 6
+"""Figures are kept to this many: fewer than the last bits in which logarithms differ between processors."""
 PAGE_FACETS = ("family", "backend", "gpu")
 """What the page filters by, in the order a slice's key joins them."""
 
@@ -48,17 +50,31 @@ def score_submission(
     table = align(forecasts, [query.query_id for query in questions.queries])
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
     scored = score(asked, table, settings)
+    scores = [*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings)]
     return Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,
         kbench=__version__,
         seed=settings.seed,
-        answered_share=float(1.0 - table.failed.mean()),
+        answered_share=_rounded(1.0 - table.failed.mean()),
         cost=_cost(submission, table),
-        scores=[*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings)],
-        draws=_draws(scored),
-        curves=_curves(asked, table),
+        scores=[_rounded_score(one) for one in scores],
+        draws={track: [_rounded(draw) for draw in draws] for track, draws in _draws(scored).items()},
+        curves={
+            name: [[_rounded(x), _rounded(y)] for x, y in points] for name, points in _curves(asked, table).items()
+        },
     )
+
+
+def _rounded(value: float) -> float:
+    # Adding zero makes a negative zero positive, so that both are written alike.
+    return round(float(value), DECIMALS) + 0.0
+
+
+def _rounded_score(score: Score) -> Score:
+    names = ("value", "low", "high", "ceiling")
+    known = {name: getattr(score, name) for name in names}
+    return dataclasses.replace(score, **{n: None if v is None else _rounded(v) for n, v in known.items()})
 
 
 def _cost(submission: Submission, table: ForecastTable) -> Mapping[str, float | None]:

@@ -74,13 +74,25 @@ class Bootstrap:
         return result
 
     def _resampled(self, rows: Floats) -> Floats:
-        result: Floats = self._weights @ self.sums(rows)
+        result: Floats = self._weights @ self._on_grid(self.sums(rows))
+        return result
+
+    def _on_grid(self, sums: Floats) -> Floats:
+        """The sums, rounded so little that their products with the weights add up without any rounding.
+
+        A matrix product adds in an order that depends on the processor and its threads; exact sums have no order.
+        """
+        largest = float(np.abs(sums).sum(axis=0).max(initial=0.0)) * self._weights.max(initial=1.0)
+        if not 0.0 < largest < math.inf:
+            return sums
+        places = 52 - math.frexp(largest)[1]
+        result: Floats = np.ldexp(np.rint(np.ldexp(sums, places)), -places)
         return result
 
     def _table(self, column: Ints, width: int, rows: Floats) -> Floats:
         """Resampled sums per column: [resamples, width]."""
         cells = np.bincount(self.index * width + column, weights=rows, minlength=self.count * width)
-        result: Floats = self._weights @ cells.reshape(self.count, width)
+        result: Floats = self._weights @ self._on_grid(cells.reshape(self.count, width))
         return result
 
     def mean(self, rows: Floats) -> Figure:

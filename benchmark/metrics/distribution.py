@@ -37,12 +37,21 @@ def margin(probabilities: npt.ArrayLike) -> Floats:
 
 def expected_bin(probabilities: npt.ArrayLike) -> Floats:
     """Mean bin number."""
-    result: Floats = as_probabilities(probabilities) @ np.asarray(bins.NUMBERS, dtype=np.float64)
-    return result
+    return _weighted(as_probabilities(probabilities), np.asarray(bins.NUMBERS, dtype=np.float64))
 
 
 def expected_log2_speedup(probabilities: npt.ArrayLike) -> Floats:
     """Mean log2 of the bins' representative speedups: a point forecast for surrogates that give none."""
     centers = np.log2([bins.center(number) for number in bins.NUMBERS])
-    result: Floats = as_probabilities(probabilities) @ centers
-    return result
+    return _weighted(as_probabilities(probabilities), centers)
+
+
+def _weighted(values: Floats, weights: Floats) -> Floats:
+    """Weighted sum of every row, added from the first column on.
+
+    A matrix product may add in another order in another row, and would tell equal forecasts apart.
+    """
+    total = np.zeros(len(values))
+    for column, weight in zip(values.T, weights, strict=True):
+        total += column * weight
+    return total

@@ -1,0 +1,115 @@
+"""Flags tell a reader what looks wrong; they change no score and no rank."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.surrogates.table import align
+from kbench.benchmark.tasks import Questions
+from kbench.leaderboard.board import score_all
+from kbench.leaderboard.check import check
+from kbench.leaderboard.flags import flags
+from kbench.leaderboard.results import Results
+from kbench.schemas import bins
+
+SETTINGS = Settings(resamples=20)
+
+
+def _renamed(source: Path, to: Path, name: str) -> Path:
+    to.mkdir()
+    data = json.loads((source / "submission.json").read_text("utf-8")) | {"name": name}
+    (to / "submission.json").write_text(json.dumps(data), "utf-8")
+    shutil.copy(source / "forecasts.parquet", to)
+    return to
+
+
+def _with_probabilities(source: Path, to: Path, name: str, questions: Questions, values: np.ndarray) -> Path:
+    _renamed(source, to, name)
+    ids = [query.query_id for query in questions.queries]
+    pq.write_table(
+        pa.table({"query_id": ids, "probabilities": [list(row) for row in values]}), to / "forecasts.parquet"
+    )
+    return to
+
+
+def _labels(questions: Questions, sure: float) -> np.ndarray:
+    """What somebody who saw the answers would send."""
+    values = np.full((len(questions.queries), bins.COUNT), (1 - sure) / (bins.COUNT - 1))
+    values[questions.pairs.query, questions.pairs.bin - 1] = sure
+    return values / values.sum(axis=1, keepdims=True)
+
+
+def test_honest_entries_carry_no_flag(results: list[Results]) -> None:
+    assert [list(result.flags) for result in results] == [[], [], []]
+
+
+def test_copied_forecasts_are_named_on_both_entries_and_change_no_score(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    copy = _renamed(submissions["length"], tmp_path / "copy", "my own work")
+    first, second = score_all([submissions["length"], copy], questions, SETTINGS)
+    assert first.flags == ["forecasts are nearly identical to those of my own work 0.1.0"]
+    assert second.flags == ["forecasts are nearly identical to those of length 0.1.0"]
+    assert first.scores == second.scores
+    (alone,) = score_all([submissions["length"]], questions, SETTINGS)
+    assert alone.scores == first.scores
+
+
+def test_a_copy_with_a_little_noise_is_still_a_copy(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    checked = check(submissions["length"])
+    ids = [query.query_id for query in questions.queries]
+    noise = np.random.default_rng(0).uniform(0, 1e-5, (len(ids), bins.COUNT))
+    values = align(checked.forecasts, ids).probabilities[0] + noise
+    values /= values.sum(axis=1, keepdims=True)
+    noisy = _with_probabilities(submissions["length"], tmp_path / "noisy", "noisy", questions, values)
+    found = score_all([submissions["length"], noisy], questions, SETTINGS)
+    assert all("nearly identical" in result.flags[0] for result in found)
+
+
+def test_forecasts_shaped_like_the_answers_are_flagged(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    entry = _with_probabilities(submissions["prior"], tmp_path / "seer", "seer", questions, _labels(questions, 0.9999))
+    (result,) = score_all([entry], questions, SETTINGS)
+    assert any("is certain on" in flag for flag in result.flags)
+
+
+def test_calibration_better_than_measuring_again_is_flagged(submissions: dict[str, Path], questions: Questions) -> None:
+    checked = check(submissions["prior"])
+    assert checked.submission is not None
+    ids = [query.query_id for query in questions.queries]
+    table = dataclasses.replace(align(checked.forecasts, ids), probabilities=_labels(questions, 0.99)[None])
+    assert any("better than measuring again" in flag for flag in flags(checked.submission, table, questions, {}, 0.02))
+    assert flags(checked.submission, table, questions, {}, None) == []
+
+
+@pytest.mark.parametrize(("share", "flagged"), [(0.0, False), (0.2, True)])
+def test_queries_without_a_forecast_are_flagged(
+    share: float, flagged: bool, submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    entry = _renamed(submissions["prior"], tmp_path / "entry", "quiet")
+    rows = pq.read_table(entry / "forecasts.parquet").to_pylist()
+    for row in rows[: int(share * len(rows))]:
+        row.update(probabilities=None, failure="no idea")
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(entry / "forecasts.parquet")), entry / "forecasts.parquet")
+    (result,) = score_all([entry], questions, SETTINGS)
+    assert any("no usable forecast" in flag for flag in result.flags) is flagged
+
+
+def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Questions) -> None:
+    checked = check(submissions["prior"])
+    assert checked.submission is not None
+    table = align(checked.forecasts, [query.query_id for query in questions.queries])
+    stated = dataclasses.replace(checked.submission, repeats=3)
+    assert flags(stated, table, questions, {}, None) == ["states 3 repeats and holds 1"]

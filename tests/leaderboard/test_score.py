@@ -1,0 +1,164 @@
+"""Scores are recomputed from forecasts, and come out the same to the bit wherever they are made."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.tasks import Questions
+from kbench.leaderboard.board import score_all, submission_paths, write_results
+from kbench.leaderboard.labels import read_labels, write_labels, write_queries
+from kbench.leaderboard.results import Results, read_results
+from kbench.leaderboard.tracks import TRACKS
+from kbench.schemas import DataError, UserError
+
+SETTINGS = Settings(resamples=50)
+SCORING = """
+import sys
+from pathlib import Path
+from kbench.benchmark.scoring.score import Settings
+from kbench.leaderboard.board import score_all, write_results
+from kbench.leaderboard.labels import read_labels
+*submissions, labels, out = map(Path, sys.argv[1:])
+write_results(score_all(submissions, read_labels(labels), Settings(resamples=50)), out)
+"""
+
+
+def _text(results: list[Results]) -> str:
+    return json.dumps([result.to_json() for result in results], allow_nan=False)
+
+
+def _another_processor() -> dict[str, str]:
+    """An environment in which NumPy, the matrix library and the C library run their code for the plainest processor."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    had = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+    return {
+        "NPY_DISABLE_CPU_FEATURES": " ".join(had),
+        "OPENBLAS_CORETYPE": "ARMV8" if platform.machine() == "aarch64" else "Prescott",
+        "OPENBLAS_NUM_THREADS": "1",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F",
+    }
+
+
+def test_scores_are_the_same_to_the_bit_on_another_processor(
+    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
+) -> None:
+    write_labels(questions, tmp_path / "private.parquet")
+    paths = [str(path) for path in submissions.values()]
+    subprocess.run(
+        [sys.executable, "-c", SCORING, *paths, str(tmp_path / "private.parquet"), str(tmp_path / "there")],
+        check=True,
+        env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), **_another_processor()},
+    )
+    here = write_results(results, tmp_path / "here")
+    assert len(here) == len(submissions)
+    for path in here:
+        assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_the_order_of_rows_in_the_file_does_not_matter(
+    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
+) -> None:
+    for name, path in submissions.items():
+        table = pq.read_table(path / "forecasts.parquet")
+        order = np.random.default_rng(3).permutation(table.num_rows)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "submission.json").write_bytes((path / "submission.json").read_bytes())
+        pq.write_table(table.take(order), tmp_path / name / "forecasts.parquet")
+    shuffled = score_all([tmp_path / name for name in submissions], questions, SETTINGS)
+    assert _text(shuffled) == _text(results)
+
+
+def test_private_labels_score_as_the_corpus_does(
+    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
+) -> None:
+    write_labels(questions, tmp_path / "private.parquet")
+    private = read_labels(tmp_path / "private.parquet")
+    assert _text(score_all(list(submissions.values()), private, SETTINGS)) == _text(results)
+
+
+def test_a_file_that_is_no_labels_file_is_refused(submissions: dict[str, Path]) -> None:
+    with pytest.raises(DataError, match="not a labels file"):
+        read_labels(submissions["prior"] / "forecasts.parquet")
+
+
+def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, board_corpus: Path) -> None:
+    """No column but a query's, no note in the file but the dataset's fingerprint, no measured number in any text."""
+    path = tmp_path / "queries.parquet"
+    write_queries(questions, path)
+    table = pq.read_table(path)
+    assert table.column_names == [
+        "query_id", "problem_id", "family", "problem_text", "workloads_json", "backend", "kind", "anchor_source",
+        "candidate_source", "gpu", "gpu_facts_json",
+    ]  # fmt: skip
+    assert table.schema.metadata == {b"kbench.questions": json.dumps({"dataset": questions.dataset}).encode()}
+    assert table.column("query_id").to_pylist() == sorted(table.column("query_id").to_pylist())
+    everything = " ".join(str(value) for row in table.to_pylist() for value in row.values())
+    answers = [*questions.pairs.speedup.tolist(), *questions.pools.runtime_us[questions.pools.valid].tolist()]
+    assert len(answers) > 50
+    assert not any(f"{answer:.6g}" in everything for answer in answers)
+    kernels = pq.read_table(board_corpus / "kernels").column("kernel_id").to_pylist()
+    assert not any(kernel in everything for kernel in kernels)
+
+
+def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:
+    for result in results:
+        for track in TRACKS:
+            score = next(
+                s for s in result.scores if (s.track, s.metric, s.slice) == (track.id, track.headline.name, "all")
+            )
+            assert score.value is not None
+            assert score.low is not None
+            assert score.high is not None
+            assert score.low <= score.value <= score.high
+            assert len(result.draws[track.id]) == SETTINGS.resamples
+
+
+def test_results_read_back_as_they_were_written(results: list[Results], tmp_path: Path) -> None:
+    paths = write_results(results, tmp_path)
+    assert _text([read_results(path) for path in paths]) == _text(results)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "length-0-1-0.json",
+        "prior-0-1-0.json",
+        "uniform-0-1-0.json",
+    ]
+    (tmp_path / "other.json").write_text('{"version": "0"}', "utf-8")
+    with pytest.raises(DataError, match="score it again"):
+        read_results(tmp_path / "other.json")
+
+
+def test_a_submission_with_problems_is_not_scored(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    (tmp_path / "entry").mkdir()
+    (tmp_path / "entry" / "submission.json").write_text("{}", "utf-8")
+    with pytest.raises(UserError, match=r"and .* more: kbench leaderboard check"):
+        score_all([tmp_path / "entry"], questions, SETTINGS)
+
+
+def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:
+    folder = submissions["prior"].parent
+    assert submission_paths([folder]) == sorted(submissions.values())
+    assert submission_paths([submissions["prior"]]) == [submissions["prior"]]
+
+
+def test_only_tracks_that_were_entered_are_scored(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    (tmp_path / "entry").mkdir()
+    data = json.loads((submissions["prior"] / "submission.json").read_text("utf-8")) | {"tracks": ["rank"]}
+    (tmp_path / "entry" / "submission.json").write_text(json.dumps(data), "utf-8")
+    (tmp_path / "entry" / "forecasts.parquet").write_bytes((submissions["prior"] / "forecasts.parquet").read_bytes())
+    (result,) = score_all([tmp_path / "entry"], questions, SETTINGS)
+    assert {score.track for score in result.scores} == {"rank"}
+    assert set(result.draws) == {"rank"}

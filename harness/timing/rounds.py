@@ -105,7 +105,7 @@ def anchor(context: ProblemContext) -> Candidate:
 
 def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> Plan:
     """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
-    samples = 5 if candidate_us < 50.0 else 3 if candidate_us < 500.0 else 1
+    samples = 15 if candidate_us < 20.0 else 5 if candidate_us < 50.0 else 3 if candidate_us < 500.0 else 1
     anchors = 3 if anchor_us < 50.0 else 2 if anchor_us < 500.0 else 1
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
         return Plan(1, 1, (3,))

@@ -62,10 +62,12 @@ def main() -> None:
         pairs = [(k, k) for k in honest for _ in range(each)][:SELF_TRIALS]
         selves = [c for outcome in harness.duels(pairs, THRESHOLD) for c in judge(outcome, THRESHOLD)]
         say(str(Counter(c.verdict for c in selves)))
+        environment = to_dict(harness.environment())
+    only_large = {} if DRY else {"workloads": ("large",)}
+    with make_harness(**only_large) as harness:
         slow = [(honest[0], honest[1])] * 2 if DRY else [(gelu(0), gelu(30))] * SLOW_TRIALS
         slows = [c for outcome in harness.duels(slow, THRESHOLD) for c in judge(outcome, THRESHOLD)]
         say(str(Counter(c.verdict for c in slows)))
-        environment = to_dict(harness.environment())
     result = {
         "environment": environment,
         "threshold": THRESHOLD,

@@ -14,7 +14,7 @@ from kbench.schemas.errors import UserError
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-CHUNK = 16_384
+CHUNK = 4096
 """Rows worked on at a time where columns are walked one by one: they stay in cache."""
 SUM_TOLERANCE = 1e-6
 """How far a row's probabilities may be from one: past any float32 rounding, short of any mistake."""

@@ -6,16 +6,21 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, mean
+from kbench.schemas.bins import COUNT
+
+STEPS = np.tril(np.ones((COUNT + 1, COUNT + 1)))[1:]
+"""STEPS[k][b] is 1 where a true bin b lies at or below bin k + 1: the cumulative distribution of certainty."""
 
 
 def _distances(columns: Floats, numbers: Ints) -> Floats:
-    below, total = np.zeros(len(numbers)), np.zeros(len(numbers))
-    for position in range(len(columns) - 1):
+    below, gap, total = np.zeros(len(numbers)), np.empty(len(numbers)), np.zeros(len(numbers))
+    for position in range(COUNT - 1):
         below += columns[position]
-        gap = below - (numbers <= position + 1)
-        total += gap * gap
-    result: Floats = total / (len(columns) - 1)
-    return result
+        np.subtract(below, STEPS[position].take(numbers), out=gap)
+        gap *= gap
+        total += gap
+    total /= COUNT - 1
+    return total
 
 
 def rps_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:

@@ -40,17 +40,14 @@ def seconds(call: Callable[[], object]) -> float:
 def loop_rps(probabilities: Floats, numbers: Ints) -> float:
     total = 0.0
     for row, number in zip(probabilities, numbers, strict=True):
-        below = 0.0
-        for index, share in enumerate(row, start=1):
-            below += share
-            total += (below - (index >= number)) ** 2
-    return total / 7 / len(numbers)
+        total += float(np.sum((np.cumsum(row) - (np.arange(1, 9) >= number)) ** 2)) / 7
+    return total / len(numbers)
 
 
 def loop_brier(probabilities: Floats, numbers: Ints) -> float:
     total = 0.0
     for row, number in zip(probabilities, numbers, strict=True):
-        total += 0.5 * sum((share - (index == number)) ** 2 for index, share in enumerate(row, start=1))
+        total += 0.5 * float(np.sum((row - (np.arange(1, 9) == number)) ** 2))
     return total / len(numbers)
 
 
@@ -61,17 +58,16 @@ def loop_log_score(probabilities: Floats, numbers: Ints) -> float:
 def loop_accuracy(probabilities: Floats, numbers: Ints) -> float:
     hits = 0.0
     for row, number in zip(probabilities, numbers, strict=True):
-        best = max(row)
-        modes = [index for index, share in enumerate(row, start=1) if share == best]
-        hits += (number in modes) / len(modes)
+        modes = np.flatnonzero(row == row.max()) + 1
+        hits += float(np.mean(modes == number))
     return hits / len(numbers)
 
 
 def loop_ece(probabilities: Floats, numbers: Ints) -> float:
     gaps = [0.0] * 10
     for row, number in zip(probabilities, numbers, strict=True):
-        best = max(row)
-        gaps[min(int(10 * best), 9)] += best - (list(row).index(best) + 1 == number)
+        best = float(row.max())
+        gaps[min(int(10 * best), 9)] += best - (int(row.argmax()) + 1 == number)
     return sum(map(abs, gaps)) / len(numbers)
 
 
@@ -81,7 +77,7 @@ def loop_ece(probabilities: Floats, numbers: Ints) -> float:
         (metrics.rps, loop_rps, 100),
         (metrics.brier, loop_brier, 100),
         (metrics.accuracy, loop_accuracy, 100),
-        (metrics.ece, loop_ece, 50),
+        (metrics.ece, loop_ece, 20),
         (metrics.log_score, loop_log_score, 10),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),

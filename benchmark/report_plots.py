@@ -32,7 +32,7 @@ def _svg(draw: Callable[[Axes], None], width: float = 4.6, height: float = 3.6) 
     mpl.use("svg")
     from matplotlib.figure import Figure
 
-    style = {"svg.hashsalt": "kbench", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+    style: Any = {"svg.hashsalt": "kbench", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
              "axes.edgecolor": INK, "svg.fonttype": "none", "font.family": "sans-serif"}  # fmt: skip
     with mpl.rc_context(style):
         figure = Figure(figsize=(width, height), layout="constrained")

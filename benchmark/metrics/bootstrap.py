@@ -91,8 +91,8 @@ class Bootstrap:
 
     def _table(self, column: Ints, width: int, rows: Floats) -> Floats:
         """Resampled sums per column: [resamples, width]."""
-        cells: Floats = np.bincount(self.index * width + column, weights=rows, minlength=self.count * width)
-        result: Floats = self._weights @ self._on_grid(cells.astype(np.float64).reshape(self.count, width))
+        cells = np.bincount(self.index * width + column, weights=rows, minlength=self.count * width).astype(np.float64)
+        result: Floats = self._weights @ self._on_grid(cells.reshape(self.count, width))
         return result
 
     def mean(self, rows: Floats) -> Figure:

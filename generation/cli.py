@@ -44,6 +44,10 @@ REPORT_EVERY_S = 2.0
 @click.option(
     "--from-folder", type=click.Path(path_type=Path), help="Measure existing kernels <problem>__<backend>__<name>.py."
 )
+@click.option(
+    "--variants", type=click.IntRange(min=0), default=0, show_default=True,
+    help="With --from-folder: rewrites searched and measured for each kernel.",
+)  # fmt: skip
 @click.option("--executor", type=click.Choice(["local", "ray", "replay"]), default="local", show_default=True)
 @click.option(
     "--recorded", type=click.Path(path_type=Path), help="Run folder or corpus that --executor replay answers from."
@@ -111,7 +115,8 @@ def _plan(options: dict[str, Any]) -> tuple[list[Settings], Any]:
     if options["from_folder"] is not None:
         from kbench.generation.ingest import folder_runs
 
-        return folder_runs(options["from_folder"], options["proposer"] or "human")
+        writer, variants = options["proposer"] or "human", options["variants"]
+        return folder_runs(options["from_folder"], writer, options["method"], variants)
     return [_single(options)], None
 
 

@@ -1,4 +1,4 @@
-"""Bringing existing kernels in: one run without search for every problem and backend found in a folder."""
+"""Bringing existing kernels in: one run for every problem and backend found in a folder."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ from kbench.schemas import Backend, UserError
 WRITERS = ("llm", "human")
 
 
-def folder_runs(folder: Path, writer: str) -> tuple[list[Settings], Callable[[Settings], Proposer]]:
+def folder_runs(
+    folder: Path, writer: str, method: str = "none", variants: int = 0
+) -> tuple[list[Settings], Callable[[Settings], Proposer]]:
     """A run for every problem and backend of a folder, and the proposer of each.
+
+    Args:
+        folder: the kernel files.
+        writer: who wrote them.
+        method: the search that varies them; without variants there is none.
+        variants: rewrites measured for each file, on average.
 
     Raises:
         UserError: the writer is neither llm nor human, or a file names an unknown problem.
@@ -30,8 +38,9 @@ def folder_runs(folder: Path, writer: str) -> tuple[list[Settings], Callable[[Se
         files[problem(file.problem_id).id, file.backend].append(file)
     runs = [
         Settings(
-            problem_id=problem_id, backend=backend, method="none", proposer=writer, label=folder.name,
-            seeds=len(found), batch=len(found), budget=Budget(measurements=len(found)),
+            problem_id=problem_id, backend=backend, method=method if variants else "none", proposer=writer,
+            label=folder.name, seeds=len(found), batch=len(found),
+            budget=Budget(measurements=(1 + variants) * len(found)),
         )
         for (problem_id, backend), found in files.items()
     ]  # fmt: skip

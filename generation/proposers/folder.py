@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.generation.proposers.rewrite.proposer import RewriteProposer
 from kbench.schemas import Backend, DataError, UserError
 from kbench.schemas.ids import kernel_id, structure_id
 
@@ -49,16 +50,20 @@ def _read(path: Path) -> KernelFile:
 
 
 class FolderProposer:
-    """Hands out the files of one problem and backend, each once."""
+    """Hands out the files of one problem and backend, each once; a kernel that is to be varied is rewritten."""
 
     def __init__(self, files: Sequence[KernelFile], name: str) -> None:
         self.name = name
         self._files = list(files)
+        self._rewrite = RewriteProposer()
 
     def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
-        """The next files that were not proposed before."""
-        for _ in asks:
-            yield self._next(task)
+        """A file that was not proposed before for each fresh ask, an edit of the parent for the others."""
+        for ask in asks:
+            if ask.parent is None:
+                yield self._next(task)
+            else:
+                yield from self._rewrite.propose(task, [ask])
 
     def _next(self, task: Task) -> Answer:
         for file in self._files:

@@ -28,7 +28,15 @@ from kbench.schemas.ids import structure_id
 GROUPS = (activation, norm, reduction, scan, loss, fused_elementwise)
 PROBLEMS = [p.id for group in GROUPS for p in group.PROBLEMS]
 BACKENDS = (Backend.TRITON, Backend.CUDA)
-INTERPRETED = ("swish", "geglu", "log_softmax", "mean_reduce", "masked_cumsum", "cross_entropy_loss", "layernorm_backward")
+INTERPRETED = (
+    "swish",
+    "geglu",
+    "log_softmax",
+    "mean_reduce",
+    "masked_cumsum",
+    "cross_entropy_loss",
+    "layernorm_backward",
+)
 """One problem of most Triton families, of those that the interpreter runs quickly."""
 
 

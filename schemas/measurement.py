@@ -63,11 +63,11 @@ class Measurement(Record):
     clocks_disagree: bool | None
     """Whether the two clocks differ by more than the stated bound."""
     sm_clock_mhz: tuple[float, ...] | None
-    """SM clock per round."""
+    """SM clock at each look; a look follows several rounds."""
     temperature_c: tuple[float, ...] | None
-    """GPU temperature per round."""
+    """GPU temperature at each look."""
     power_w: tuple[float, ...] | None
-    """Board power per round."""
+    """Board power at each look."""
     throttle_reasons: tuple[str, ...] | None
     """Every throttle reason seen during the rounds."""
     compile_ms: NonNegative | None

@@ -30,7 +30,7 @@ def run(logits, targets):
     rows, cols = logits.shape
     out = torch.zeros((), device=logits.device, dtype=torch.float32)
     if cols <= 64:
-        ce_tiles[(triton.cdiv(rows, 64),)](logits, targets, out, rows, cols, R=64, B=64, num_warps=4)
+        ce_tiles[(triton.cdiv(rows, 16),)](logits, targets, out, rows, cols, R=16, B=64, num_warps=4)
     else:
-        ce_tiles[(triton.cdiv(rows, 8),)](logits, targets, out, rows, cols, R=8, B=512, num_warps=8)
+        ce_tiles[(triton.cdiv(rows, 4),)](logits, targets, out, rows, cols, R=4, B=256, num_warps=4)
     return out

@@ -7,6 +7,7 @@ import torch
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule(r"""
+#define LOWEST __int_as_float(0xff800000)
 #include <cuda_bf16.h>
 extern "C" __global__ void decode(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v, __nv_bfloat16* __restrict__ o, float scale, int length, int dim) {
     extern __shared__ float score[];
@@ -17,7 +18,7 @@ extern "C" __global__ void decode(const __nv_bfloat16* __restrict__ q, const __n
     long long base = (long long)blockIdx.x * length * dim;
     for (int d = tid; d < dim; d += blockDim.x) query[d] = __bfloat162float(q[(long long)blockIdx.x * dim + d]) * scale;
     __syncthreads();
-    float top = -INFINITY;
+    float top = LOWEST;
     for (int t = warp; t < length; t += warps) {
         float s = 0.0f;
         for (int d = lane; d < dim; d += 32) s += query[d] * __bfloat162float(k[base + (long long)t * dim + d]);

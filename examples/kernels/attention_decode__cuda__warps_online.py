@@ -7,6 +7,7 @@ import torch
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule(r"""
+#define LOWEST __int_as_float(0xff800000)
 #include <cuda_bf16.h>
 #define WARPS 16
 #define PER 8
@@ -24,7 +25,7 @@ extern "C" __global__ void decode_online(const __nv_bfloat16* __restrict__ q, co
         query[i] = d < dim ? __bfloat162float(q[(long long)blockIdx.x * dim + d]) * scale : 0.0f;
         acc[i] = 0.0f;
     }
-    float top = -INFINITY, sum = 0.0f;
+    float top = LOWEST, sum = 0.0f;
     for (int t = warp; t < length; t += WARPS) {
         const __nv_bfloat16* kt = k + base + (long long)t * dim;
         const __nv_bfloat16* vt = v + base + (long long)t * dim;
@@ -50,7 +51,7 @@ extern "C" __global__ void decode_online(const __nv_bfloat16* __restrict__ q, co
     #pragma unroll
     for (int i = 0; i < PER; ++i) parts[warp][lane + 32 * i] = acc[i];
     __syncthreads();
-    float best = -INFINITY;
+    float best = LOWEST;
     for (int i = 0; i < WARPS; ++i) best = fmaxf(best, tops[i]);
     float total = 0.0f;
     for (int i = 0; i < WARPS; ++i) total += sums[i] * __expf(tops[i] - best);

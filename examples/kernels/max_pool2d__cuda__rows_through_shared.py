@@ -5,6 +5,7 @@ import torch
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule(r"""
+#define LOWEST __int_as_float(0xff800000)
 extern "C" __global__ void pool_row(const float* __restrict__ x, float* __restrict__ y, int h, int w, int oh, int ow) {
     // The larger of the two input rows, column by column, with one guard cell on the left and three on the right.
     extern __shared__ float column_max[];
@@ -12,7 +13,7 @@ extern "C" __global__ void pool_row(const float* __restrict__ x, float* __restri
     const float* src = x + (long long)plane * h * w;
     int top = 2 * row - 1, bottom = 2 * row + 2;
     for (int c = threadIdx.x; c < w + 4; c += blockDim.x) {
-        float v = -INFINITY;
+        float v = LOWEST;
         int from = c - 1;
         if (from >= 0 && from < w) {
             if (top >= 0) v = src[top * w + from];

@@ -5,6 +5,7 @@ import torch
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule(r"""
+#define LOWEST __int_as_float(0xff800000)
 #define TOKENS 64
 #define CHUNK 32
 #define MOST 16
@@ -14,12 +15,12 @@ extern "C" __global__ void insert_route(const float* __restrict__ logits, float*
     float best[MOST];
     int who[MOST];
     #pragma unroll
-    for (int i = 0; i < MOST; ++i) { best[i] = -INFINITY; who[i] = 0; }
+    for (int i = 0; i < MOST; ++i) { best[i] = LOWEST; who[i] = 0; }
     for (int c0 = 0; c0 < e; c0 += CHUNK) {
         __syncthreads();
         for (int i = threadIdx.x; i < TOKENS * CHUNK; i += TOKENS) {
             int r = i / CHUNK, c = i % CHUNK;
-            tile[r][c] = t0 + r < tokens && c0 + c < e ? logits[(long long)(t0 + r) * e + c0 + c] : -INFINITY;
+            tile[r][c] = t0 + r < tokens && c0 + c < e ? logits[(long long)(t0 + r) * e + c0 + c] : LOWEST;
         }
         __syncthreads();
         for (int c = 0; c < CHUNK; ++c) {

@@ -5,6 +5,7 @@ import torch
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule(r"""
+#define LOWEST __int_as_float(0xff800000)
 extern "C" __global__ void route(const float* logits, float* weights, int* experts, int tokens, int e, int k) {
     extern __shared__ float rows[];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -16,7 +17,7 @@ extern "C" __global__ void route(const float* logits, float* weights, int* exper
     __syncwarp();
     float first = 0.0f, total = 0.0f;
     for (int round = 0; round < k; ++round) {
-        float best = -INFINITY;
+        float best = LOWEST;
         int at = e;
         for (int i = lane; i < e; i += 32)
             if (row[i] > best) { best = row[i]; at = i; }
@@ -31,7 +32,7 @@ extern "C" __global__ void route(const float* logits, float* weights, int* exper
         if (lane == 0) {
             kept[round] = p;
             experts[(long long)token * k + round] = at;
-            row[at] = -INFINITY;
+            row[at] = LOWEST;
         }
         __syncwarp();
     }

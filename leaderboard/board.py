@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,19 @@ def submission_paths(given: Sequence[Path]) -> list[Path]:
     return found
 
 
-def score_all(paths: Sequence[Path], questions: Questions, settings: Settings | None = None) -> list[Results]:
+def score_all(
+    paths: Sequence[Path],
+    questions: Questions,
+    settings: Settings | None = None,
+    tell: Callable[[str], None] = lambda name: None,
+) -> list[Results]:
     """Check and score submissions; flags compare each with all the others.
+
+    Args:
+        paths: submissions, or folders of submissions.
+        questions: what they were asked, with the answers.
+        settings: of the bootstrap.
+        tell: called with each entry's name before it is scored.
 
     Raises:
         UserError: a submission has problems; the message names the first and counts the rest.
@@ -77,6 +88,7 @@ def score_all(paths: Sequence[Path], questions: Questions, settings: Settings | 
     for name, one in checked.items():
         assert one.submission is not None
         assert one.forecasts is not None
+        tell(_name(one))
         result = score_submission(one.submission, one.forecasts, questions, settings)
         others = {_name(checked[other]): tables[other].probabilities[0] for other in checked if other != name}
         found = flags(one.submission, tables[name], questions, others, _ceiling(result))
@@ -103,11 +115,26 @@ def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
     for result in results:
         path = folder / f"{result.entry_id}.json"
         partial = path.with_suffix(".part")
-        text = json.dumps(result.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        partial.write_text(text + "\n", "utf-8")
+        partial.write_text(_file_text(result), "utf-8")
         os.replace(partial, path)
         paths.append(path)
     return paths
+
+
+def _file_text(result: Results) -> str:
+    return json.dumps(result.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def differences(results: Sequence[Results], folder: Path) -> list[str]:
+    """Where a folder's results files are not, byte for byte, what these results would be written as."""
+    fix = "score the submissions again and keep what comes out"
+    expected = {f"{result.entry_id}.json": _file_text(result) for result in results}
+    found = {path.name: path.read_text("utf-8") for path in folder.glob("*.json")}
+    missing = [f"{name} is missing; {fix}" for name in sorted(expected.keys() - found.keys())]
+    stray = [f"{name} belongs to no submission; remove it" for name in sorted(found.keys() - expected.keys())]
+    changed = [f"{name} is not what its submission scores; {fix}" for name in sorted(expected.keys() & found.keys())
+               if expected[name] != found[name]]  # fmt: skip
+    return [*missing, *stray, *changed]
 
 
 def read_all_results(folder: Path) -> list[Results]:
@@ -136,4 +163,9 @@ def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, A
             counts[facet] = ", ".join(f"{value}: {size:,}" for value, size in zip(values, sizes, strict=True))
     per_bin = np.bincount(questions.pairs.bin, minlength=bins.COUNT + 1)
     rows = [{"bin": n, "label": bins.label(n), "queries": int(per_bin[n])} for n in bins.NUMBERS]
-    return {"fingerprint": questions.dataset, "counts": counts, "bins": rows}
+    facets = {
+        "family": sorted({*questions.pairs.family.tolist(), *questions.pools.family.tolist()}),
+        "backend": sorted({*questions.pairs.backend.tolist(), *questions.pools.backend.tolist()}),
+        "gpu": sorted({query.gpu for query in questions.queries}),
+    }
+    return {"fingerprint": questions.dataset, "counts": counts, "bins": rows, "facets": facets}

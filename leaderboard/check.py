@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -96,7 +97,23 @@ def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding
     if submission.schema_version != Submission.VERSION:
         fix = f"this kbench reads {Submission.VERSION}"
         return None, [Finding(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
-    return submission, []
+    return submission, [*_left_open(submission), *_date_findings(submission)]
+
+
+def _left_open(submission: Submission) -> Iterable[Finding]:
+    """What `kbench evaluate` leaves for the author to say."""
+    for name in ("authors", "license", "hardware", "training_data", "contamination"):
+        value = getattr(submission, name)
+        for text in value if isinstance(value, tuple) else (value,):
+            if text.startswith("unknown: "):
+                yield Finding(METADATA_FILE, name, shown(text), f"only you know: {text.removeprefix('unknown: ')}")
+
+
+def _date_findings(submission: Submission) -> Iterable[Finding]:
+    try:
+        datetime.datetime.fromisoformat(submission.created_at)
+    except ValueError:
+        yield Finding(METADATA_FILE, "created_at", shown(submission.created_at), "give a date such as 2026-02-14")
 
 
 @functools.cache

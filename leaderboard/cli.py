@@ -1,4 +1,4 @@
-"""`kbench leaderboard`: check, score, build, serve, export-queries, eval-results."""
+"""`kbench leaderboard`: check, score, verify, baselines, build, serve, export-queries, eval-results, eval-yaml."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def score(
     from kbench.leaderboard.board import load_questions, score_all, write_results
 
     questions = load_questions(dataset, labels, split)
-    results = score_all(paths, questions, Settings(resamples=resamples, seed=seed))
+    results = score_all(paths, questions, Settings(resamples=resamples, seed=seed), _tell("scoring"))
     written = write_results(results, out) if out is not None else []
     if as_json:
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
@@ -92,6 +92,11 @@ def score(
         click.echo(_summary(result))
     for path in written:
         click.echo(f"wrote {path}", err=True)
+
+
+def _tell(doing: str) -> Callable[[str], None]:
+    """A line on stderr for each entry: a large dataset takes seconds each."""
+    return lambda name: click.echo(f"{doing} {name} …", err=True)
 
 
 def _summary(result: Any) -> str:
@@ -104,6 +109,59 @@ def _summary(result: Any) -> str:
             parts.append(f"{track.headline.label} {value:.3f}")
     flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
+
+
+@leaderboard.command()
+@click.option(
+    "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
+)
+@click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
+@question_options
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+def verify(
+    submissions: Path | None, results: Path | None, dataset: str | None, labels: Path | None, split: str, as_json: bool
+) -> None:
+    """Score all submissions again and compare byte for byte; exit 1 when a stored result is not reproduced."""
+    from kbench.benchmark.scoring.score import Settings
+    from kbench.leaderboard.board import RESULTS, SUBMISSIONS, differences, load_questions, read_all_results, score_all
+
+    stored = read_all_results(results or RESULTS)
+    settings = Settings(resamples=stored[0].resamples, seed=stored[0].seed)
+    made = score_all([submissions or SUBMISSIONS], load_questions(dataset, labels, split), settings, _tell("scoring"))
+    found = differences(made, results or RESULTS)
+    if as_json:
+        click.echo(json.dumps({"ok": not found, "entries": len(made), "differences": found}, indent=1))
+    else:
+        click.echo("\n".join(found) if found else f"{len(made)} entries score exactly what their results say")
+    if found:
+        sys.exit(1)
+
+
+@leaderboard.command()
+@click.option(
+    "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
+)
+@click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
+@click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default.")
+@click.option("--split", default="test", show_default=True, help="Which split the entries answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def baselines(submissions: Path | None, results: Path | None, dataset: str | None, split: str, as_json: bool) -> None:
+    """Make the built-in surrogates' submissions again, and score every submission of the folder."""
+    from kbench.benchmark.tasks.build import build_questions
+    from kbench.leaderboard.baselines import write_baselines
+    from kbench.leaderboard.board import RESULTS, SUBMISSIONS, score_all, write_results
+    from kbench.loaders.corpus import Corpus
+
+    corpus = Corpus.open(dataset)
+    questions = build_questions(corpus, split)
+    write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
+    scored = score_all([submissions or SUBMISSIONS], questions, tell=_tell("scoring"))
+    paths = write_results(scored, results or RESULTS)
+    if as_json:
+        click.echo(json.dumps({"dataset": questions.dataset, "results": [str(path) for path in paths]}))
+        return
+    for result in scored:
+        click.echo(_summary(result))
 
 
 @leaderboard.command()
@@ -171,8 +229,9 @@ def export_queries(
 @leaderboard.command("eval-results")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--dataset-id", required=True, help="The dataset's id on the Hub, such as owner/kbench.")
+@click.option("--revision", help="Git commit of the dataset on the Hub.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write, such as .eval_results/kbench.yaml.")
-def eval_results(result: Path, dataset_id: str, out: Path | None) -> None:
+def eval_results(result: Path, dataset_id: str, revision: str | None, out: Path | None) -> None:
     """Show an entry's results as the Hub reads them in a model repository."""
     import yaml
 
@@ -180,9 +239,25 @@ def eval_results(result: Path, dataset_id: str, out: Path | None) -> None:
     from kbench.leaderboard.hub import write_yaml
     from kbench.leaderboard.results import read_results
 
-    rows = rows_of(read_results(result), dataset_id)
+    rows = rows_of(read_results(result), dataset_id, revision)
     if out is None:
         click.echo(yaml.safe_dump(rows, sort_keys=False), nl=False)
         return
     write_yaml(rows, out)
+    click.echo(str(out))
+
+
+@leaderboard.command("eval-yaml")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write, such as the dataset folder's eval.yaml.")
+def eval_yaml(out: Path | None) -> None:
+    """Show the benchmark's tasks as the Hub reads them in the dataset repository."""
+    import yaml
+
+    from kbench.leaderboard.hub import eval_yaml as tasks
+    from kbench.leaderboard.hub import write_yaml
+
+    if out is None:
+        click.echo(yaml.safe_dump(tasks(), sort_keys=False), nl=False)
+        return
+    write_yaml(tasks(), out)
     click.echo(str(out))

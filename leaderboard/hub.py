@@ -26,8 +26,14 @@ def eval_yaml() -> dict[str, Any]:
     }
 
 
-def eval_results(result: Results, dataset_id: str) -> list[dict[str, Any]]:
-    """The entries of a model repository's .eval_results file."""
+def eval_results(result: Results, dataset_id: str, revision: str | None = None) -> list[dict[str, Any]]:
+    """The entries of a model repository's .eval_results file.
+
+    Args:
+        result: the scored entry.
+        dataset_id: the dataset on the Hub.
+        revision: Git commit of the dataset there, when known; the fingerprint in the notes names its content.
+    """
     rows = []
     for track, metric in HUB_METRICS.items():
         value = result.headline(track, metric)
@@ -35,10 +41,10 @@ def eval_results(result: Results, dataset_id: str) -> list[dict[str, Any]]:
             continue
         rows.append(
             {
-                "dataset": {"id": dataset_id, "task_id": track, "revision": result.dataset_fingerprint},
+                "dataset": {"id": dataset_id, "task_id": track} | ({} if revision is None else {"revision": revision}),
                 "value": round(value, 6),
                 "date": result.submission.created_at[:10],
-                "notes": f"{metric}, kbench {result.kbench}, seed {result.seed}",
+                "notes": f"{metric}; kbench {result.kbench}, content {result.dataset_fingerprint}, seed {result.seed}",
             }
         )
     return rows

@@ -23,6 +23,8 @@ class Results:
     kbench: str
     """Version of the scoring code."""
     seed: int
+    resamples: int
+    """Bootstrap resamples behind the intervals over all queries."""
     answered_share: float
     """Share of queries with a usable forecast; the rest were scored as the uniform forecast and as deferred."""
     cost: Mapping[str, float | None]
@@ -57,6 +59,7 @@ class Results:
             "dataset_fingerprint": self.dataset_fingerprint,
             "kbench": self.kbench,
             "seed": self.seed,
+            "resamples": self.resamples,
             "answered_share": self.answered_share,
             "cost": dict(self.cost),
             "flags": list(self.flags),
@@ -86,6 +89,7 @@ def read_results(path: Path) -> Results:
             dataset_fingerprint=data["dataset_fingerprint"],
             kbench=data["kbench"],
             seed=data["seed"],
+            resamples=data["resamples"],
             answered_share=data["answered_share"],
             cost=data["cost"],
             scores=[from_dict(Score, score) for score in data["scores"]],

@@ -56,6 +56,7 @@ def score_submission(
         dataset_fingerprint=questions.dataset,
         kbench=__version__,
         seed=settings.seed,
+        resamples=settings.resamples,
         answered_share=_rounded(1.0 - table.failed.mean()),
         cost=_cost(submission, table),
         scores=[_rounded_score(one) for one in scores],

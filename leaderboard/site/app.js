@@ -5,7 +5,10 @@
   const BY_ID = new Map(DATA.entries.map((entry) => [entry.id, entry]));
   const main = document.querySelector("main");
   const SVG = "http://www.w3.org/2000/svg";
-  const state = { track: DATA.tracks[0].id, family: "", backend: "", gpu: "", access: "", search: "", sort: null };
+  const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of an entry's ranks over the tracks; lower is better.", headline: "mean", headline_label: "mean rank", metrics: [] };
+  const TRACKS = [OVERALL, ...DATA.tracks];
+  const FILTERS = ["family", "backend", "gpu", "access"];
+  const state = { track: OVERALL.id, family: "", backend: "", gpu: "", access: "", search: "", sort: null };
 
   // ---- small builders -------------------------------------------------------------------------------------------
   function el(tag, attributes = {}, ...children) {
@@ -23,6 +26,7 @@
     node.append(...children);
     return node;
   }
+  const cost = (value) => (value === null || value === undefined ? "—" : value === 0 ? "0" : Number(value.toPrecision(2)).toString());
   const show = (value) => (value === null || value === undefined ? "—" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(3));
 
   // ---- scores and ranks -----------------------------------------------------------------------------------------
@@ -66,9 +70,27 @@
   function visibleEntries() {
     return DATA.entries.filter((entry) => !state.access || (state.access === "open") === entry.open);
   }
+  // Unfiltered, places come from the bootstrap; a filter leaves its draws behind, so there ranges come from intervals.
+  function places(track, entries, key) {
+    if (key === "all" && !state.access) {
+      const stored = track === OVERALL ? DATA.overall : DATA.track_ranks[track.id];
+      return new Map(stored.map((place) => [place.id, { rank: place.rank, best: place.rank_low, worst: place.rank_high, figure: place.figure }]));
+    }
+    return track === OVERALL ? overallPlaces(entries, key) : rankings(entries, track.id, track.headline, key);
+  }
+  // A track that has no rank for an entry counts as last, as it does where the places are built.
+  function overallPlaces(entries, key) {
+    const tables = DATA.tracks.map((track) => rankings(entries, track.id, track.headline, key)).filter((table) => table.size);
+    const mean = (entry, part) => tables.reduce((sum, table) => sum + (table.get(entry.id)?.[part] ?? entries.length), 0) / tables.length;
+    const rows = tables.length ? entries.map((entry) => ({ id: entry.id, figure: mean(entry, "rank"), low: mean(entry, "best"), high: mean(entry, "worst") })) : [];
+    return new Map(rows.map((row) => [row.id, {
+      figure: row.figure, rank: 1 + rows.filter((other) => other.figure < row.figure).length,
+      best: 1 + rows.filter((other) => other.high < row.low).length, worst: rows.filter((other) => other.low <= row.high).length,
+    }]));
+  }
 
   // ---- charts ---------------------------------------------------------------------------------------------------
-  const FRAME = { width: 340, height: 240, left: 44, right: 10, top: 10, bottom: 36 };
+  const FRAME = { width: 340, height: 240, left: 54, right: 10, top: 10, bottom: 36 };
   function frame(xLabel, yLabel, yMax, xMax = 1, xTicks = null, yTicks = null) {
     const x = (v) => FRAME.left + (v / xMax) * (FRAME.width - FRAME.left - FRAME.right);
     const y = (v) => FRAME.height - FRAME.bottom - (Math.min(v, yMax) / yMax) * (FRAME.height - FRAME.top - FRAME.bottom);
@@ -80,8 +102,8 @@
       chart.append(text(x(vx), FRAME.height - FRAME.bottom + 16, xTicks ? xTicks(vx) : Number(vx.toPrecision(2)).toString(), "middle"));
     }
     chart.append(text(x(xMax / 2), FRAME.height - 4, xLabel, "middle"));
-    const side = text(12, y(yMax / 2), yLabel, "middle");
-    side.setAttribute("transform", `rotate(-90 12 ${y(yMax / 2)})`);
+    const side = text(11, y(yMax / 2), yLabel, "middle");
+    side.setAttribute("transform", `rotate(-90 11 ${y(yMax / 2)})`);
     chart.append(side);
     return { chart, x, y };
   }
@@ -94,7 +116,9 @@
     const lists = entries.map((entry) => (entry.curves && entry.curves[curve]) || []);
     if (lists.every((points) => points.length === 0)) return el("p", {}, "No data for this curve.");
     const yMax = options.yMax || Math.max(0.05, ...lists.flat().map((point) => point[1])) * 1.05;
-    const { chart, x, y } = frame(xLabel, yLabel, yMax);
+    // Budgets are told apart by their ratio: two decades, from 1 % to all.
+    const { chart, x: place, y } = options.decades ? frame(xLabel, yLabel, yMax, 2, (v) => `${Number((10 ** v).toPrecision(1))} %`) : frame(xLabel, yLabel, yMax);
+    const x = (v) => place(options.decades ? Math.log10(v) + 2 : v);
     chart.setAttribute("aria-label", `${yLabel} against ${xLabel}`);
     if (options.diagonal) chart.append(svg("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
     lists.forEach((points, i) => {
@@ -135,76 +159,108 @@
 
   // ---- views ----------------------------------------------------------------------------------------------------
   function tableView() {
-    const track = DATA.tracks.find((candidate) => candidate.id === state.track);
     const holder = el("div", { class: "scroll" });
+    const question = el("p", { class: "lead" });
     const count = el("p", { class: "lead", role: "status", "aria-live": "polite" });
-    const draw = () => drawTable(track, holder, count);
-    const tabs = el("div", { class: "tabs", role: "group", "aria-label": "Track" },
-      ...DATA.tracks.map((candidate) => el("button", { type: "button", "aria-pressed": String(candidate.id === state.track), on: { click: () => { state.sort = null; go({ track: candidate.id }); } } }, candidate.title)));
+    const tabs = TRACKS.map((track) => el("button", { type: "button", "data-track": track.id, on: { click: () => { state.sort = null; change({ track: track.id }); } } }, track.title));
     const choice = (facet, label, values) => el("label", {}, label,
-      el("select", { "data-facet": facet, on: { change: (event) => go({ [facet]: event.target.value }) } },
-        el("option", { value: "" }, "all"),
-        ...values.map((value) => el("option", { value, selected: state[facet] === value }, value))));
-    const search = el("input", { type: "search", value: state.search, placeholder: "name, author, kind", on: { input: (event) => { state.search = event.target.value; draw(); } } });
+      el("select", { "data-facet": facet, disabled: values.length < 2, on: { change: (event) => change({ [facet]: event.target.value }) } },
+        el("option", { value: "" }, values.length === 1 ? values[0] : "all"),
+        ...(values.length > 1 ? values : []).map((value) => el("option", { value, selected: state[facet] === value }, value))));
+    const search = el("input", { type: "search", value: state.search, placeholder: "name, author, kind", on: { input: (event) => change({ search: event.target.value }, true) } });
     const controls = el("div", { class: "controls" },
       choice("family", "Family", DATA.facets.family), choice("backend", "Backend", DATA.facets.backend), choice("gpu", "GPU", DATA.facets.gpu),
       choice("access", "Weights", ["open", "closed"]), el("label", {}, "Search", search));
-    main.replaceChildren(el("h1", {}, "Leaderboard"), el("p", { class: "lead" }, track.question), tabs, controls, count, holder, footer());
+    const draw = () => {
+      const track = TRACKS.find((candidate) => candidate.id === state.track);
+      tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.track === track.id)));
+      question.textContent = track.question;
+      drawTable(track, holder, count, change);
+    };
+    // In place: the control that was used keeps its focus. Typing and sorting make no history entries.
+    function change(changes, quiet = false) {
+      Object.assign(state, changes);
+      history[quiet ? "replaceState" : "pushState"](null, "", tableHash());
+      draw();
+    }
+    main.replaceChildren(el("h1", {}, "Leaderboard"), question, el("div", { class: "tabs", role: "group", "aria-label": "Track" }, ...tabs), controls, count, holder, footer());
     draw();
   }
-  function columns(track, ranks) {
-    const key = sliceKey();
+  function columns(track, ranks, key, entries) {
     const base = [
       { id: "name", title: "Surrogate", value: (entry) => entry.name.toLowerCase(), text: true },
-      { id: "rank", title: "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? Infinity },
+      { id: "rank", title: "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? null },
     ];
     const metrics = track.metrics.map((metric) => ({
-      id: metric, title: DATA.metrics[metric].label, metric, better: DATA.metrics[metric].better,
-      value: (entry) => { const s = score(entry, track.id, metric, key); return s && s.value !== null ? s.value : null; },
+      id: metric, title: `${DATA.metrics[metric].label} ${DATA.metrics[metric].better === "high" ? "↑" : "↓"}`, better: DATA.metrics[metric].better,
+      value: (entry) => score(entry, track.id, metric, key)?.value ?? null,
     }));
-    return [...base, ...metrics, { id: "cost", title: "s / 1,000", value: (entry) => entry.cost.seconds_per_1000 }];
+    if (track === OVERALL) {
+      metrics.push({ id: "mean", title: "Mean rank ↓", value: (entry) => ranks.get(entry.id)?.figure ?? null });
+      for (const one of DATA.tracks) {
+        const table = markTies(places(one, entries, key));
+        metrics.push({ id: one.id, title: one.title, table, value: (entry) => table.get(entry.id)?.rank ?? null });
+      }
+    }
+    return [...base, ...metrics, { id: "cost", title: "s / 1,000 ↓", value: (entry) => entry.cost.seconds_per_1000 }];
   }
-  function drawTable(track, holder, count) {
-    const key = sliceKey();
-    const entries = visibleEntries();
-    const ranks = rankings(entries, track.id, track.headline, key);
-    const all = columns(track, ranks);
-    const sort = state.sort || { id: "rank", down: false };
-    const column = all.find((candidate) => candidate.id === sort.id) || all[1];
-    const needle = state.search.trim().toLowerCase();
-    const shown = entries.filter((entry) => !needle || entry.search.includes(needle)).sort((a, b) => {
+  function ordered(entries, column, down) {
+    return [...entries].sort((a, b) => {
       const one = column.value(a), two = column.value(b);
       if (one === two) return a.name < b.name ? -1 : 1;
       if (one === null || one === undefined) return 1;
       if (two === null || two === undefined) return -1;
-      return (one < two ? -1 : 1) * (sort.down ? -1 : 1);
+      return (one < two ? -1 : 1) * (down ? -1 : 1);
     });
-    const head = el("tr", {}, ...all.map((candidate) => el("th", { scope: "col", class: candidate.text ? null : "num", "data-column": candidate.id, "aria-sort": candidate.id === sort.id ? (sort.down ? "descending" : "ascending") : "none" },
-      el("button", { type: "button", on: { click: () => { state.sort = { id: candidate.id, down: candidate.id === sort.id ? !sort.down : candidate.better === "high" }; drawTable(track, holder, count); } } }, candidate.title))));
-    const headlineScores = entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && s.value !== null);
-    const scale = { low: Math.min(...headlineScores.map((s) => s.low ?? s.value)), high: Math.max(...headlineScores.map((s) => s.high ?? s.value)) };
-    const body = shown.map((entry) => row(entry, track, key, ranks, scale));
-    holder.replaceChildren(el("table", {}, el("caption", { class: "hidden" }, `${track.title} track`), el("thead", {}, head), el("tbody", {}, ...body)));
-    count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${key === "all" ? "all test queries" : key} · the bar is the 95 % interval of ${track.headline_label}; entries whose intervals overlap share a rank range.`;
   }
-  function row(entry, track, key, ranks, scale) {
-    const place = ranks.get(entry.id);
-    const cells = track.metrics.map((metric) => {
-      const s = score(entry, track.id, metric, key);
-      if (!s || s.value === null) return el("td", { class: "num" }, "—");
-      const range = s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null;
-      return el("td", { class: "num" }, show(s.value), range, metric === track.headline ? intervalBar(s, scale) : null);
-    });
+  // Equal figures share a rank, marked with an equals sign.
+  function markTies(table) {
+    const counts = new Map();
+    for (const place of table.values()) counts.set(place.rank, (counts.get(place.rank) || 0) + 1);
+    for (const place of table.values()) place.tied = counts.get(place.rank) > 1;
+    return table;
+  }
+  function drawTable(track, holder, count, change) {
+    const key = sliceKey();
+    const entries = visibleEntries();
+    const ranks = markTies(places(track, entries, key));
+    const all = columns(track, ranks, key, entries);
+    const column = all.find((candidate) => candidate.id === state.sort?.id) || all[1];
+    const down = state.sort ? state.sort.down : false;
+    const needle = state.search.trim().toLowerCase();
+    const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
+    const head = el("tr", {}, ...all.map((candidate) => el("th", { scope: "col", class: candidate.text ? null : "num", "data-column": candidate.id, "aria-sort": candidate === column ? (down ? "descending" : "ascending") : "none" },
+      el("button", { type: "button", on: { click: () => { change({ sort: { id: candidate.id, down: candidate === column ? !down : candidate.better === "high" } }, true); holder.querySelector(`th[data-column="${candidate.id}"] button`).focus(); } } }, candidate.title))));
+    const scores = track === OVERALL ? [] : entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && s.value !== null);
+    const scale = { low: Math.min(...scores.map((s) => s.low ?? s.value)), high: Math.max(...scores.map((s) => s.high ?? s.value)) };
+    holder.replaceChildren(el("table", {}, el("caption", { class: "unseen" }, `${track.title}, ${key === "all" ? "all test queries" : key}`), el("thead", {}, head), el("tbody", {}, ...shown.map((entry) => row(entry, track, key, ranks, scale, all)))));
+    const ranges = key === "all" && !state.access ? "Behind a rank: its 95 % interval from the bootstrap; = marks a tie." : "Behind a rank: the ranks it cannot be told from, as intervals overlap; = marks a tie.";
+    count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${key === "all" ? "all test queries" : key.replaceAll("&", ", ")} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${ranges}`;
+  }
+  const searchable = (entry) => [entry.name, ...entry.authors, entry.organisation || "", entry.kind].join(" ").toLowerCase();
+  function rankCell(place) {
+    return el("td", { class: "num" }, place ? `${place.tied ? "=" : ""}${place.rank}` : "—", place && place.worst > place.best ? el("span", { class: "range" }, ` (${place.best}–${place.worst})`) : null);
+  }
+  function row(entry, track, key, ranks, scale, all) {
+    const cells = track === OVERALL
+      ? all.slice(2, -1).map((column) => (column.table ? rankCell(column.table.get(entry.id)) : el("td", { class: "num" }, show(column.value(entry)))))
+      : track.metrics.map((metric) => {
+        const s = score(entry, track.id, metric, key);
+        return el("td", { class: "num" }, ...scoreText(s), s && s.value !== null && metric === track.headline ? intervalBar(s, scale) : null);
+      });
     return el("tr", { "data-entry": entry.id },
-      el("td", {}, el("a", { href: `#/entry/${encodeURIComponent(entry.id)}` }, entry.name), el("span", { class: "badge" }, entry.kind), entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
-      el("td", { class: "num" }, place ? String(place.rank) : "—", place && place.worst > place.best ? el("span", { class: "range" }, ` (${place.best}–${place.worst})`) : null),
-      ...cells, el("td", { class: "num" }, show(entry.cost.seconds_per_1000)));
+      el("td", {}, el("a", { href: `#/entry/${encodeURIComponent(entry.id)}` }, entry.name), el("span", { class: "badge kind" }, entry.kind.replace("_", " ")), entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
+      rankCell(ranks.get(entry.id)), ...cells, el("td", { class: "num" }, cost(entry.cost.seconds_per_1000)));
+  }
+  function scoreText(s) {
+    if (!s || s.value === null) return ["—"];
+    return [show(s.value), s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null];
   }
   function charts(entries) {
     return el("div", { class: "cards" },
       el("div", { class: "card" }, el("h3", {}, "Reliability"), lineChart(entries, "reliability", "stated probability", "share right", { diagonal: true, dots: true, yMax: 1 }), el("p", {}, "On the dashed line, stated confidence is what comes true.")),
       el("div", { class: "card" }, el("h3", {}, "Risk against coverage"), lineChart(entries, "risk_coverage", "share answered", "share wrong"), el("p", {}, "Lower is better: answer the sure ones first, defer the rest to the GPU.")),
-      el("div", { class: "card" }, el("h3", {}, "Regret against budget"), lineChart(entries, "regret", "share of the pool measured", "regret"), el("p", {}, "How much slower the best kernel found is than the pool's best.")),
+      el("div", { class: "card" }, el("h3", {}, "Regret against budget"), lineChart(entries, "regret", "share of the pool measured (log)", "regret", { decades: true, dots: true }), el("p", {}, "How much slower the best kernel found is than the pool's best.")),
       entries.length === 1 ? el("div", { class: "card" }, el("h3", {}, "Cost against quality"), costChart(entries[0]), el("p", {}, "Each dot is an entry; this one is highlighted.")) : null);
   }
   function scoreTable(entries, key = "all") {
@@ -215,24 +271,22 @@
         const found = entries.map((entry) => score(entry, track.id, metric, key));
         const ceiling = found.find((s) => s && s.ceiling !== null && s.ceiling !== undefined);
         return el("tr", {}, el("td", {}, track.title), el("td", {}, DATA.metrics[metric].label),
-          ...found.map((s) => el("td", { class: "num" }, s ? show(s.value) : "—", s && s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null)),
+          ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))),
           el("td", { class: "num" }, ceiling ? show(ceiling.ceiling) : "—"));
       }))));
   }
+  // One entry: every track's headline. Two: the first track's, side by side.
   function sliceTable(entries) {
-    const track = DATA.tracks[0];
-    const keys = Object.keys(entries[0].scores).filter((key) => key !== "all" && !key.includes("&")).sort();
+    const keys = [...new Set(entries.flatMap((entry) => Object.keys(entry.scores)))].filter((key) => key !== "all" && !key.includes("&")).sort();
+    const shown = entries.length === 1 ? DATA.tracks.map((track) => ({ entry: entries[0], track, title: `${track.title}: ${track.headline_label}` })) : entries.map((entry) => ({ entry, track: DATA.tracks[0], title: entry.name }));
     return el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Slice"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)))),
-      el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, key), ...entries.map((entry) => {
-        const s = score(entry, track.id, track.headline, key);
-        return el("td", { class: "num" }, s ? show(s.value) : "—", s && s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null);
-      }))))));
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Slice"), ...shown.map(({ title }) => el("th", { scope: "col", class: "num" }, title)))),
+      el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, key), ...shown.map(({ entry, track }) => el("td", { class: "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
   }
   function facts(entry) {
     const pairs = [["Version", entry.version], ["Authors", entry.authors.join(", ")], ["Organisation", entry.organisation], ["Licence", entry.license], ["Looks at", entry.inputs],
       ["Weights", entry.open ? "open" : "closed"], ["Hardware", entry.hardware], ["Training data", entry.training_data], ["Contamination", entry.contamination],
-      ["Cost", `${show(entry.cost.seconds_per_1000)} s and ${show(entry.cost.tokens_per_1000)} tokens per 1,000 forecasts`], ["Answered", `${show(100 * entry.answered_share)} %`], ["Submitted", entry.created_at]];
+      ["Cost", `${cost(entry.cost.seconds_per_1000)} s${entry.cost.tokens_per_1000 === null ? "" : ` and ${cost(entry.cost.tokens_per_1000)} tokens`} per 1,000 forecasts`], ["Answered", `${cost(100 * entry.answered_share)} % of queries`], ["Submitted", entry.created_at]];
     return el("dl", { class: "facts" }, ...pairs.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
       ...entry.links.flatMap((link) => [el("dt", {}, "Link"), el("dd", {}, el("a", { href: link, rel: "noopener noreferrer nofollow" }, link))]));
   }
@@ -240,11 +294,11 @@
     const entry = BY_ID.get(id);
     if (!entry) return missing(`No entry is called ${id}.`);
     const overall = DATA.overall.find((candidate) => candidate.id === id);
-    main.replaceChildren(el("h1", {}, entry.name, el("span", { class: "badge" }, entry.kind)),
+    main.replaceChildren(el("h1", {}, entry.name, el("span", { class: "badge" }, entry.kind.replace("_", " "))),
       el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.overall.length}.` : ""),
       ...entry.flags.map((flag) => el("p", {}, el("span", { class: "badge flag" }, "flag"), ` ${flag}`)),
       facts(entry), compareForm(entry), el("h2", {}, "Curves"), charts([entry]), el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry]),
-      el("h2", {}, `${DATA.tracks[0].headline_label} by slice`), sliceTable([entry]), el("p", {}, el("a", { href: `data/${entry.id}.json`, download: true }, "Download every number of this entry (JSON)")), footer());
+      el("h2", {}, "Headlines by slice"), sliceTable([entry]), el("p", {}, el("a", { href: `data/${entry.id}.json`, download: true }, "Download every number of this entry (JSON)")), footer());
   }
   function compareForm(entry) {
     const others = DATA.entries.filter((other) => other !== entry);
@@ -278,27 +332,31 @@
   }
 
   // ---- routing: the hash is the deep link -----------------------------------------------------------------------
-  function go(changes) {
-    Object.assign(state, changes);
-    const query = new URLSearchParams(["track", "family", "backend", "gpu", "access"].filter((name) => state[name]).map((name) => [name, state[name]]));
-    const target = `#/?${query}`;
-    if (location.hash === target) route(); else location.hash = target;
+  function tableHash() {
+    const query = new URLSearchParams(["track", ...FILTERS].filter((name) => state[name]).map((name) => [name, state[name]]));
+    if (state.search) query.set("q", state.search);
+    if (state.sort) query.set("sort", `${state.sort.down ? "-" : ""}${state.sort.id}`);
+    return `#/?${query}`;
+  }
+  function readHash(query) {
+    const given = new URLSearchParams(query || "");
+    for (const name of FILTERS) state[name] = given.get(name) || "";
+    for (const facet of ["family", "backend", "gpu"]) if (!DATA.facets[facet].includes(state[facet])) state[facet] = "";
+    state.track = TRACKS.some((track) => track.id === given.get("track")) ? given.get("track") : OVERALL.id;
+    state.search = given.get("q") || "";
+    const sort = given.get("sort");
+    state.sort = sort ? { id: sort.replace(/^-/, ""), down: sort.startsWith("-") } : null;
   }
   function route() {
     const [path, query] = location.hash.replace(/^#/, "").split("?");
-    const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
-    document.querySelectorAll("header nav a").forEach((link) => link.toggleAttribute("aria-current", false));
+    const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+    document.querySelectorAll("header nav a").forEach((link) => link.removeAttribute("aria-current"));
     const active = document.querySelector(`header nav a[data-page="${["compare", "dataset", "submit"].includes(parts[0]) ? parts[0] : "table"}"]`);
     if (active) active.setAttribute("aria-current", "page");
     if (parts[0] === "entry") entryView(parts[1]);
     else if (parts[0] === "compare") parts.length === 3 ? compareView(parts[1], parts[2]) : compareIndex();
     else if (parts[0] === "dataset" || parts[0] === "submit") template(parts[0]);
-    else {
-      const given = new URLSearchParams(query || "");
-      for (const name of ["family", "backend", "gpu", "access"]) state[name] = given.get(name) || "";
-      if (DATA.tracks.some((track) => track.id === given.get("track"))) state.track = given.get("track");
-      tableView();
-    }
+    else { readHash(query); tableView(); }
   }
   function theme(next) {
     document.documentElement.dataset.theme = next;

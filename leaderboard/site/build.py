@@ -14,7 +14,7 @@ from kbench import __version__
 from kbench.leaderboard.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
 from kbench.leaderboard.results import Results
 from kbench.leaderboard.score import PAGE_FACETS
-from kbench.leaderboard.tracks import TRACKS
+from kbench.leaderboard.tracks import TRACKS, TrackView
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
@@ -41,7 +41,10 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
     (out / "data").mkdir(parents=True, exist_ok=True)
     for entry in data["entries"]:
         _write(out / "data" / f"{entry['id']}.json", _json({"columns": data["columns"], **entry}))
-    _write(out / "data" / "leaderboard.json", _json(data))
+    # An entry's slices and curves are in its own file: with them here too the site would be half as large again.
+    brief = [{k: v for k, v in entry.items() if k not in ("curves", "scores")} | {"all": entry["scores"].get("all")}
+             for entry in data["entries"]]  # fmt: skip
+    _write(out / "data" / "leaderboard.json", _json({**data, "entries": brief}))
     page = out / "index.html"
     _write(page, render_page(data))
     return page
@@ -62,9 +65,11 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
         "tracks": [_track(track) for track in TRACKS if headlines[track.id] or not results],
         "columns": [f"{track.id}.{metric.name}" for track in TRACKS for metric in track.metrics],
         "metrics": {m.name: {"label": m.label, "better": m.better} for track in TRACKS for m in track.metrics},
-        "facets": _facets(results),
+        "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
         "overall": [_place(place, names) for place in overall],
-        "track_ranks": {track: [_place(place, names) for place in places] for track, places in ranked.items()},
+        "track_ranks": {
+            track.id: [_place(place, names, _sign(track)) for place in ranked[track.id]] for track in TRACKS
+        },
         "entries": entries,
     }
     rounded: dict[str, Any] = _rounded(data)
@@ -103,7 +108,6 @@ def _check_comparable(results: Sequence[Results]) -> None:
 
 def _entry(result: Results) -> dict[str, Any]:
     meta = result.submission
-    searchable = " ".join([meta.name, *meta.authors, meta.organisation or "", meta.kind]).lower()
     return {
         "id": result.entry_id,
         "name": meta.name,
@@ -119,7 +123,6 @@ def _entry(result: Results) -> dict[str, Any]:
         "training_data": meta.training_data,
         "contamination": meta.contamination,
         "created_at": meta.created_at,
-        "search": searchable,
         "cost": result.cost,
         "answered_share": result.answered_share,
         "flags": list(result.flags),
@@ -149,7 +152,7 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
 
 def _headlines(results: Sequence[Results], track_id: str) -> dict[str, Headline]:
     track = next(track for track in TRACKS if track.id == track_id)
-    sign = 1.0 if track.headline.better == "high" else -1.0
+    sign = _sign(track)
     found = {}
     for result in results:
         value = result.headline(track_id, track.headline.name)
@@ -159,7 +162,7 @@ def _headlines(results: Sequence[Results], track_id: str) -> dict[str, Headline]
     return found
 
 
-def _track(track: Any) -> dict[str, Any]:
+def _track(track: TrackView) -> dict[str, Any]:
     return {
         "id": track.id,
         "title": track.title,
@@ -180,27 +183,40 @@ def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
     return found
 
 
-def _place(place: Place, names: Mapping[str, str]) -> dict[str, Any]:
+def _sign(track: TrackView) -> float:
+    """Ranking takes figures of which the higher is the better."""
+    return 1.0 if track.headline.better == "high" else -1.0
+
+
+def _place(place: Place, names: Mapping[str, str], sign: float = 1.0) -> dict[str, Any]:
     return {
         "id": place.entry_id,
         "name": names[place.entry_id],
         "rank": place.rank,
         "rank_low": place.rank_low,
         "rank_high": place.rank_high,
-        "figure": place.figure,
+        "figure": None if place.figure is None else sign * place.figure,
     }
 
 
 def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    def words(spec: Mapping[str, Any]) -> str:
-        kind = spec["type"]
-        text = " or ".join(kind) if isinstance(kind, list) else str(kind)
-        return f"{text}, {spec['pattern']}" if "pattern" in spec else text
-
     return [
-        {"name": name, "type": words(spec), "description": spec["description"], "required": name in schema["required"]}
+        {"name": name, "type": _words(spec), "description": spec["description"], "required": name in schema["required"]}
         for name, spec in schema["properties"].items()
     ]
+
+
+def _words(spec: Mapping[str, Any]) -> str:
+    """A field's type for people. Patterns hold characters that are invisible or turn text around: all are spelt out."""
+    kind = spec["type"]
+    text = " or ".join(kind) if isinstance(kind, list) else str(kind)
+    if "items" in spec:
+        return f"{text} of {_words(spec['items'])}"
+    pattern = str(spec.get("pattern", ""))
+    if pattern.startswith("^("):
+        return "one of " + ", ".join(pattern[2:-2].replace("\\", "").split("|"))
+    spelt = "".join(c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in pattern)
+    return f"{text} like {spelt}" if spelt else text
 
 
 def _rounded(value: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from kbench.benchmark.evaluate import Options, evaluate
 from kbench.benchmark.evaluate_output import write
 from kbench.benchmark.scoring.score import Settings
 from kbench.benchmark.tasks import Questions, build_questions
-from kbench.leaderboard.board import score_all
+from kbench.leaderboard.board import dataset_facts, score_all
 from kbench.leaderboard.results import Results
 from kbench.loaders.corpus import Corpus
 
@@ -56,3 +58,14 @@ def submissions(board_corpus: Path, questions: Questions, tmp_path_factory: pyte
 @pytest.fixture(scope="session")
 def results(submissions: dict[str, Path], questions: Questions) -> list[Results]:
     return score_all(list(submissions.values()), questions, SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def faceted(submissions: dict[str, Path], questions: Questions) -> tuple[list[Results], dict[str, Any]]:
+    """Results and dataset facts with a family for each problem, so that there is something to filter by."""
+    asked = dataclasses.replace(
+        questions,
+        pairs=dataclasses.replace(questions.pairs, family=questions.pairs.problem),
+        pools=dataclasses.replace(questions.pools, family=questions.pools.problem),
+    )
+    return score_all(list(submissions.values()), asked, SETTINGS), dict(dataset_facts(asked, None))

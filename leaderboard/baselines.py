@@ -1,0 +1,48 @@
+"""The built-in surrogates as entries like any other: forecast, keep the submission, score."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.evaluate import Options, evaluate
+from kbench.benchmark.evaluate_output import write
+from kbench.benchmark.surrogates.resolve import BASELINES
+from kbench.leaderboard.archive import FORECAST_FILES, METADATA_FILE
+
+if TYPE_CHECKING:
+    from kbench.benchmark.tasks.task import Questions
+    from kbench.loaders.corpus import Corpus
+
+
+def write_baselines(
+    corpus: Corpus,
+    questions: Questions,
+    folder: Path,
+    names: Sequence[str] = BASELINES,
+    tell: Callable[[str], None] = lambda name: None,
+) -> list[Path]:
+    """Forecast with every built-in and write each one's submission.
+
+    Args:
+        corpus: what they learn from.
+        questions: what they are asked.
+        folder: gets one folder a surrogate, which replaces one of the same name.
+        names: which built-ins.
+        tell: called with each name before its work begins.
+    """
+    made = []
+    for name in names:
+        tell(name)
+        with tempfile.TemporaryDirectory() as scratch:
+            # One resample: the figures of this run are thrown away, the leaderboard makes its own.
+            files = write(evaluate(name, corpus, Options(resamples=1), questions=questions), Path(scratch))
+            target = folder / name
+            target.mkdir(parents=True, exist_ok=True)
+            for kept in (METADATA_FILE, FORECAST_FILES[0]):
+                shutil.copyfile(files[kept], target / kept)
+        made.append(target)
+    return made

@@ -1,0 +1,202 @@
+"""The page in a real browser, loaded from disk: every visitor's action, no console message, no other host."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kbench.leaderboard.results import Results
+from kbench.leaderboard.site.build import build
+
+
+def _beside(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"kbench_board_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+BROWSER = _beside("browser")
+SITE_TESTS = _beside("test_site")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with BROWSER.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(faceted: tuple[list[Results], dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results, facts = faceted
+    return build([*results, SITE_TESTS.hostile_entry(results[0])], facts, tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture
+def tab(browser: Any, page: Path) -> Iterator[Any]:
+    """A tab that must end without a console message and without having asked another host for anything."""
+    made = BROWSER.Tab(browser, page)
+    yield made
+    made.close()
+    assert made.errors == []
+    assert made.outside == []
+
+
+def test_the_table_opens_on_the_overall_ranking(tab: Any) -> None:
+    tab.open()
+    assert tab.page.title() == "kbench leaderboard"
+    assert sorted(tab.names()) == ["hostile", "length", "prior", "uniform"]
+    ranks = [int(text.split()[0].lstrip("=")) for text in tab.column("rank")]
+    assert ranks == sorted(ranks)
+
+
+def test_a_click_on_a_heading_sorts_and_a_second_click_turns_the_order(tab: Any) -> None:
+    page = tab.open("#/?track=forecast")
+    heading = page.locator('th[data-column="log_score"]')
+    heading.locator("button").click()
+    first = [float(text.split()[0]) for text in tab.column("log_score")]
+    assert first == sorted(first)
+    assert heading.get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Enter")
+    assert [float(text.split()[0]) for text in tab.column("log_score")] == sorted(first, reverse=True)
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert page.locator('th[aria-sort="none"]').count() == page.locator("thead th").count() - 1
+    tab.open(page.evaluate("location.hash"))
+    assert [float(text.split()[0]) for text in tab.column("log_score")] == sorted(first, reverse=True)
+
+
+def test_a_filter_recomputes_ranks_and_figures(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
+    results, facts = faceted
+    page = tab.open("#/?track=forecast")
+    family = facts["facets"]["family"][0]
+    page.locator('select[data-facet="family"]').focus()
+    page.locator('select[data-facet="family"]').select_option(family)
+    expected = {
+        result.submission.name: next(
+            s.value for s in result.scores
+            if (s.track, s.metric, s.slice) == ("forecast", "rps_skill", f"family={family}")
+        )
+        for result in results
+    }  # fmt: skip
+    shown = dict(zip(tab.names(), tab.column("rps_skill"), strict=True))
+    for name, value in expected.items():
+        assert value is not None
+        assert float(shown[name].split()[0]) == pytest.approx(value, abs=6e-4)
+    best = max(expected.values(), key=lambda value: value or 0.0)
+    ranks = dict(zip(tab.names(), tab.column("rank"), strict=True))
+    assert all(ranks[name].lstrip("=").startswith("1") for name, value in expected.items() if value == best)
+    assert page.evaluate("document.activeElement.dataset.facet") == "family"
+    assert f"family={family}" in page.evaluate("decodeURIComponent(location.hash)")
+
+
+def test_a_filter_recomputes_the_overall_ranking_too(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
+    page = tab.open()
+    unfiltered = tab.column("mean")
+    page.locator('select[data-facet="family"]').select_option(faceted[1]["facets"]["family"][1])
+    assert len(tab.column("mean")) == len(unfiltered)
+    assert min(int(text.split()[0].lstrip("=")) for text in tab.column("rank")) == 1
+    page.locator('select[data-facet="access"]').select_option("closed")
+    assert tab.names() == []
+    assert "0 of 4 entries" in page.locator('[role="status"]').text_content()
+
+
+def test_searching_keeps_matching_entries_and_the_link(tab: Any) -> None:
+    page = tab.open()
+    page.locator('input[type="search"]').press_sequentially("LENG")
+    assert tab.names() == ["length"]
+    tab.open(page.evaluate("location.hash"))
+    assert tab.names() == ["length"]
+    assert page.locator('input[type="search"]').input_value() == "LENG"
+
+
+def test_an_entry_opens_with_its_curves_scores_and_slices(tab: Any) -> None:
+    page = tab.open()
+    page.get_by_role("link", name="length", exact=True).click()
+    assert page.locator("h1").text_content().startswith("length")
+    for title in ("Reliability", "Risk against coverage", "Regret against budget"):
+        card = page.locator(".card", has=page.get_by_role("heading", name=title))
+        assert card.locator("path").get_attribute("d").count("L") >= 1
+    assert page.locator("main table").nth(0).locator("tbody tr").count() > 15
+    assert page.locator("main table").nth(1).locator("tbody tr").count() >= 2
+    page.go_back()
+    assert len(tab.names()) == 4
+
+
+def test_two_entries_are_compared_side_by_side(tab: Any) -> None:
+    page = tab.open("#/entry/length-0-1-0")
+    page.locator("select[data-compare]").select_option("prior-0-1-0")
+    page.get_by_role("button", name="Compare").click()
+    assert page.locator("h1").text_content() == "length and prior"
+    assert page.locator("main table").first.locator("thead th").all_text_contents()[2:4] == ["length", "prior"]
+    assert page.locator("path.one").count() == page.locator("path.two").count() == 3
+    page.locator('header nav a[data-page="compare"]').click()
+    assert page.locator('select[aria-label="Entry 1"]').count() == 1
+
+
+def test_the_theme_switches_and_stays(tab: Any) -> None:
+    page = tab.open()
+    light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.get_by_role("button", name="Light / dark").click()
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert dark != light
+    tab.open("#/dataset")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
+
+
+@pytest.mark.parametrize(
+    ("link", "heading"),
+    [("#/dataset", "Dataset"), ("#/submit", "How to submit"), ("#/entry/nobody", "Not found"),
+     ("#/%E0%A4%A", "Leaderboard"), ("#/?track=nothing&family=nothing&sort=nothing", "Leaderboard")],
+)  # fmt: skip
+def test_deep_links_open_what_they_name(link: str, heading: str, tab: Any) -> None:
+    assert tab.open(link).locator("h1").first.text_content() == heading
+
+
+def test_markup_in_a_submission_is_shown_and_never_run(tab: Any) -> None:
+    page = tab.open("#/entry/hostile-0-1-0")
+    text = page.locator("main").text_content()
+    assert text.count(SITE_TESTS.HOSTILE_TEXT) == 8
+    assert page.evaluate("window.taken") is None
+    assert page.locator("main img, main script").count() == 0
+    link = page.locator('main a[href^="https://"]')
+    assert link.get_attribute("rel") == "noopener noreferrer nofollow"
+
+
+def test_the_policy_stops_a_script_that_got_into_the_page(browser: Any, page: Path) -> None:
+    made = BROWSER.Tab(browser, page)
+    opened = made.open()
+    opened.evaluate(
+        "const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.body.append(s);"
+        "const i = document.createElement('img'); i.src = 'https://example.org/x.png'; document.body.append(i);"
+    )
+    assert opened.evaluate("window.taken") is None
+    opened.wait_for_timeout(100)
+    assert made.outside == []
+    assert any("Content Security Policy" in error for error in made.errors)
+    made.close()
+
+
+def test_nothing_overflows_on_a_phone(browser: Any, page: Path) -> None:
+    made = BROWSER.Tab(browser, page, BROWSER.PHONE, "dark")
+    for link in ("#/", "#/?track=forecast", "#/entry/length-0-1-0", "#/compare", "#/dataset", "#/submit"):
+        opened = made.open(link)
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth"), link
+    made.close()
+    assert made.errors == []
+
+
+def test_without_scripts_the_ranking_is_still_there(browser: Any, page: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(page.as_uri())
+    assert opened.locator("main table tbody tr").count() == 4
+    context.close()

@@ -1,0 +1,145 @@
+"""The commands as a submitter and a maintainer use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from huggingface_hub import EvalResultEntry, parse_eval_result_entries
+
+from kbench.leaderboard.board import write_results
+from kbench.leaderboard.cli import leaderboard
+from kbench.leaderboard.results import Results
+from kbench.schemas import UserError
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(leaderboard, [str(argument) for argument in arguments])
+
+
+def test_check_says_ok_of_an_honest_submission(submissions: dict[str, Path], board_corpus: Path) -> None:
+    outcome = _run("check", submissions["prior"].parent, "--dataset", board_corpus)
+    assert outcome.exit_code == 0, outcome.output
+    assert outcome.output.count(": ok") == 3
+
+
+def test_check_lists_every_problem_and_exits_with_one(
+    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
+) -> None:
+    data = json.loads((submissions["prior"] / "submission.json").read_text("utf-8"))
+    data |= {"license": "unknown: state the licence", "created_at": "yesterday", "repeats": 2}
+    (tmp_path / "submission.json").write_text(json.dumps(data), "utf-8")
+    (tmp_path / "forecasts.parquet").write_bytes((submissions["prior"] / "forecasts.parquet").read_bytes())
+    outcome = _run("check", tmp_path, "--dataset", board_corpus, "--json")
+    assert outcome.exit_code == 1
+    report = json.loads(outcome.output)
+    assert not report["ok"]
+    assert {row["field"] for row in report["errors"]} == {"license", "created_at", "repeat", "rows"}
+    assert all(row["file"] and row["value"] and row["message"] for row in report["errors"])
+    text = _run("check", tmp_path, "--format-only")
+    assert text.exit_code == 1
+    assert "submission.json: license is" in text.output
+    assert "only you know: state the licence" in text.output
+
+
+def test_score_then_build_then_verify(submissions: dict[str, Path], board_corpus: Path, tmp_path: Path) -> None:
+    folder, results, site = submissions["prior"].parent, tmp_path / "results", tmp_path / "site"
+    scored = _run("score", folder, "--dataset", board_corpus, "--out", results, "--resamples", 20)
+    assert scored.exit_code == 0, scored.output
+    assert "RPS skill" in scored.output
+    built = _run("build", "--results", results, "--dataset", board_corpus, "--out", site, "--json")
+    assert json.loads(built.output)["entries"] == 3
+    assert (site / "index.html").is_file()
+    same = _run("verify", "--submissions", folder, "--results", results, "--dataset", board_corpus)
+    assert same.exit_code == 0, same.output
+    assert "3 entries score exactly what their results say" in same.output
+    path = results / "prior-0-1-0.json"
+    path.write_text(path.read_text("utf-8").replace('"answered_share":1.0', '"answered_share":0.9'), "utf-8")
+    (results / "uniform-0-1-0.json").rename(results / "stranger.json")
+    other = _run("verify", "--submissions", folder, "--results", results, "--dataset", board_corpus, "--json")
+    assert other.exit_code == 1
+    found = json.loads(other.stdout)["differences"]
+    assert [line.split()[0] for line in found] == ["uniform-0-1-0.json", "stranger.json", "prior-0-1-0.json"]
+
+
+def test_a_private_split_is_exported_answered_and_scored(
+    submissions: dict[str, Path], board_corpus: Path, results: list[Results], tmp_path: Path
+) -> None:
+    queries, labels = tmp_path / "queries.parquet", tmp_path / "private.parquet"
+    exported = _run("export-queries", queries, "--dataset", board_corpus, "--labels-out", labels, "--json")
+    assert json.loads(exported.output)["queries"] == 93
+    assert _run("check", submissions["prior"], "--labels", labels).exit_code == 0
+    scored = _run("score", submissions["prior"], "--labels", labels, "--resamples", 50, "--json")
+    (prior,) = [result for result in results if result.submission.name == "prior"]
+    assert json.loads(scored.stdout)[0]["scores"] == prior.to_json()["scores"]
+    refused = _run("export-queries", queries, "--labels", labels)
+    assert isinstance(refused.exception, UserError)
+
+
+def test_results_for_the_hub_are_read_by_its_own_library(results: list[Results], tmp_path: Path) -> None:
+    (path, *_) = write_results(results[:1], tmp_path)
+    out = tmp_path / ".eval_results" / "kbench.yaml"
+    assert _run("eval-results", path, "--dataset-id", "owner/kbench", "--out", out).exit_code == 0
+    rows = yaml.safe_load(out.read_text("utf-8"))
+    entries = parse_eval_result_entries(rows)
+    assert [type(entry) for entry in entries] == [EvalResultEntry] * 3
+    assert {entry.task_id for entry in entries} == {"forecast", "rank", "validity"}
+    assert all(entry.dataset_id == "owner/kbench" and isinstance(entry.value, float) for entry in entries)
+    pinned = _run("eval-results", path, "--dataset-id", "owner/kbench", "--revision", "a" * 40)
+    assert yaml.safe_load(pinned.output)[0]["dataset"]["revision"] == "a" * 40
+
+
+def test_eval_yaml_names_tasks_of_configs_and_splits_that_exist(tmp_path: Path, board_corpus: Path) -> None:
+    out = tmp_path / "eval.yaml"
+    assert _run("eval-yaml", "--out", out).exit_code == 0
+    facts = yaml.safe_load(out.read_text("utf-8"))
+    assert set(facts) == {"name", "description", "evaluation_framework", "tasks"}
+    for task in facts["tasks"]:
+        assert list((board_corpus / task["config"]).glob(f"{task['split']}-*.parquet"))
+    assert yaml.safe_load(_run("eval-yaml").output) == facts
+
+
+def test_serve_answers_on_this_machine_alone_and_stops_on_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>here", "utf-8")
+    command = [sys.executable, "-m", "kbench.cli", "leaderboard", "serve", str(tmp_path), "--port", "0"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[0]
+        try:
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                assert answer.read() == b"<!doctype html>here"
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(address + "../../../etc/hostname", timeout=10)
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert server.wait(20) == 0
+
+
+def test_serve_wants_a_built_site(tmp_path: Path) -> None:
+    outcome = _run("serve", tmp_path)
+    assert isinstance(outcome.exception, UserError)
+    assert "build the site first" in str(outcome.exception)
+
+
+def test_baselines_make_submissions_that_pass_and_results_that_verify(board_corpus: Path, tmp_path: Path) -> None:
+    from kbench.benchmark.tasks import build_questions
+    from kbench.leaderboard.baselines import write_baselines
+    from kbench.loaders.corpus import Corpus
+
+    corpus = Corpus.open(board_corpus)
+    made = write_baselines(corpus, build_questions(corpus), tmp_path, names=("uniform", "roofline"))
+    assert [sorted(p.name for p in path.iterdir()) for path in made] == [["forecasts.parquet", "submission.json"]] * 2
+    assert _run("check", tmp_path, "--dataset", board_corpus).exit_code == 0

@@ -79,11 +79,9 @@ def _parquet(data: bytes, name: str) -> pa.Table:
 
 def warm_up() -> None:
     """Import what parsing needs and keep it to one thread, so that a process that only waits can be forked."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from kbench.loaders.parquet_stream import warm_up as warm_up_pyarrow
 
-    pa.set_cpu_count(1)
-    assert pq.ParquetFile is not None
+    warm_up_pyarrow()
 
 
 def parquet_to_stream(data: bytes) -> bytes:

@@ -23,6 +23,7 @@ from kbench.schemas import DataError
 
 MEMORY_BYTES = 4 << 30
 SECONDS = 60
+DRAINED_PIECES = 16
 HEADER = struct.Struct(">cQ")
 OK, END, REFUSED, DIED = b"o", b"e", b"r", b"d"
 
@@ -68,13 +69,17 @@ class Reader:
                     kind, payload = _receive(server.stdout)
                 finished = True
             finally:
-                if not finished or server.poll() is not None:
-                    # Whoever asked lost interest halfway: the rest of the answer goes with the server.
+                # Whoever asked may have lost interest halfway: a short rest is read, a long one goes with the server.
+                if server.poll() is not None or not (finished or self._drained(server.stdout)):
                     self._stop()
         if kind == DIED:
             raise DataError(f"{name} cannot be read as Parquet (the reader {payload.decode()})")
         if kind == REFUSED:
             raise DataError(f"{name}: {payload.decode('utf-8', 'replace')}")
+
+    @staticmethod
+    def _drained(stream: IO[bytes]) -> bool:
+        return any(_receive(stream)[0] in (END, REFUSED) for _ in range(DRAINED_PIECES))
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._server is None:

@@ -54,7 +54,11 @@ def warm_up() -> None:
     import pyarrow.parquet as pq
 
     pa.set_cpu_count(1)
-    assert pq.ParquetFile is not None
+    # What pyarrow imports on first use would otherwise be imported by every fork.
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": [1]}), sink)
+    assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.num_rows == 1
+    assert _stream(pa.schema([("a", pa.int64())]).empty_table())
 
 
 def chunks(request: bytes) -> Iterator[bytes]:
@@ -68,7 +72,9 @@ def chunks(request: bytes) -> Iterator[bytes]:
 
     asked = json.loads(request)
     try:
-        file = pq.ParquetFile(asked["path"])
+        # An open file, because a path makes pyarrow import its file systems in every fork.
+        opened = pa.OSFile(asked["path"], "rb")
+        file = pq.ParquetFile(opened)
         schema = file.schema_arrow
         yield _stream(schema.empty_table())
         if asked["columns"] == []:

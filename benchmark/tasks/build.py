@@ -159,13 +159,21 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None) -> tuple[str,
 
 
 def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:
-    problems = {row["problem_id"]: row for row in corpus.table("problems").to_pylist()}
+    problems = {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or _known_problems()
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
     wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
     texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
     return Renderer(problems, texts, environments)
+
+
+def _known_problems() -> dict[str, dict[str, Any]]:
+    """The registry's problems, for an imported corpus that brings none of its own."""
+    from kbench.benchmark.problems.registry import problems
+    from kbench.schemas import to_dict
+
+    return {problem_id: to_dict(definition.record()) for problem_id, definition in problems().items()}
 
 
 def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:

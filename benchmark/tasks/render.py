@@ -70,7 +70,7 @@ class Renderer:
         Raises:
             DataError: the corpus lacks the problem or one of the kernels.
         """
-        problem = self._problem(problem_id)
+        problem = self._problem(problem_id) if anchor_id is None else self._problem_or_stub(problem_id)
         anchor = problem["reference_source"] if anchor_id is None else self._source(anchor_id)
         return Query(
             query_id=query_id,
@@ -92,6 +92,11 @@ class Renderer:
         except KeyError:
             raise DataError(f"pairs.problem_id {problem_id!r} is not in the corpus's problems; add its row") from None
 
+    def _problem_or_stub(self, problem_id: str) -> Mapping[str, Any]:
+        """The problem; of an imported one that nobody describes, only its name. Two kernels can be compared without."""
+        stub = {"family": problem_id, "prompt": f"Problem {problem_id}; its reference is not known.", "workloads": []}
+        return self._problems.get(problem_id, stub)
+
     def _source(self, kernel_id: str) -> str:
         try:
             return self._sources[kernel_id]
@@ -102,7 +107,7 @@ class Renderer:
 
     def _workload_facts(self, problem_id: str) -> str:
         if problem_id not in self._workloads:
-            rows = self._problem(problem_id)["workloads"]
+            rows = self._problem_or_stub(problem_id)["workloads"]
             self._workloads[problem_id] = json.dumps([{name: row[name] for name in WORKLOAD_FACTS} for row in rows])
         return self._workloads[problem_id]
 

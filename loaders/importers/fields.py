@@ -1,0 +1,122 @@
+"""Typed access to foreign values: what is not as it must be is a `RowError` that names field, value and rule."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+SHOWN_CHARACTERS = 60
+
+
+class RowError(Exception):
+    """One row cannot be imported."""
+
+    def __init__(self, field: str, value: object, message: str) -> None:
+        super().__init__(f"{field} is {shown(value)}: {message}")
+        self.field, self.value, self.message = field, shown(value), message
+
+
+def shown(value: object) -> str:
+    """A value for an error message: short, and with every character visible."""
+    text = ascii(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number, and not a truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def positive(data: Mapping[str, Any], field: str) -> float:
+    """A number above zero; sentinels such as -1 are refused, not read."""
+    value = data.get(field)
+    if not is_number(value) or value <= 0:
+        raise RowError(field, value, "must be a positive number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise RowError(field, value, "must be a number that a float can hold") from None
+
+
+def optional_positive(data: Mapping[str, Any], field: str) -> float | None:
+    """A number above zero, or nothing."""
+    return None if data.get(field) is None else positive(data, field)
+
+
+def non_negative(data: Mapping[str, Any], field: str) -> float | None:
+    """A number of at least zero, or nothing."""
+    value = data.get(field)
+    if value is None:
+        return None
+    if not is_number(value) or value < 0:
+        raise RowError(field, value, "must be a number of at least 0")
+    return float(value)
+
+
+def whole(data: Mapping[str, Any], field: str, minimum: int = 0) -> int:
+    """An integer of at least `minimum`."""
+    value = data.get(field)
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value < 2**63:
+        raise RowError(field, value, f"must be an integer of at least {minimum}")
+    return value
+
+
+def optional_whole(data: Mapping[str, Any], field: str) -> int | None:
+    """An integer of at least zero, or nothing."""
+    return None if data.get(field) is None else whole(data, field)
+
+
+def truth(data: Mapping[str, Any], field: str) -> bool:
+    """True or false."""
+    value = data.get(field)
+    if not isinstance(value, bool):
+        raise RowError(field, value, "must be true or false")
+    return value
+
+
+def text(data: Mapping[str, Any], field: str) -> str:
+    """A text with something in it."""
+    value = data.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise RowError(field, value, "must be a text that is not empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RowError(field, value, "holds half a surrogate pair, which is no character") from None
+    return value
+
+
+def optional_text(data: Mapping[str, Any], field: str) -> str | None:
+    """A text, or nothing; an empty one is nothing."""
+    value = data.get(field)
+    return None if value is None or value == "" else text(data, field)
+
+
+def mapping(data: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    """A nested object."""
+    value = data.get(field)
+    if not isinstance(value, Mapping):
+        raise RowError(field, value, "must be an object")
+    return value
+
+
+def sequence(data: Mapping[str, Any], field: str) -> Sequence[Any]:
+    """A list."""
+    value = data.get(field)
+    if not isinstance(value, list):
+        raise RowError(field, value, "must be a list")
+    return value
+
+
+def slug(value: str, field: str) -> str:
+    """A name in lower snake case, as ids here are.
+
+    Raises:
+        RowError: nothing of the value is left, or what is left does not begin with a letter.
+    """
+    name = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_")
+    if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
+        raise RowError(field, value, "cannot be made a name of letters, digits and underscores")
+    return name

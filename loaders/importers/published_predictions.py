@@ -1,0 +1,147 @@
+"""Published forecasts: joined to the evaluation set by position within a comparison id, and normalised."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.fields import (
+    RowError,
+    is_number,
+    non_negative,
+    optional_text,
+    optional_whole,
+    text,
+    truth,
+    whole,
+)
+from kbench.schemas import Forecast, arrow_schema
+from kbench.schemas.bins import COUNT, NUMBERS
+
+DATASET_KEY = "kbench.dataset"
+"""Where a forecasts file names the corpus it is for."""
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class PredictionImporter:
+    """Collects forecasts by surrogate."""
+
+    def __init__(self, pair_ids: Mapping[str, Sequence[tuple[str, str]]], context: Context) -> None:
+        """Start empty.
+
+        Args:
+            pair_ids: for each comparison id its pairs in the evaluation set's order, each with its pack.
+            context: the import.
+        """
+        self._pair_ids, self._context = pair_ids, context
+        self._occurrences: Counter[tuple[str, int, str]] = Counter()
+        self._forecasts: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        """Take one row.
+
+        Raises:
+            RowError: a value is missing, or the row answers nothing in the evaluation set.
+        """
+        surrogate, comparison = text(data, "surrogate_label"), text(data, "comparison_id")
+        repeat = whole(data, "repeat")
+        if SAFE_NAME.fullmatch(surrogate) is None:
+            raise RowError("surrogate_label", surrogate, "must be a plain name; it becomes a file's")
+        pairs = self._pair_ids.get(comparison)
+        if pairs is None:
+            raise RowError("comparison_id", comparison, "is not in the evaluation set")
+        key = (surrogate, repeat, comparison)
+        if self._occurrences[key] >= len(pairs):
+            raise RowError("comparison_id", comparison, f"occurs more often than in the evaluation set ({len(pairs)})")
+        pair_id, pack = pairs[self._occurrences[key]]
+        if text(data, "pack") != pack:
+            raise RowError("pack", data["pack"], f"the comparison is of pack {pack!r}")
+        forecast = {"query_id": pair_id, "repeat": repeat, **self._answer(data), **_cost(data)}
+        self._occurrences[key] += 1
+        self._forecasts.setdefault(surrogate, []).append(forecast)
+
+    def _answer(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        predicted = data.get("predicted_bin")
+        if predicted is not None and predicted not in NUMBERS:
+            raise RowError("predicted_bin", predicted, f"must be null or one of {NUMBERS}")
+        given = _probabilities(data)
+        reason = optional_text(data, "parse_error")
+        if truth(data, "parse_failed"):
+            return {"failure": (reason or "the answer could not be parsed; no more is stated")[:500]}
+        total = math.fsum(given)
+        if total <= 0:
+            why = "no probability was given" if not data.get("bin_probabilities") else "all probabilities are zero"
+            return {"failure": why, "raw_sum": 0.0}
+        stated = non_negative(data, "raw_probability_sum")
+        sums = (1.0,) if stated is None else (1.0, stated)
+        if stated is not None and not any(math.isclose(total, wanted, rel_tol=1e-3, abs_tol=1e-3) for wanted in sums):
+            raise RowError("raw_probability_sum", stated, f"the probabilities sum to {total:g}")
+        raw = total if stated is None else stated
+        if abs(raw - 1) > 1e-6:
+            self._context.note("forecasts whose probabilities did not sum to one; normalised, the sum is kept")
+        if predicted is not None and given[predicted - 1] < max(given):
+            self._context.note("forecasts whose predicted_bin is not their most probable bin; the distribution counts")
+        return {"probabilities": [value / total for value in given], "raw_sum": raw}
+
+    def check(self, surrogates: Sequence[str], repeats: int) -> None:
+        """Report forecasts that are not there."""
+        wanted = sum(len(pairs) for pairs in self._pair_ids.values()) * repeats
+        for surrogate in surrogates:
+            found = len(self._forecasts.get(surrogate, ()))
+            if found != wanted:
+                difference = f"forecasts of {surrogate}: {wanted:,} expected, {found:,} found"
+                self._context.report.differences.append(difference)
+
+    def write(self, folder: Path, fingerprint: str) -> dict[str, int]:
+        """Write one Parquet file a surrogate.
+
+        Args:
+            folder: made when missing.
+            fingerprint: of the corpus the forecasts are for.
+
+        Returns:
+            forecasts by surrogate.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = arrow_schema(Forecast).with_metadata({DATASET_KEY: fingerprint})
+        folder.mkdir(parents=True, exist_ok=True)
+        for surrogate, rows in self._forecasts.items():
+            first = min(row["repeat"] for row in rows)
+            if first:
+                self._context.note(f"repeats of {surrogate} are numbered from {first}; here from 0")
+            numbered = [row | {"repeat": row["repeat"] - first} for row in rows]
+            table = pa.Table.from_pylist(numbered, schema=schema)
+            pq.write_table(table, folder / f"{surrogate}.parquet", compression="zstd")
+        return {surrogate: len(rows) for surrogate, rows in self._forecasts.items()}
+
+
+def _probabilities(data: Mapping[str, Any]) -> list[float]:
+    """Eight numbers; bins the list does not name are zero."""
+    given = [0.0] * COUNT
+    named: set[int] = set()
+    for item in data.get("bin_probabilities") or ():
+        if not isinstance(item, Mapping) or item.get("bin") not in NUMBERS:
+            raise RowError("bin_probabilities", item, f"each item must name a bin of {NUMBERS}")
+        number, value = item["bin"], item.get("p")
+        if number in named:
+            raise RowError("bin_probabilities", item, "names a bin twice")
+        if not is_number(value) or value < 0:
+            raise RowError("bin_probabilities", item, "p must be a number of at least 0")
+        named.add(number)
+        given[number - 1] = float(value)
+    return given
+
+
+def _cost(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "input_tokens": optional_whole(data, "input_tokens"),
+        "output_tokens": optional_whole(data, "output_tokens"),
+        "elapsed_s": non_negative(data, "elapsed_s"),
+    }

@@ -1,0 +1,118 @@
+"""Rows of our tables made from foreign facts; whatever nobody stated stays null."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kbench.loaders.splits import cluster_id
+from kbench.schemas import Backend, Kernel, Measurement, Status
+from kbench.schemas.ids import content_hash, kernel_id, structure_id
+from kbench.schemas.record import field_types
+from kbench.schemas.strip import strip_comments
+
+NOT_STATED = "not stated"
+_KERNEL = dict.fromkeys(field_types(Kernel))
+_MEASUREMENT = dict.fromkeys(field_types(Measurement))
+_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILINE)
+_CUDA = re.compile(r"\b__global__\b")
+
+Row = dict[str, Any]
+
+
+@functools.lru_cache(maxsize=4096)
+def backend_of(source: str) -> Backend:
+    """What a text is written in: Triton, CUDA C++, or PyTorch calls alone."""
+    triton, cuda = _TRITON.search(source) is not None, _CUDA.search(source) is not None
+    if triton and cuda:
+        bare = strip_comments(source)
+        triton, cuda = _TRITON.search(bare) is not None, _CUDA.search(bare) is not None
+    return Backend.CUDA if cuda else Backend.TRITON if triton else Backend.TORCH
+
+
+def configuration(values: Mapping[str, Any]) -> str:
+    """A configuration as the source text of a kernel: JSON with sorted keys."""
+    return json.dumps(values, sort_keys=True, ensure_ascii=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _structure(backend: Backend, source: str) -> tuple[str, str]:
+    found = structure_id(source)
+    return found, cluster_id(found)
+
+
+@functools.lru_cache(maxsize=256)
+def _space_structure(problem_id: str, keys: tuple[str, ...]) -> tuple[str, str]:
+    """All configurations of one space differ in literals alone, so they are one structure."""
+    found = content_hash("structure", "config", problem_id, *keys)
+    return found, cluster_id(found)
+
+
+def kernel_row(
+    problem_id: str,
+    family: str,
+    backend: Backend,
+    source: str,
+    *,
+    gpu: str | None,
+    origin: str,
+    license: str | None,
+    split: str,
+    keys: tuple[str, ...] = (),
+    **figures: Any,
+) -> Row:
+    """A row of the kernels table.
+
+    Args:
+        problem_id: the problem.
+        family: the problem's family.
+        backend: how the kernel is written.
+        source: its text.
+        gpu: where it was measured; None when not stated.
+        origin: where the row comes from.
+        license: licence of the text; None when not stated.
+        split: the row's split.
+        keys: names of a configuration's parameters, for the backend `config`.
+        **figures: further fields.
+    """
+    structure, cluster = _space_structure(problem_id, keys) if keys else _structure(backend, source)
+    return _KERNEL | {
+        "kernel_id": kernel_id(problem_id, backend, source),
+        "problem_id": problem_id,
+        "family": family,
+        "backend": backend.value,
+        "gpu": gpu,
+        "search_method": NOT_STATED,
+        "proposer": NOT_STATED,
+        "run_id": NOT_STATED,
+        "step": 0,
+        "structure_id": structure,
+        "cluster_id": cluster,
+        "split": split,
+        "source": source,
+        "origin": origin,
+        "license": license,
+        **figures,
+    }
+
+
+def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> Row:
+    """A row of the measurements table: the kernel's verdict on one workload.
+
+    Args:
+        kernel: the kernel's row; it must name its GPU.
+        workload: the workload's name.
+        place: file and row it was read from, which tell equal measurements apart.
+        **figures: further fields.
+    """
+    copied = {name: kernel[name] for name in ("kernel_id", "problem_id", "gpu", "status", "error")}
+    identity = content_hash("measurement", kernel["kernel_id"], str(kernel["gpu"]), workload, kernel["origin"], place)
+    return _MEASUREMENT | copied | {"measurement_id": identity, "workload": workload, **figures}
+
+
+def failure(status: Status, message: str | None) -> Row:
+    """The fields of a kernel that failed."""
+    return {"status": status.value, "error": (message or f"{status.value}; the origin states no more")[:4000]}

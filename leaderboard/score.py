@@ -73,9 +73,12 @@ def _rounded(value: float) -> float:
 
 
 def _rounded_score(score: Score) -> Score:
-    names = ("value", "low", "high", "ceiling")
-    known = {name: getattr(score, name) for name in names}
-    return dataclasses.replace(score, **{n: None if v is None else _rounded(v) for n, v in known.items()})
+    def kept(value: float | None) -> float | None:
+        return None if value is None else _rounded(value)
+
+    return dataclasses.replace(
+        score, value=kept(score.value), low=kept(score.low), high=kept(score.high), ceiling=kept(score.ceiling)
+    )
 
 
 def _cost(submission: Submission, table: ForecastTable) -> Mapping[str, float | None]:

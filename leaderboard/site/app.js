@@ -151,10 +151,9 @@
   }
   function intervalBar(s, scale) {
     const place = (v) => 2 + 96 * Math.min(1, Math.max(0, (v - scale.low) / (scale.high - scale.low || 1)));
+    const [low, high, at] = [s.low ?? s.value, s.high ?? s.value, s.value].map((v) => place(v).toFixed(1));
     return svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("line", { class: "track", x1: 2, x2: 98, y1: 5, y2: 5, "stroke-width": 1 }),
-      svg("line", { class: "span", x1: place(s.low ?? s.value), x2: place(s.high ?? s.value), y1: 5, y2: 5, "stroke-width": 3 }),
-      svg("rect", { class: "dot", x: place(s.value) - 1.2, y: 0, width: 2.4, height: 10 }));
+      svg("path", { class: "track", d: "M2,5H98" }), svg("path", { class: "span", d: `M${low},4H${high}V6H${low}ZM${at - 1.2},0h2.4v10h-2.4Z` }));
   }
 
   // ---- views ----------------------------------------------------------------------------------------------------
@@ -220,22 +219,45 @@
     for (const place of table.values()) place.tied = counts.get(place.rank) > 1;
     return table;
   }
+  // Rows are built once for a track and filter; sorting and searching only move them.
   function drawTable(track, holder, count, change) {
     const key = sliceKey();
     const entries = visibleEntries();
-    const ranks = markTies(places(track, entries, key));
-    const all = columns(track, ranks, key, entries);
+    const wanted = `${track.id} ${key} ${state.access}`;
+    if (holder.dataset.shows !== wanted) {
+      const ranks = markTies(places(track, entries, key));
+      const all = columns(track, ranks, key, entries);
+      const scores = track === OVERALL ? [] : entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && s.value !== null);
+      const scale = { low: Math.min(...scores.map((s) => s.low ?? s.value)), high: Math.max(...scores.map((s) => s.high ?? s.value)) };
+      holder.parts = { all, rows: new Map(entries.map((entry) => [entry.id, row(entry, track, key, ranks, scale, all)])), head: all.map((column) => heading(column, change)), body: el("tbody") };
+      holder.dataset.shows = wanted;
+      holder.replaceChildren(el("table", {}, el("caption", { class: "unseen" }, `${track.title}, ${key === "all" ? "all test queries" : key}`), el("thead", {}, el("tr", {}, ...holder.parts.head)), holder.parts.body));
+    }
+    const { all, rows, head, body } = holder.parts;
     const column = all.find((candidate) => candidate.id === state.sort?.id) || all[1];
     const down = state.sort ? state.sort.down : false;
+    head.forEach((cell) => cell.setAttribute("aria-sort", cell.dataset.column === column.id ? (down ? "descending" : "ascending") : "none"));
     const needle = state.search.trim().toLowerCase();
     const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
-    const head = el("tr", {}, ...all.map((candidate) => el("th", { scope: "col", class: candidate.text ? null : "num", "data-column": candidate.id, "aria-sort": candidate === column ? (down ? "descending" : "ascending") : "none" },
-      el("button", { type: "button", on: { click: () => { change({ sort: { id: candidate.id, down: candidate === column ? !down : candidate.better === "high" } }, true); holder.querySelector(`th[data-column="${candidate.id}"] button`).focus(); } } }, candidate.title))));
-    const scores = track === OVERALL ? [] : entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && s.value !== null);
-    const scale = { low: Math.min(...scores.map((s) => s.low ?? s.value)), high: Math.max(...scores.map((s) => s.high ?? s.value)) };
-    holder.replaceChildren(el("table", {}, el("caption", { class: "unseen" }, `${track.title}, ${key === "all" ? "all test queries" : key}`), el("thead", {}, head), el("tbody", {}, ...shown.map((entry) => row(entry, track, key, ranks, scale, all)))));
+    fill(body, shown.map((entry) => rows.get(entry.id)));
     const ranges = key === "all" && !state.access ? "Behind a rank: its 95 % interval from the bootstrap; = marks a tie." : "Behind a rank: the ranks it cannot be told from, as intervals overlap; = marks a tie.";
     count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${key === "all" ? "all test queries" : key.replaceAll("&", ", ")} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${ranges}`;
+  }
+  // What fits on a screen comes at once; the rest when the browser has nothing better to do.
+  const AT_ONCE = 40;
+  const later = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+  let filling = 0;
+  function fill(body, rows) {
+    const turn = ++filling;
+    body.replaceChildren(...rows.slice(0, AT_ONCE));
+    if (rows.length > AT_ONCE) later(() => { if (turn === filling) body.append(...rows.slice(AT_ONCE)); });
+  }
+  function heading(column, change) {
+    const turn = (event) => {
+      const now = event.target.closest("th").getAttribute("aria-sort");
+      change({ sort: { id: column.id, down: now === "none" ? column.better === "high" : now === "ascending" } }, true);
+    };
+    return el("th", { scope: "col", class: column.text ? null : "num", "data-column": column.id }, el("button", { type: "button", on: { click: turn } }, column.title));
   }
   const searchable = (entry) => [entry.name, ...entry.authors, entry.organisation || "", entry.kind].join(" ").toLowerCase();
   function rankCell(place) {

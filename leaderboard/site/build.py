@@ -20,6 +20,8 @@ from kbench.schemas import Forecast, Submission, UserError, json_schema
 HERE = Path(__file__).parent
 DIGITS = 5
 """Significant digits on the page and in the JSON beside it: past the third the intervals drown them."""
+SLICE_DIGITS = 4
+"""In slices, which are most of the page's size and have the widest intervals."""
 
 
 def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> Path:
@@ -146,7 +148,9 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
             continue
         row = table.setdefault(score.slice, [[] for _ in position])
         full = [score.value, score.low, score.high, score.ceiling]
-        row[position[key]] = full if score.slice == "all" else full[:3] if key in headlines else full[:1]
+        if score.slice != "all":
+            full = [_shortened(value, SLICE_DIGITS) for value in (full[:3] if key in headlines else full[:1])]
+        row[position[key]] = full
     return table
 
 
@@ -219,9 +223,13 @@ def _words(spec: Mapping[str, Any]) -> str:
     return f"{text} like {spelt}" if spelt else text
 
 
+def _shortened(value: float | None, digits: int) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return _shortened(value, DIGITS)
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,0 +1,122 @@
+"""A leaderboard of 200 entries: time to build the site, its size, and time to sort it in a browser.
+
+Run with `pytest -m performance tests/performance/test_leaderboard_speed.py`; KBENCH_EVIDENCE=FILE keeps the figures as
+JSON. Entries are the shipped ones under other names with their figures moved a little, so that slices, curves and draws
+are as many as in truth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
+from kbench.leaderboard.results import Results
+from kbench.leaderboard.site.build import build
+from kbench.loaders.corpus import Corpus
+
+pytestmark = [pytest.mark.performance, pytest.mark.timeout(600)]
+
+ENTRIES = 200
+BUILD_SECONDS = 30
+SORT_MS = 200
+MEGABYTES = 10
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[dict[str, Any]]:
+    """What was measured; kept where KBENCH_EVIDENCE says."""
+    found: dict[str, Any] = {"entries": ENTRIES, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    yield found
+    target = os.environ.get("KBENCH_EVIDENCE")
+    if target:
+        Path(target).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _variant(result: Results, number: int) -> Results:
+    rng = np.random.default_rng(number)
+
+    def moved(value: float | None) -> float | None:
+        return None if value is None else round(value + float(rng.normal(0, 0.01)), 6)
+
+    scores = [dataclasses.replace(s, value=moved(s.value), low=moved(s.low), high=moved(s.high)) for s in result.scores]
+    draws = {
+        track: [round(d + float(rng.normal(0, 0.01)), 6) for d in values] for track, values in result.draws.items()
+    }
+    name = f"{result.submission.name} {number}"
+    return dataclasses.replace(
+        result, submission=dataclasses.replace(result.submission, name=name), scores=scores, draws=draws
+    )
+
+
+@pytest.fixture(scope="module")
+def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    shipped = read_all_results(RESULTS)
+    facts = dataset_facts(load_questions(None, None), Corpus.open(None))
+    entries = [_variant(shipped[number % len(shipped)], number) for number in range(ENTRIES)]
+    figures["slices_per_entry"] = len({score.slice for score in entries[0].scores})
+    out = tmp_path_factory.mktemp("site")
+    started = time.perf_counter()
+    page = build(entries, facts, out)
+    figures["build_s"] = time.perf_counter() - started
+    figures["bytes"] = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    figures["page_bytes"] = page.stat().st_size
+    return page
+
+
+def _browser() -> ModuleType:
+    path = Path(__file__).parents[1] / "leaderboard" / "browser.py"
+    spec = importlib.util.spec_from_file_location("kbench_board_browser", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_two_hundred_entries_are_built_in_time_and_stay_small(site: Path, figures: dict[str, Any]) -> None:
+    assert site.is_file()
+    assert figures["build_s"] < BUILD_SECONDS
+    assert figures["bytes"] < MEGABYTES * 1e6
+
+
+SORT = """(column) => new Promise((done) => {
+  const button = document.querySelector(`th[data-column="${column}"] button`);
+  const started = performance.now();
+  button.click();
+  const script = performance.now() - started;
+  document.body.offsetHeight;
+  const layout = performance.now() - started;
+  requestAnimationFrame(() => setTimeout(() => done({ script, layout, painted: performance.now() - started })));
+})"""
+
+
+def test_the_first_sort_of_two_hundred_entries_is_quick(site: Path, figures: dict[str, Any]) -> None:
+    browser = _browser()
+    first, later = [], []
+    with browser.chromium() as running:
+        for _ in range(5):
+            tab = browser.Tab(running, site)
+            page = tab.open("#/?track=forecast")
+            page.locator("tbody tr").nth(ENTRIES - 1).wait_for()
+            first.append(page.evaluate(SORT, "accuracy"))
+            page.locator("tbody tr").nth(ENTRIES - 1).wait_for()
+            later.append(page.evaluate(SORT, "log_score"))
+            loaded = page.evaluate("performance.getEntriesByType('navigation')[0].domComplete")
+            tab.close()
+            assert tab.errors == []
+    figures |= {"first_sort_ms": first, "later_sort_ms": later, "page_complete_ms": loaded}
+    assert statistics.median(sort["painted"] for sort in first) < SORT_MS

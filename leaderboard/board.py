@@ -15,11 +15,12 @@ from kbench.benchmark.scoring.score import Settings
 from kbench.benchmark.surrogates.table import align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.leaderboard.archive import METADATA_FILE
-from kbench.leaderboard.check import Checked, Expected, check
+from kbench.leaderboard.check import Checked, Expected, Finding, check
 from kbench.leaderboard.flags import flags
 from kbench.leaderboard.labels import read_labels
-from kbench.leaderboard.results import Results, read_results
+from kbench.leaderboard.results import Results, entry_id, read_results
 from kbench.leaderboard.score import score_submission
+from kbench.leaderboard.untrusted import shown
 from kbench.schemas import UserError, bins
 
 if TYPE_CHECKING:
@@ -57,6 +58,22 @@ def submission_paths(given: Sequence[Path]) -> list[Path]:
     return found
 
 
+def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Checked]:
+    """Check submissions, each alone and then for names that an earlier one has: their results would share a file."""
+    outcomes: dict[str, Checked] = {}
+    owners: dict[str, str] = {}
+    for path in submission_paths(paths):
+        one = check(path, expected)
+        if one.submission is not None:
+            owner = owners.setdefault(entry_id(one.submission), str(path))
+            if owner != str(path):
+                fix = f"{owner} is called so too; choose another name or raise the version"
+                finding = Finding(METADATA_FILE, "name and version", shown(_name(one)), fix)
+                one = dataclasses.replace(one, findings=(*one.findings, finding))
+        outcomes[str(path)] = one
+    return outcomes
+
+
 def score_all(
     paths: Sequence[Path],
     questions: Questions,
@@ -75,13 +92,11 @@ def score_all(
         UserError: a submission has problems; the message names the first and counts the rest.
     """
     expected = expected_of(questions)
-    checked: dict[str, Checked] = {}
-    for path in submission_paths(paths):
-        one = check(path, expected)
+    checked = check_all(paths, expected)
+    for path, one in checked.items():
         if not one.ok:
             more = f" (and {len(one.findings) - 1} more: kbench leaderboard check {path})" if one.findings[1:] else ""
             raise UserError(f"{path}: {one.findings[0]}{more}")
-        checked[str(path)] = one
     ids = list(expected.query_ids)
     tables = {path: align(one.forecasts, ids) for path, one in checked.items()}
     scored: list[Results] = []

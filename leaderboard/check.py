@@ -82,7 +82,7 @@ def check(path: Path, expected: Expected | None = None) -> Checked:
 
 def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding]]:
     if data is None:
-        return None, [Finding(METADATA_FILE, "file", "missing", "add it; see the page 'How to submit'")]
+        return None, [Finding(METADATA_FILE, "file", "missing", "add it; docs/leaderboard.md says how")]
     try:
         value = parse_json(data, METADATA_FILE)
     except DataError as error:

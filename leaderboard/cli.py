@@ -31,7 +31,7 @@ def leaderboard() -> None:
     """Check, score and publish submissions."""
 
 
-@leaderboard.command()
+@leaderboard.command(short_help="List everything wrong with submissions.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @question_options
 @click.option("--format-only", is_flag=True, help="Check the files alone, not whether they answer the dataset.")
@@ -40,11 +40,10 @@ def check(
     paths: tuple[Path, ...], dataset: str | None, labels: Path | None, split: str, format_only: bool, as_json: bool
 ) -> None:
     """List everything wrong with submissions; exit 1 when anything is."""
-    from kbench.leaderboard.board import expected_of, load_questions, submission_paths
-    from kbench.leaderboard.check import check as check_one
+    from kbench.leaderboard.board import check_all, expected_of, load_questions
 
     expected = None if format_only else expected_of(load_questions(dataset, labels, split))
-    outcomes = {str(path): check_one(path, expected) for path in submission_paths(paths)}
+    outcomes = check_all(paths, expected)
     if as_json:
         rows = [
             {"path": path, "file": f.file, "field": f.field, "value": f.value, "message": f.message}
@@ -61,7 +60,7 @@ def check(
         sys.exit(1)
 
 
-@leaderboard.command()
+@leaderboard.command(short_help="Recompute every figure from forecasts.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @question_options
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results, one JSON file an entry.")
@@ -111,7 +110,7 @@ def _summary(result: Any) -> str:
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
 
 
-@leaderboard.command()
+@leaderboard.command(short_help="Score again and compare byte for byte.")
 @click.option(
     "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
 )
@@ -137,7 +136,7 @@ def verify(
         sys.exit(1)
 
 
-@leaderboard.command()
+@leaderboard.command(short_help="Rebuild the built-in entries.")
 @click.option(
     "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
 )
@@ -164,7 +163,7 @@ def baselines(submissions: Path | None, results: Path | None, dataset: str | Non
         click.echo(_summary(result))
 
 
-@leaderboard.command()
+@leaderboard.command(short_help="Build the static site.")
 @click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
 @question_options
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to build the site in.")
@@ -185,10 +184,11 @@ def build(results: Path | None, dataset: str | None, labels: Path | None, split:
         click.echo(f"{page}: {len(found)} entries, {size / 1e6:.1f} MB")
 
 
-@leaderboard.command()
+@leaderboard.command(short_help="Serve a built site on this machine.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free port.")
-def serve(folder: Path, port: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
+def serve(folder: Path, port: int, as_json: bool) -> None:
     """Serve a built site on this machine alone."""
     import functools
     import http.server
@@ -197,14 +197,15 @@ def serve(folder: Path, port: int) -> None:
         raise UserError(f"{folder} holds no index.html; build the site first: kbench leaderboard build --out {folder}")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        click.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
+        address = f"http://127.0.0.1:{server.server_port}/"
+        click.echo(json.dumps({"address": address}) if as_json else f"{address} (Ctrl-C ends it)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
 
 
-@leaderboard.command("export-queries")
+@leaderboard.command("export-queries", short_help="Write queries without their answers.")
 @click.argument("out", type=click.Path(path_type=Path))
 @question_options
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
@@ -226,38 +227,37 @@ def export_queries(
     click.echo(json.dumps(facts) if as_json else f"{out}: {facts['queries']:,} queries of dataset {questions.dataset}")
 
 
-@leaderboard.command("eval-results")
+@leaderboard.command("eval-results", short_help="Results for a model repository.")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--dataset-id", required=True, help="The dataset's id on the Hub, such as owner/kbench.")
 @click.option("--revision", help="Git commit of the dataset on the Hub.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write, such as .eval_results/kbench.yaml.")
-def eval_results(result: Path, dataset_id: str, revision: str | None, out: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
+def eval_results(result: Path, dataset_id: str, revision: str | None, out: Path | None, as_json: bool) -> None:
     """Show an entry's results as the Hub reads them in a model repository."""
-    import yaml
-
     from kbench.leaderboard.hub import eval_results as rows_of
-    from kbench.leaderboard.hub import write_yaml
     from kbench.leaderboard.results import read_results
 
-    rows = rows_of(read_results(result), dataset_id, revision)
-    if out is None:
-        click.echo(yaml.safe_dump(rows, sort_keys=False), nl=False)
-        return
-    write_yaml(rows, out)
-    click.echo(str(out))
+    _show_or_write(rows_of(read_results(result), dataset_id, revision), out, as_json)
 
 
-@leaderboard.command("eval-yaml")
+@leaderboard.command("eval-yaml", short_help="Tasks for the dataset repository.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write, such as the dataset folder's eval.yaml.")
-def eval_yaml(out: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
+def eval_yaml(out: Path | None, as_json: bool) -> None:
     """Show the benchmark's tasks as the Hub reads them in the dataset repository."""
+    from kbench.leaderboard.hub import eval_yaml as tasks
+
+    _show_or_write(tasks(), out, as_json)
+
+
+def _show_or_write(value: object, out: Path | None, as_json: bool) -> None:
     import yaml
 
-    from kbench.leaderboard.hub import eval_yaml as tasks
     from kbench.leaderboard.hub import write_yaml
 
-    if out is None:
-        click.echo(yaml.safe_dump(tasks(), sort_keys=False), nl=False)
-        return
-    write_yaml(tasks(), out)
-    click.echo(str(out))
+    if out is not None:
+        write_yaml(value, out)
+        click.echo(json.dumps({"path": str(out)}) if as_json else str(out))
+    else:
+        click.echo(json.dumps(value, indent=1) if as_json else yaml.safe_dump(value, sort_keys=False).rstrip())

@@ -90,7 +90,7 @@
   }
 
   // ---- charts ---------------------------------------------------------------------------------------------------
-  const FRAME = { width: 340, height: 240, left: 54, right: 10, top: 10, bottom: 36 };
+  const FRAME = { width: 340, height: 240, left: 54, right: 20, top: 10, bottom: 36 };
   function frame(xLabel, yLabel, yMax, xMax = 1, xTicks = null, yTicks = null) {
     const x = (v) => FRAME.left + (v / xMax) * (FRAME.width - FRAME.left - FRAME.right);
     const y = (v) => FRAME.height - FRAME.bottom - (Math.min(v, yMax) / yMax) * (FRAME.height - FRAME.top - FRAME.bottom);
@@ -188,7 +188,7 @@
   function columns(track, ranks, key, entries) {
     const base = [
       { id: "name", title: "Surrogate", value: (entry) => entry.name.toLowerCase(), text: true },
-      { id: "rank", title: "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? null },
+      { id: "rank", title: track === OVERALL ? "Overall rank" : "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? null },
     ];
     const metrics = track.metrics.map((metric) => ({
       id: metric, title: `${DATA.metrics[metric].label} ${DATA.metrics[metric].better === "high" ? "↑" : "↓"}`, better: DATA.metrics[metric].better,
@@ -198,7 +198,7 @@
       metrics.push({ id: "mean", title: "Mean rank ↓", value: (entry) => ranks.get(entry.id)?.figure ?? null });
       for (const one of DATA.tracks) {
         const table = markTies(places(one, entries, key));
-        metrics.push({ id: one.id, title: one.title, table, value: (entry) => table.get(entry.id)?.rank ?? null });
+        metrics.push({ id: `${one.id}_rank`, title: one.title, table, value: (entry) => table.get(entry.id)?.rank ?? null });
       }
     }
     return [...base, ...metrics, { id: "cost", title: "s / 1,000 ↓", value: (entry) => entry.cost.seconds_per_1000 }];

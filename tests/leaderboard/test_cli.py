@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,3 +144,21 @@ def test_baselines_make_submissions_that_pass_and_results_that_verify(board_corp
     made = write_baselines(corpus, build_questions(corpus), tmp_path, names=("uniform", "roofline"))
     assert [sorted(p.name for p in path.iterdir()) for path in made] == [["forecasts.parquet", "submission.json"]] * 2
     assert _run("check", tmp_path, "--dataset", board_corpus).exit_code == 0
+
+
+def test_a_name_that_another_submission_has_is_refused(
+    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(submissions["prior"], tmp_path / "one", ignore=shutil.ignore_patterns("cache"))
+    shutil.copytree(submissions["prior"], tmp_path / "two", ignore=shutil.ignore_patterns("cache"))
+    outcome = _run("check", tmp_path, "--dataset", board_corpus)
+    assert outcome.exit_code == 1
+    assert "one is called so too; choose another name or raise the version" in outcome.output
+
+
+def test_every_command_says_in_one_line_what_it_is_for() -> None:
+    text = _run("--help").output
+    assert "..." not in text.split("Commands:")[1]
+    for name, command in leaderboard.commands.items():
+        assert name in text
+        assert any("--json" in option.opts for option in command.params), name

@@ -24,6 +24,7 @@ DRIFT = 0.03
 """Relative change of the anchor's time that means the machine is no longer in the state it was ramped to."""
 DISCARDS = 3
 """Looks thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
+Z95 = 1.96
 AUDITS = 2
 """Calls of each look whose inputs are changed unannounced and whose outputs are judged."""
 
@@ -46,6 +47,8 @@ class Timing:
     samples_us: list[float] = dataclasses.field(default_factory=list)
     anchor_us: list[float] = dataclasses.field(default_factory=list)
     rounds: int = 0
+    sampling: Interval | None = None
+    """Of the runtime, within this process alone."""
     runtime: Interval | None = None
     speedup: Interval | None = None
     conditions: list[Conditions] = dataclasses.field(default_factory=list)
@@ -158,7 +161,7 @@ def time_candidate(
         if not judge(samples):
             break
         summarise(timing, timed, candidate.label)
-        if timing.runtime is not None and timing.runtime.half_width <= settings.half_width:
+        if settled(timing, settings.half_width):
             break
     summarise(timing, timed, candidate.label)
     timing.exposed = sum(s.exposed for s in timed)
@@ -188,6 +191,14 @@ def make_slots(
     return slots
 
 
+def settled(timing: Timing, half_width: float) -> bool:
+    """Whether more rounds would be of no use: the interval is narrow enough, or what is left of it is not sampling."""
+    if timing.runtime is None or timing.sampling is None:
+        return False
+    beyond_rounds = Z95 * process_sigma(timing.runtime.value)
+    return timing.runtime.half_width <= half_width or timing.sampling.half_width <= beyond_rounds / 2
+
+
 def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
     """Recompute figures and intervals from all samples so far."""
     mine, anchors = (by_round(hidden(samples, name), name) for name in (label, ANCHOR))
@@ -199,6 +210,7 @@ def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
     runtimes = [math.log(mine[number]) for number in sorted(mine)]
     ratios = [math.log(anchors[number] / mine[number]) for number in both]
     middle = math.exp(statistics.fmean(runtimes))
+    timing.sampling = log_interval(runtimes)
     timing.runtime = log_interval(runtimes, process_sigma(middle))
     base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
     timing.speedup = log_interval(ratios, math.hypot(process_sigma(middle), process_sigma(base)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html.parser
 import json
 import os
@@ -199,7 +200,11 @@ def test_ctrl_c_keeps_what_is_done(corpus_path: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kbench.cli", "evaluate", "--dataset", str(corpus_path), "--surrogate", str(model)]
     command += ["--out", str(out), "--no-report", "--resamples", "20", "--batch-size", "2"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        # A test run started in the background ignores interrupts, and children inherit that.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not any(path.stat().st_size for path in out.glob("cache/*")):
         time.sleep(0.05)

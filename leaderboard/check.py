@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 5
 """Rows named for each kind of problem; the rest are counted."""
 SUM_TOLERANCE = 1e-6
+UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+"""Direction marks, zero widths and the like; joiners stay allowed because scripts need them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding
     if submission.schema_version != Submission.VERSION:
         fix = f"this kbench reads {Submission.VERSION}"
         return None, [Finding(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
-    return submission, [*_left_open(submission), *_date_findings(submission)]
+    return submission, [*_left_open(submission), *_date_findings(submission), *_unseen_findings(submission)]
 
 
 def _left_open(submission: Submission) -> Iterable[Finding]:
@@ -107,6 +110,18 @@ def _left_open(submission: Submission) -> Iterable[Finding]:
         for text in value if isinstance(value, tuple) else (value,):
             if text.startswith("unknown: "):
                 yield Finding(METADATA_FILE, name, shown(text), f"only you know: {text.removeprefix('unknown: ')}")
+
+
+def _unseen_findings(submission: Submission) -> Iterable[Finding]:
+    """Characters that turn text around or cannot be seen, and links that look like others."""
+    for field in dataclasses.fields(submission):
+        value = getattr(submission, field.name)
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and UNSEEN.search(text):
+                yield Finding(METADATA_FILE, field.name, shown(text), "leave out characters that cannot be seen")
+    for link in submission.links:
+        if not link.isascii():
+            yield Finding(METADATA_FILE, "links", shown(link), "write the address in ASCII, as a browser copies it")
 
 
 def _date_findings(submission: Submission) -> Iterable[Finding]:

@@ -117,6 +117,27 @@ def claimed_rows(honest: Path, to: Path) -> tuple[Path, str]:
     return target, "rows"
 
 
+def ten_billion_claimed_rows(honest: Path, to: Path) -> tuple[Path, str]:
+    """A file of a few kilobytes whose footer claims ten billion rows, in the file, its group and its columns."""
+    target, rows = _copy(honest, to), 123_457
+    table = pa.table({"query_id": pa.array(["0" * 32] * rows, pa.string())})
+    pq.write_table(table, target / "forecasts.parquet", compression="zstd")
+    data = (target / "forecasts.parquet").read_bytes()
+    size = struct.unpack("<I", data[-8:-4])[0]
+    footer = data[-8 - size : -8].replace(_varint(2 * rows), _varint(2 * 10**10))
+    (target / "forecasts.parquet").write_bytes(data[: -8 - size] + footer + struct.pack("<I", len(footer)) + b"PAR1")
+    return target, "10,000,000,000 rows"
+
+
+def _varint(number: int) -> bytes:
+    """A number as Parquet's footer writes it."""
+    made = bytearray()
+    while number > 127:
+        made.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*made, number])
+
+
 def wrong_footer(honest: Path, to: Path) -> tuple[Path, str]:
     target = _copy(honest, to)
     data = bytearray((target / "forecasts.parquet").read_bytes())
@@ -178,6 +199,18 @@ def direction_trick(honest: Path, to: Path) -> tuple[Path, str]:
     return _with_metadata(honest, to, organisation="honest \u202egnp.exe"), "organisation"
 
 
+def direction_mark_in_link(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, links=["https://example.org/\u202egro.live"]), "links"
+
+
+def look_alike_link(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, links=["https://ex\u0430mple.org/"]), "ASCII"
+
+
+def zero_width_author(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, authors=["The kbench\u200b authors"]), "cannot be seen"
+
+
 def script_in_name(honest: Path, to: Path) -> tuple[Path, str]:
     return _with_metadata(honest, to, name="<script>alert(1)</script>"), "name"
 
@@ -225,8 +258,10 @@ def not_utf8(honest: Path, to: Path) -> tuple[Path, str]:
 
 BUILDERS: tuple[Builder, ...] = (
     zip_bomb, path_traversal, absolute_path, link_in_archive, link_in_folder, file_twice_in_archive, many_members,
-    cut_archive, claimed_rows, wrong_footer, foreign_parquet, deep_json, huge_integer, not_a_number,
-    overflowing_number, negative_probability, sum_of_two, direction_trick, script_in_name, script_link,
+    cut_archive, claimed_rows, ten_billion_claimed_rows, wrong_footer, foreign_parquet, deep_json, huge_integer,
+    not_a_number,
+    overflowing_number, negative_probability, sum_of_two, direction_trick, direction_mark_in_link,
+    look_alike_link, zero_width_author, script_in_name, script_link,
     duplicate_queries, missing_queries, unknown_queries, wrong_fingerprint, scores_instead_of_forecasts,
     repeats_unlike_stated, key_twice, not_utf8,
 )  # fmt: skip

@@ -20,6 +20,7 @@ import pytest
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import expected_of
 from kbench.leaderboard.check import check
+from kbench.schemas import Submission, json_schema
 
 
 def _hostile() -> ModuleType:
@@ -67,10 +68,27 @@ def test_a_hostile_submission_is_refused_with_its_reason(
 ) -> None:
     path, word = builder(submissions["prior"], tmp_path)  # type: ignore[operator]
     before = sorted(tmp_path.rglob("*"))
+    memory_kib, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     checked = check(path, expected_of(questions))
+    assert time.monotonic() - started < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_kib < 1024 * 1024
     assert not checked.ok
     assert any(word in str(finding) for finding in checked.findings), checked.findings
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("field", sorted(json_schema(Submission)["properties"]))
+def test_markup_in_a_field_is_refused_unless_the_field_is_free_text(
+    field: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    """Free text may hold markup; test_site and test_browser show that the page never runs it."""
+    markup = "<script>alert(1)</script>"
+    kind = json_schema(Submission)["properties"][field]["type"]
+    path = HOSTILE._with_metadata(submissions["prior"], tmp_path, **{field: [markup] if kind == "array" else markup})
+    free = field in ("authors", "organisation", "license", "hardware", "training_data", "contamination")
+    findings = check(path, expected_of(questions)).findings
+    assert (findings == ()) is free
+    assert free or findings[0].field.split("/")[0] == field
 
 
 def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,13 @@ from typing import Any
 from kbench.benchmark.evaluate import Evaluation, Options, evaluate
 from kbench.benchmark.evaluate_output import results, terminal, write
 from kbench.benchmark.progress import Progress
+from kbench.benchmark.published_edges import is_published, rescored
 from kbench.benchmark.scoring.compare import comparison, comparison_text
 from kbench.benchmark.surrogates.resolve import Target, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
+from kbench.benchmark.tasks.task import PAIR_TRACKS
 from kbench.loaders.corpus import Corpus
+from kbench.loaders.home import pulled
 from kbench.schemas import UserError
 
 DEFAULT_OUT = Path("runs") / "evaluate"
@@ -43,16 +45,12 @@ class Command:
 
     def corpus(self) -> Corpus:
         """The corpus asked for; a name of a pulled dataset finds it in the data folder."""
-        if self.dataset is not None and not Path(self.dataset).exists() and "/" not in self.dataset:
-            home = Path(os.environ.get("KBENCH_HOME", Path.home() / ".cache" / "kbench")) / self.dataset
-            if home.is_dir():
-                return Corpus.open(home)
         return Corpus.open(self.dataset)
 
     def questions(self, corpus: Corpus, progress: Progress) -> Questions:
         """What is asked."""
         progress.stage("reading the corpus")
-        return build_questions(corpus, self.options.split, self.options.tracks, self.options.limit)
+        return build_questions(corpus, self.options.split, self._tracks(), self.options.limit)
 
     def plan(self, progress: Progress) -> dict[str, Any]:
         """What would be asked, and what it would cost."""
@@ -105,6 +103,7 @@ class Command:
         other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
         values = [results(evaluation) for evaluation in done]
         text = [terminal(values[-1], values[:-1]) if len(values) > 1 else terminal(values[0])]
+        text += self._prompt_edges(done, values)
         if other is not None:
             found = comparison(done[0].name, done[0].scored, other.name, other.scored)
             values[0]["comparison"] = found
@@ -114,6 +113,24 @@ class Command:
         whole = values[0] if len(values) == 1 else {"surrogates": values}
         interrupted = any(evaluation.run.interrupted for evaluation in done)
         return Answer(whole, "\n\n".join(text), interrupted)
+
+    def _prompt_edges(self, done: Sequence[Evaluation], values: list[dict[str, Any]]) -> list[str]:
+        """Published forecasts, scored against the edges their prompt described as well; the values take that in."""
+        text = []
+        for evaluation, found in zip(done, values, strict=True):
+            if evaluation.options.edges == "bins" and is_published(evaluation):
+                again = results(rescored(evaluation))
+                found["published_prompt"] = {name: again[name] for name in ("edges", "tracks", "slices")}
+                text.append(f"The same forecasts, answers cut at the edges of their prompt:\n\n{terminal(again)}")
+        return text
+
+    def _tracks(self) -> tuple[str, ...]:
+        """The tracks asked; forecasts that came with a dataset answer its pairs alone."""
+        targets = [locate(name, self._forecasts_folder()) for name in self.names]
+        folder = self._forecasts_folder()
+        if folder is None or not all(Path(target.location).parent == folder.resolve() for target in targets):
+            return self.options.tracks
+        return tuple(track for track in self.options.tracks if track in PAIR_TRACKS) or self.options.tracks
 
     def _one(self, name: str, corpus: Corpus, questions: Questions, progress: Progress) -> Evaluation:
         target = locate(name, self._forecasts_folder())
@@ -150,5 +167,5 @@ class Command:
     def _forecasts_folder(self) -> Path | None:
         if self.dataset is None:
             return None
-        folder = Path(self.dataset) / "forecasts"
-        return folder if folder.is_dir() else None
+        folder = Path(self.dataset) if Path(self.dataset).exists() else pulled(self.dataset)
+        return folder / "forecasts" if folder is not None and (folder / "forecasts").is_dir() else None

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 # command name -> (module, attribute). These talk to the network or read foreign formats and load only when called.
-LAZY_COMMANDS: dict[str, tuple[str, str]] = {}
+LAZY_COMMANDS: dict[str, tuple[str, str]] = {
+    "import": ("kbench.loaders.exchange_cli", "import_command"),
+    "pull": ("kbench.loaders.exchange_cli", "pull"),
+    "push": ("kbench.loaders.exchange_cli", "push"),
+}
 
 
 class DataGroup(click.Group):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.configs import CONFIGS, DEFAULT, WHOLE, Config, config
+from kbench.loaders.home import pulled
 from kbench.loaders.manifest import FileEntry, Manifest, read_manifest
 from kbench.loaders.selection import Selection
 from kbench.loaders.shards import describe_shards
@@ -208,6 +209,8 @@ def _folder(path: Location | None) -> Path:
             raise UserError("no corpus is shipped with this install; give the path of a corpus folder or a Hub id")
         return folder
     folder = Path(path)
+    if isinstance(path, str) and not folder.exists():
+        folder = pulled(path) or folder
     if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):
         if not folder.exists():
             raise UserError(f"path {str(path)!r} does not exist; give a corpus folder, Parquet files or a Hub id")

@@ -130,11 +130,19 @@ class _Rows:
             found = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
             self.pairs = [row | {"query_id": _query_id(row)} for row in found]
         if any(track not in PAIR_TRACKS for track in tracks):
+            described = None if "problems" in corpus.configs else set(_known_problems())
             self.pools = [
                 row | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
                 for row in sorted(kernels, key=lambda row: (row["run_id"], row["step"], row["kernel_id"]))
-                if row["split"] == split and (row["status"] or not measured_only)
+                if row["split"] == split
+                and (row["status"] or not measured_only)
+                and (described is None or _can_be_asked(row, described))
             ]
+
+
+def _can_be_asked(row: dict[str, Any], described: set[str]) -> bool:
+    """Whether an imported kernel can be compared with a reference: one we have, and a runtime somebody stated."""
+    return row["problem_id"] in described and (row["status"] != Status.OK or row["runtime_us"] is not None)
 
 
 def _query_id(row: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ class Settings:
     first_id: int | None = None
     """Number of the first KernelBench problem in the file: 0 or 1."""
     split: str = "test"
-    revision: str | None = None
-    """Commit the files are of."""
+    revisions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Commit the files are of, by dataset of the published release."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class SearchImporter:
 
     def kernels(self) -> Iterator[tuple[Row, list[Row]]]:
         """Every kernel of the search, each with its measurements; call it after the last event."""
-        origin = str(Origin(published.EVENTS, self._context.settings.revision))
+        origin = str(Origin(published.EVENTS, self._context.settings.revisions.get(published.EVENTS)))
         method = "puct+surrogate" if self.counts["forecast_completed"] + self.counts["candidate_selected"] else "puct"
         for request, candidate in self._candidates.items():
             verdict = candidate.verdict

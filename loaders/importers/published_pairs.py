@@ -56,7 +56,7 @@ class PairImporter:
     """Turns rows of one dataset into pairs, and remembers what the other datasets join on."""
 
     def __init__(self, dataset: str, kernels: PublishedKernels, context: Context) -> None:
-        self.layout, self.origin = LAYOUTS[dataset], Origin(dataset, context.settings.revision)
+        self.layout, self.origin = LAYOUTS[dataset], Origin(dataset, context.settings.revisions.get(dataset))
         self._kernels, self._context = kernels, context
         self._occurrences: Counter[str] = Counter()
         self.pair_ids: dict[str, list[tuple[str, str]]] = {}

@@ -25,15 +25,18 @@ def import_files(
     out: Path,
     settings: Settings,
     advance: Callable[[int], object] = lambda _: None,
+    *,
+    replace: bool = False,
 ) -> Report:
     """Import files into a new corpus.
 
     Args:
         form: the format's name; told from the files when None.
         paths: the files, all of one format.
-        out: the corpus folder; it must not exist or be empty.
+        out: the corpus folder; it must not exist or be empty, unless it may be replaced.
         settings: what the caller states.
         advance: told how many bytes were read since the last call.
+        replace: put the new corpus in the place of one that is there.
 
     Returns:
         what was found; also written into the corpus as import.json.
@@ -49,7 +52,7 @@ def import_files(
             raise UserError(f"path {str(path)!r} does not exist; give the files to import")
     name = form or formats.sniff_all(paths)
     context = Context(settings, Report(format=name), advance)
-    with whole_folder(out) as folder:
+    with whole_folder(out, replace=replace) as folder:
         if name == gpu_forecasters.NAME:
             _import_release(paths, folder, context)
         else:
@@ -87,20 +90,27 @@ def _refuse_empty(context: Context) -> None:
 
 
 @contextlib.contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
+def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to build in that becomes `out` when all went well, and vanishes otherwise.
+
+    Args:
+        out: the folder to make.
+        replace: whether a corpus that is there may be replaced.
 
     Raises:
         UserError: `out` holds something already, or its parent cannot be written.
         InfrastructureError: the disk is full or failing.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    replace = replace and is_corpus(out)
+    if out.exists() and not replace and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {str(out)!r} exists and is not an empty folder; choose another or remove it")
     aside = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         aside.mkdir(parents=True)
         yield aside
-        if out.exists():
+        if replace:
+            shutil.rmtree(out)
+        elif out.exists():
             out.rmdir()
         aside.replace(out)
     except OSError as error:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.importers.context import Report, Settings
+from kbench.loaders.importers.published import DATASETS
 from kbench.loaders.importers.run import import_files
 
 A100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"
@@ -254,7 +255,7 @@ def release_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def imported(release_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     """The whole release, imported once."""
     out = tmp_path_factory.mktemp("imported") / "gpu-forecasters"
-    return out, import_files(None, release_files, out, Settings(revision="abc123"))
+    return out, import_files(None, release_files, out, Settings(revisions=dict.fromkeys(DATASETS, "abc123")))
 
 
 @pytest.fixture

@@ -1,0 +1,87 @@
+"""A Hub of the test's own, and commands run against it in fresh processes (the client reads its settings at import)."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def load_module(path: Path) -> Any:
+    """A module beside the tests, which are no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+server = load_module(Path(__file__).parent / "server.py")
+
+
+@pytest.fixture
+def hub() -> Iterator[Any]:
+    running = server.Hub()
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def fresh(hub: Any, tmp_path: Path) -> Run:
+    """Runs Python with its own Hub caches and the test's Hub."""
+
+    def run(*arguments: str, token: str | None = server.TOKEN, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "*",
+            "HF_HOME": str(tmp_path / "hf"), "HF_DATASETS_CACHE": str(tmp_path / "hf_datasets"),
+            "KBENCH_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT / "src"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_TOKEN": token or "", **more,
+        }  # fmt: skip
+        return subprocess.run(
+            [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=200
+        )
+
+    return run
+
+
+@pytest.fixture
+def kbench(fresh: Run) -> Run:
+    """Runs the command."""
+    return lambda *arguments, **settings: fresh("-m", "kbench.cli", *arguments, **settings)
+
+
+@pytest.fixture(scope="session")
+def made_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus whose rows may be passed on."""
+    makers = load_module(ROOT / "tests" / "loaders" / "conftest.py")
+    folder: Path = makers.write_corpus(tmp_path_factory.mktemp("ours") / "corpus", 24)
+    (folder / "eval.yaml").write_text("name: kbench\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def release_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """The release in miniature: files by repository."""
+    makers = load_module(ROOT / "tests" / "loaders" / "importers" / "conftest.py")
+    base = tmp_path_factory.mktemp("release")
+    found: dict[str, dict[str, bytes]] = {}
+    for path in makers.write_release(base):
+        owner, name, *rest = path.relative_to(base).parts
+        found.setdefault(f"{owner}/{name}", {})["/".join(rest)] = path.read_bytes()
+    return found

@@ -168,14 +168,14 @@ def read_all_results(folder: Path) -> list[Results]:
 
 def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, Any]:
     """What the site's dataset page shows."""
-    counts: dict[str, Any] = {"test queries": f"{len(questions.queries):,}", "split": questions.split}
+    counts: dict[str, Any] = {"Queries": f"{len(questions.queries):,}", "Split": questions.split}
     if corpus is not None:
         kernels = corpus.table("kernels", columns=["problem_id", "backend", "gpu", "status"])
-        counts["kernels"] = f"{kernels.num_rows:,}"
-        counts["problems"] = str(len(set(kernels.column("problem_id").to_pylist())))
-        for facet in ("backend", "gpu", "status"):
+        counts["Kernels"] = f"{kernels.num_rows:,}"
+        counts["Problems"] = str(len(set(kernels.column("problem_id").to_pylist())))
+        for facet, label in (("backend", "Backends"), ("gpu", "GPUs"), ("status", "Statuses")):
             values, sizes = np.unique([str(v) for v in kernels.column(facet).to_pylist()], return_counts=True)
-            counts[facet] = ", ".join(f"{value}: {size:,}" for value, size in zip(values, sizes, strict=True))
+            counts[label] = ", ".join(f"{value}: {size:,}" for value, size in zip(values, sizes, strict=True))
     per_bin = np.bincount(questions.pairs.bin, minlength=bins.COUNT + 1)
     rows = [{"bin": n, "label": bins.label(n), "queries": int(per_bin[n])} for n in bins.NUMBERS]
     facets = {

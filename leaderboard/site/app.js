@@ -332,16 +332,18 @@
   function compareView(one, two) {
     const entries = [BY_ID.get(one), BY_ID.get(two)];
     if (!entries[0] || !entries[1]) return missing("One of the two entries does not exist.");
-    main.replaceChildren(el("h1", {}, `${entries[0].name} and ${entries[1].name}`),
+    main.replaceChildren(el("h1", {}, `${entries[0].name} and ${entries[1].name}`), comparePicker(entries),
       el("p", { class: "legend" }, el("span", { class: "k1" }, entries[0].name), el("span", { class: "k2" }, entries[1].name)),
       charts(entries), el("h2", {}, "Scores"), scoreTable(entries), el("h2", {}, `${DATA.tracks[0].headline_label} by slice`), sliceTable(entries), footer());
   }
+  function comparePicker(entries) {
+    const picks = entries.map((chosen, i) => el("select", { "aria-label": `Entry ${i + 1}` }, ...DATA.overall.map((place) => el("option", { value: place.id, selected: place.id === chosen.id }, BY_ID.get(place.id).name))));
+    const open = () => { location.hash = `#/compare/${picks.map((pick) => encodeURIComponent(pick.value)).join("/")}`; };
+    return el("div", { class: "controls" }, ...picks, el("button", { type: "button", class: "primary", on: { click: open } }, "Compare"));
+  }
   function compareIndex() {
-    const [first, second] = DATA.entries;
-    if (!second) return missing("Comparison needs two entries.");
-    compareView(DATA.overall[0] ? DATA.overall[0].id : first.id, DATA.overall[1] ? DATA.overall[1].id : second.id);
-    const picks = [0, 1].map((i) => el("select", { "aria-label": `Entry ${i + 1}` }, ...DATA.overall.map((place, j) => el("option", { value: place.id, selected: j === i }, BY_ID.get(place.id).name))));
-    main.querySelector("h1").after(el("div", { class: "controls" }, ...picks, el("button", { type: "button", class: "primary", on: { click: () => { location.hash = `#/compare/${encodeURIComponent(picks[0].value)}/${encodeURIComponent(picks[1].value)}`; } } }, "Compare")));
+    if (DATA.overall.length < 2) return missing("Comparison needs two entries.");
+    compareView(DATA.overall[0].id, DATA.overall[1].id);
   }
   function template(id) {
     main.replaceChildren(document.getElementById(id).content.cloneNode(true), footer());

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,8 @@ def _words(spec: Mapping[str, Any]) -> str:
     pattern = str(spec.get("pattern", ""))
     if pattern.startswith("^("):
         return "one of " + ", ".join(pattern[2:-2].replace("\\", "").split("|"))
+    if free := re.fullmatch(r"\^\[\^.*\]\{(\d+),(\d+)\}\$", pattern):
+        return f"{text} of {free[1]} to {int(free[2]):,} characters, no control characters"
     spelt = "".join(c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in pattern)
     return f"{text} like {spelt}" if spelt else text
 

@@ -162,3 +162,22 @@ def test_only_tracks_that_were_entered_are_scored(
     (result,) = score_all([tmp_path / "entry"], questions, SETTINGS)
     assert {score.track for score in result.scores} == {"rank"}
     assert set(result.draws) == {"rank"}
+
+
+def test_a_repeat_that_says_the_same_changes_no_figure(
+    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
+) -> None:
+    source = submissions["length"]
+    data = json.loads((source / "submission.json").read_text("utf-8")) | {"repeats": 2}
+    (tmp_path / "submission.json").write_text(json.dumps(data), "utf-8")
+    rows = pq.read_table(source / "forecasts.parquet").to_pylist()
+    both = [row | {"repeat": repeat} for repeat in (0, 1) for row in rows]
+    (tmp_path / "forecasts.jsonl").write_text("\n".join(map(json.dumps, both)), "utf-8")
+    (twice,) = score_all([tmp_path], questions, SETTINGS)
+    (once,) = [result for result in results if result.submission.name == "length"]
+    assert twice.flags == []
+    values = {(s.track, s.metric, s.slice): s.value for s in twice.scores}
+    for score in once.scores:
+        # The calibration error's buckets are cut by rows, so doubling them may move a cut.
+        if score.metric != "ece_adaptive":
+            assert values[score.track, score.metric, score.slice] == pytest.approx(score.value, abs=2e-6), score

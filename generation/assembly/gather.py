@@ -13,7 +13,7 @@ from kbench.generation.log import by_run, read_log
 from kbench.generation.session import read_environments
 from kbench.generation.settings import Settings
 from kbench.generation.state import Node, RunState, replay
-from kbench.schemas import DataError, Environment, Event, Measurement, from_dict
+from kbench.schemas import DataError, Environment, Event, Measurement, Status, from_dict
 
 LONG_FIELDS = ("source", "measurements")
 """Payload fields that other tables hold; events carry the ids."""
@@ -94,6 +94,9 @@ def _measured(state: RunState, entries: Sequence[Entry]) -> Iterator[Measured]:
         if entry.kind == "kernel_measured":
             where = f"run {entry.run_id!r} entry {entry.index}"
             rows = tuple(from_dict(Measurement, row, where) for row in entry.payload["measurements"])
+            if any(row.status is Status.OK and row.runtime_us is None for row in rows):
+                # Right, but never timed with its launch hidden: there is nothing to say of its speed.
+                continue
             yield Measured(state.run_id, state.settings, state.nodes[entry.payload["kernel_id"]], rows)
 
 

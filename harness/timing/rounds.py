@@ -202,6 +202,8 @@ def settled(timing: Timing, half_width: float) -> bool:
 def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
     """Recompute figures and intervals from all samples so far."""
     mine, anchors = (by_round(hidden(samples, name), name) for name in (label, ANCHOR))
+    if len(mine.keys() & anchors.keys()) < 2:
+        mine, anchors = by_round(samples, label), by_round(samples, ANCHOR)
     timing.samples_us = [s.time_us for s in samples if s.label == label]
     timing.anchor_us = [s.time_us for s in samples if s.label == ANCHOR]
     both = sorted(mine.keys() & anchors.keys())

@@ -129,7 +129,10 @@ def _is_compile_error(error: BaseException) -> bool:
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import OutOfResources, PTXASError
 
-    return isinstance(error, CompilationError | PTXASError | OutOfResources)
+    if isinstance(error, CompilationError | PTXASError | OutOfResources):
+        return True
+    # Triton's passes report that they gave up by a plain RuntimeError.
+    return isinstance(error, RuntimeError) and "PassManager::run failed" in str(error)
 
 
 def _complaint(error: BaseException) -> str:

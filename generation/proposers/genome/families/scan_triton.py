@@ -179,6 +179,8 @@ def row_invalid(problem_id: str, genome: Genome) -> str | None:
     held = rows * (8192 if plan == "whole" else int(genome["block"]))
     if not lanes <= held <= 64 * lanes:
         return "elements a lane out of bounds"
+    if plan == "chunk" and rows > 1:
+        return "a scan carried along a tile of rows, which Triton 3.6 does not compile"
     if plan in ("two", "nested", "dot") and rows > 1:
         return "only one row at a time"
     if plan == "two" and genome["schedule"] == "persistent":

@@ -145,17 +145,24 @@ def verify(
 @click.option("--split", default="test", show_default=True, help="Which split the entries answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def baselines(submissions: Path | None, results: Path | None, dataset: str | None, split: str, as_json: bool) -> None:
-    """Make the built-in surrogates' submissions again, and score every submission of the folder."""
+    """Make the built-in surrogates' submissions again, and score every submission of the folder.
+
+    For the shipped dataset, its eval.yaml is written again too: a corpus that replaces it has none.
+    """
     from kbench.benchmark.tasks.build import build_questions
     from kbench.leaderboard.baselines import write_baselines
     from kbench.leaderboard.board import RESULTS, SUBMISSIONS, score_all, write_results
-    from kbench.loaders.corpus import Corpus
+    from kbench.leaderboard.hub import eval_yaml as tasks
+    from kbench.leaderboard.hub import write_yaml
+    from kbench.loaders.corpus import Corpus, shipped
 
     corpus = Corpus.open(dataset)
     questions = build_questions(corpus, split)
     write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
     scored = score_all([submissions or SUBMISSIONS], questions, tell=_tell("scoring"))
     paths = write_results(scored, results or RESULTS)
+    if dataset is None:
+        write_yaml(tasks(), shipped() / "eval.yaml")
     if as_json:
         click.echo(json.dumps({"dataset": questions.dataset, "results": [str(path) for path in paths]}))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import yaml
 
 from kbench.benchmark.scoring.score import Settings
 from kbench.benchmark.surrogates.resolve import BASELINES
@@ -19,7 +20,9 @@ from kbench.leaderboard.board import (
     submission_paths,
 )
 from kbench.leaderboard.check import check
+from kbench.leaderboard.hub import eval_yaml
 from kbench.leaderboard.results import entry_id
+from kbench.loaders.corpus import shipped as shipped_folder
 
 LARGEST_BYTES = 3_000_000
 
@@ -51,3 +54,7 @@ def test_an_entry_s_stored_results_are_what_its_forecasts_score(shipped: Questio
     (scored,) = score_all([SUBMISSIONS / "prior"], shipped, settings)
     # Flags compare an entry with all others, so scoring it alone may find fewer.
     assert dataclasses.replace(scored, flags=stored.flags).to_json() == stored.to_json()
+
+
+def test_the_shipped_dataset_names_its_tasks_for_the_hub() -> None:
+    assert yaml.safe_load((shipped_folder() / "eval.yaml").read_text("utf-8")) == eval_yaml()

@@ -87,7 +87,7 @@ class JsonStream:
         found = self.peek()
         if found != wanted:
             if not found:
-                between = wanted in "}],"
+                between = wanted in '}],"'
                 raise CutShortError(f"{self.path} is cut short: it ends where {wanted!r} must stand", not between)
             near = shown(self._text[self._at : self._at + 20])
             raise DataError(f"{self.path} is not the JSON of its format: {wanted!r} must stand at {near}")

@@ -1,0 +1,237 @@
+"""Other people's formats: what they say is read, what they do not say is null with a reason, traps are survived."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from kbench.loaders.cli import data
+from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.importers import formats
+from kbench.loaders.importers.context import Report
+from kbench.loaders.importers.run import whole_folder
+from kbench.loaders.validate import validate
+from kbench.schemas import DataError, InfrastructureError, UserError
+
+Run = Callable[..., tuple[Path, Report]]
+H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-PCIE-40GB"
+
+
+def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
+    return load(folder, config=config).to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("name", formats.MODULES)
+def test_every_format_is_told_and_becomes_a_valid_corpus(
+    foreign: Any, run_import: Run, tmp_path: Path, name: str
+) -> None:
+    make, file = foreign.MAKERS[name]
+    path = make(tmp_path / file)
+    assert formats.sniff(path) == name
+    folder, report = run_import(None, path)
+    assert validate(Corpus.open(folder)) == []
+    assert report.rows["kernels"] > 0
+    assert report.bad_count == 0
+    assert {row["license"] for row in rows_of(folder)} == {None}
+
+
+def test_kernelbench_results_are_milliseconds_and_marks_are_not_times(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    folder, report = run_import(None, foreign.kernelbench_eval(tmp_path / "e.json"), suite="v0", level=1)
+    rows = rows_of(folder)
+    assert Counter(row["status"] for row in rows) == {"ok": 3, "incorrect": 1, "launch_error": 1, "compile_error": 1}
+    assert sorted(row["runtime_us"] for row in rows if row["runtime_us"]) == [500.0, 1250.0]
+    assert sum(row["status"] == "ok" and row["runtime_us"] is None for row in rows) == 1
+    assert {row["gpu"] for row in rows} == {H100, None}
+    assert {row["problem_id"] for row in rows} == {
+        "kernelbench_v0_l1_1", "kernelbench_v0_l1_2", "kernelbench_v0_l1_100",
+    }, "the number 100 proves that numbering begins at 1"  # fmt: skip
+    assert any("was not measured" in reason for reason in report.nulls)
+
+
+def test_kernelbench_numbers_say_what_they_cannot_prove(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
+    folder, report = run_import(None, path)
+    assert rows_of(folder)[0]["problem_id"] == "kernelbench_unstated_suite_unstated_level_entry_3"
+    assert any("--first-id" in note for note in report.notes)
+    assert any("--suite" in reason for reason in report.nulls)
+
+
+def test_kernelbench_numbers_from_zero_are_renumbered(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({str(n): {"0": foreign.sample(True, True, 1.0)} for n in (0, 22)}))
+    folder, _ = run_import(None, path, suite="v0.1", level=1)
+    assert {row["problem_id"] for row in rows_of(folder)} == {"kernelbench_v0_1_l1_1", "kernelbench_v0_1_l1_23"}
+
+
+def test_kernelbench_sources_beside_the_results_are_taken(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
+    (tmp_path / "level_1_problem_3_sample_0_kernel.py").write_text(foreign.CUDA)
+    folder, _ = run_import(None, path, level=1, license="MIT")
+    assert [(row["backend"], row["source"], row["license"]) for row in rows_of(folder)] == [
+        ("cuda", foreign.CUDA, "MIT")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"runtime": -3, "runtime_stats": {}}, "runtime is -3: must be a positive number"),
+        ({"runtime": 1250.0}, "contradicts runtime_stats.mean"),
+        ({"runtime": "fast"}, "runtime is 'fast'"),
+        ({"compiled": "yes"}, "compiled is 'yes': must be true or false"),
+        ({"correct": True}, "exactly one of correctness and correct"),
+        ({"runtime": 1e9, "runtime_stats": {}}, "is no time a kernel takes in ms"),
+    ],
+)
+def test_a_kernelbench_sample_that_contradicts_itself_is_a_bad_row(
+    foreign: Any, run_import: Run, tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    path = tmp_path / "e.json"
+    path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0) | change}}))
+    with pytest.raises(DataError, match=rf"e\.json, row 3/0: .*{complaint}"):
+        run_import("kernelbench-eval", path)
+
+
+def test_timing_baselines_trust_the_hardware_field_and_not_the_folder(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "B200").mkdir()
+    folder, report = run_import(None, foreign.kernelbench_timing(tmp_path / "B200" / "t.json"), suite="v0")
+    rows = {row["problem_id"]: row for row in rows_of(folder)}
+    assert rows["kernelbench_v0_l1_19"]["runtime_us"] == pytest.approx(50)
+    assert rows["kernelbench_v0_l1_19"]["gpu"] == H100
+    assert rows["kernelbench_v0_l2_3"]["gpu"] is None
+    assert any("folder's name is not trusted" in reason for reason in report.nulls)
+
+
+def test_a_timing_file_that_cannot_be_in_milliseconds_has_no_times(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"level1": {f"{n}_x.py": foreign.timing(2500.0) for n in range(1, 5)}}))
+    folder, report = run_import("kernelbench-timing", path)
+    assert {row["runtime_us"] for row in rows_of(folder)} == {None}
+    assert any("--unit" in note for note in report.notes)
+    stated = tmp_path / "stated"
+    result = CliRunner().invoke(data, ["import", str(path), "-o", str(stated), "--unit", "us", "--json"])
+    assert result.exit_code == 0, result.output
+    assert {row["runtime_us"] for row in rows_of(stated)} == {2500.0}
+
+
+def test_cuda_l1_leaves_out_what_has_no_code_and_says_that_speedups_are_truncated(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    folder, report = run_import(None, foreign.cuda_l1(tmp_path / "a100.json"), gpu=A100, first_id=1)
+    rows = {row["problem_id"]: row for row in rows_of(folder)}
+    assert [row["backend"] for row in rows.values()] == ["cuda", "torch", "triton"]
+    assert [row["speedup"] for row in rows.values()] == [2.5, 130.0, None]
+    notes = " ".join(report.notes)
+    assert "truncated at 1" in notes
+    assert "artefacts" in notes
+
+
+def test_a_tuning_cache_becomes_a_pool_of_configurations(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    folder, _ = run_import(None, foreign.kernel_tuner(tmp_path / "c.json"))
+    rows = rows_of(folder)
+    assert Counter(row["status"] for row in rows) == {"ok": 2, "rejected": 2, "compile_error": 1}
+    assert {row["backend"] for row in rows} == {"config"}
+    assert len({row["cluster_id"] for row in rows}) == 1, "configurations of one space are near-duplicates"
+    assert json.loads(next(row["source"] for row in rows if row["runtime_us"] == 750.0)) == {
+        "block_size_x": 64, "tile": 2,
+    }  # fmt: skip
+    assert [700.0, 800.0] in [row["samples_us"] for row in rows_of(folder, "measurements")]
+
+
+def test_a_cache_that_was_never_closed_is_taken_up_to_its_last_whole_entry(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(foreign.cache_text(closed=False))
+    folder, report = run_import(None, path)
+    assert len(rows_of(folder)) == 5
+    assert any("never closed" in note for note in report.notes)
+
+
+def test_a_cache_that_ends_inside_an_entry_is_refused(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(foreign.cache_text()[:-30])
+    with pytest.raises(DataError, match="ends inside a value"):
+        run_import("kernel-tuner", path)
+
+
+def test_an_old_cache_states_no_unit_and_no_device(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(foreign.cache_text(schema_version=None, device_name=""))
+    folder, report = run_import(None, path)
+    assert {row["runtime_us"] for row in rows_of(folder)} == {None}
+    assert {row["gpu"] for row in rows_of(folder)} == {None}
+    assert {reason.split(":")[0] for reason in report.nulls} == {"gpu", "license", "runtime_us"}
+
+
+def test_t4_times_have_the_unit_they_state(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    folder, _ = run_import(None, foreign.t4(tmp_path / "r.json"))
+    rows = rows_of(folder)
+    assert sorted(row["runtime_us"] for row in rows if row["status"] == "ok") == [800.0, 1500.0]
+    assert Counter(row["status"] for row in rows) == {"ok": 2, "compile_error": 1, "rejected": 1}
+
+
+def test_traces_of_one_solution_are_one_kernel(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    (tmp_path / "solutions").mkdir()
+    solution = {"name": "gemm_triton", "sources": [{"path": "main.py", "content": foreign.TRITON}]}
+    (tmp_path / "solutions" / "gemm_triton.json").write_text(json.dumps(solution))
+    folder, _ = run_import(None, foreign.flashinfer_trace(tmp_path / "t.jsonl"))
+    rows = {row["backend"]: row for row in rows_of(folder)}
+    assert rows["triton"]["runtime_us"] == pytest.approx(1000 * (0.5 * 0.25) ** 0.5)
+    assert rows["triton"]["speedup"] == pytest.approx(8**0.5)
+    assert rows["config"]["status"] == "incorrect"
+    assert len(rows_of(folder, "measurements")) == 3
+
+
+def test_gpu_mode_scores_are_seconds(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    folder, report = run_import(None, foreign.gpu_mode(tmp_path / "s.parquet"))
+    rows = {row["problem_id"]: row for row in rows_of(folder)}
+    assert rows["trimul"]["runtime_us"] == pytest.approx(1500)
+    assert rows["gpu_mode_vector_add"]["status"] is None
+    assert any("changed over time" in reason for reason in report.nulls)
+
+
+def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    with pytest.raises(UserError, match=r"format of .* is unclear: it looks like none that is known; name it with --f"):
+        formats.sniff(tmp_path / "x.json")
+    pq.write_table(pa.table({"code": ["x"], "score": [1.0], "leaderboard": ["a"], "g_speedup": [1.0]}), tmp_path / "p")
+    with pytest.raises(UserError, match="it could be gpu-forecasters or gpu-mode"):
+        formats.sniff(tmp_path / "p")
+
+
+def test_the_command_reports_bad_rows_and_keeps_the_rest(foreign: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    rows = [*foreign.cuda_l1_rows(), {"level_id": "one", "task_id": 1, "custom_code": "x"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ["import", str(path), "-o", str(tmp_path / "out"), "--on-bad-rows", "skip"]
+    result = CliRunner().invoke(data, arguments)
+    assert result.exit_code == 0, result.output
+    assert "row 5: level_id is 'one': must be an integer of at least 1" in result.output
+    again = CliRunner().invoke(data, arguments)
+    assert isinstance(again.exception, UserError), "a folder that holds something is not overwritten"
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    def fill() -> None:
+        with whole_folder(tmp_path / "out") as folder:
+            (folder / "half").write_text("x")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(InfrastructureError, match="failed: No space left on device; nothing was kept"):
+        fill()
+    assert list(tmp_path.iterdir()) == []

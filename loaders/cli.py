@@ -165,7 +165,7 @@ def _short(value: Any) -> str:
 @path_argument
 @filter_options
 @click.option("--output", "-o", required=True, help="File to write, or - for standard output.")
-@click.option("--format", "form", help="parquet, jsonl or csv; by the file's ending when left out.")
+@click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace; by ending when left out.")
 @json_option
 def export(
     path: tuple[str, ...],
@@ -177,7 +177,7 @@ def export(
     as_json: bool,
     **facets: Any,
 ) -> None:
-    """Write rows that match to a Parquet, JSON-lines or CSV file."""
+    """Write rows that match to a Parquet, JSON-lines, CSV, T4 or flashinfer-bench trace file."""
     from kbench.loaders.export import export as write_file
     from kbench.loaders.export import write_stream
 

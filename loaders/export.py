@@ -1,4 +1,4 @@
-"""Export a selection as Parquet, JSON lines or CSV, batch by batch."""
+"""Export a selection as Parquet, JSON lines, CSV, T4 or flashinfer-bench traces, batch by batch."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from kbench.loaders.exporters import flashinfer_trace, t4
 from kbench.loaders.selection import Selection
 from kbench.schemas import UnknownNameError, UserError, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = ("parquet", "jsonl", "csv")
+BY_ENDING = ("parquet", "jsonl", "csv")
+FORMATS = (*BY_ENDING, "t4", "flashinfer-trace")
 
 
 def format_of(path: Path) -> str:
     """The format a file's name asks for."""
     found = path.suffix.lstrip(".").lower()
-    if found not in FORMATS:
+    if found not in BY_ENDING:
         raise UnknownNameError("export format", found or str(path), FORMATS)
     return found
 
@@ -34,7 +36,7 @@ def export(
     Args:
         selection: the rows.
         path: the file.
-        form: parquet, jsonl or csv; by the file's ending when left out.
+        form: parquet, jsonl, csv, t4 or flashinfer-trace; by the file's ending when left out.
         advance: told how many rows were written since the last call.
 
     Returns:
@@ -64,9 +66,9 @@ def write_stream(
         raise UnknownNameError("export format", form, FORMATS)
     if form == "parquet":
         return _write_parquet(selection, file, advance)
-    lines = _json_lines if form == "jsonl" else _csv_lines
+    lines = {"jsonl": _json_lines, "csv": _csv_lines, "t4": t4.pieces, "flashinfer-trace": flashinfer_trace.pieces}
     rows = 0
-    for batch, text in lines(selection):
+    for batch, text in lines[form](selection):
         file.write(text.encode())
         rows += batch
         advance(batch)

@@ -1,0 +1,1 @@
+"""Exporters: our rows in other people's formats, one file a format."""

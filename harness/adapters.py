@@ -1,7 +1,7 @@
 """Adapters: kernels in the forms other suites publish, unchanged.
 
     KernelBench   class ModelNew(nn.Module) with forward(*inputs); get_init_inputs() when its constructor needs any
-    GPU MODE      def custom_kernel(data) with the inputs as one tuple
+    GPU MODE      def custom_kernel(data) with the inputs as one tuple, or laid out as the task has them
 
 Such texts define classes, keep state and compile on import, so they never pass the screen: each runs alone in a fresh
 process.
@@ -15,6 +15,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 MODEL, CUSTOM = "ModelNew", "custom_kernel"
+TRIMUL_WEIGHTS = (
+    "norm.weight", "norm.bias", "left_proj.weight", "right_proj.weight", "left_gate.weight", "right_gate.weight",
+    "out_gate.weight", "to_out_norm.weight", "to_out_norm.bias", "to_out.weight",
+)  # fmt: skip
+"""What the task calls our inputs from the third on."""
+
+
+def _trimul_data(inputs: tuple[Any, ...]) -> Any:
+    x, mask, *weights = inputs
+    config = {"dim": x.shape[-1], "hidden_dim": weights[2].shape[0]}
+    return x, mask, dict(zip(TRIMUL_WEIGHTS, weights, strict=True)), config
+
+
+LAYOUTS: Mapping[str, Callable[[tuple[Any, ...]], Any]] = {"trimul": _trimul_data}
+"""Problems whose task hands its data over in a layout of its own; the others get the inputs as one tuple."""
 
 
 def adapter_for(source: str) -> str | None:
@@ -29,13 +44,14 @@ def adapter_for(source: str) -> str | None:
     return next((form for form in (MODEL, CUSTOM) if form in names), None)
 
 
-def adapt(namespace: Mapping[str, Any]) -> Callable[..., Any] | None:
+def adapt(namespace: Mapping[str, Any], problem_id: str = "") -> Callable[..., Any] | None:
     """A `run` function over what a module defines; None when it has no known form."""
     if callable(namespace.get(MODEL)):
         return ModelRunner(namespace[MODEL], namespace.get("get_init_inputs"))
     custom = namespace.get(CUSTOM)
     if callable(custom):
-        return lambda *inputs: custom(inputs)
+        layout = LAYOUTS.get(problem_id)
+        return lambda *inputs: custom(inputs if layout is None else layout(inputs))
     return None
 
 

@@ -47,7 +47,7 @@ class LoadedKernel:
             raise LoadError(f"{type(error).__name__}: {error}") from error
         self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
         del CudaModule.declared[first:]
-        run = self.module.__dict__.get("run") or adapt(self.module.__dict__)
+        run = self.module.__dict__.get("run") or adapt(self.module.__dict__, kernel.problem_id)
         if not callable(run):
             self.unload()
             raise LoadError("defines no function `run`")

@@ -92,16 +92,38 @@ def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -
     from kbench.loaders.corpus import load
 
     table = load(options["corpus"], where=options["where"]).to_arrow()
-    rows = [row for row in table.to_pylist() if row["source"]][: options["limit"]]
-    if not rows:
-        raise UserError(f"--where {options['where']!r} selects no kernel with source in {options['corpus']!r}")
-    stored = {row["kernel_id"]: row for row in rows}
-    kernels = [KernelSource(r["problem_id"], Backend(r["backend"]), r["source"]) for r in stored.values()]
-    named = [(kernel.kernel_id, kernel) for kernel in kernels]
+    stored, strangers = measurable(table.to_pylist(), options["limit"])
+    if not stored:
+        reason = f"; of problem {strangers[0]!r} we have no reference" if strangers else ""
+        raise UserError(f"--where {options['where']!r} selects no kernel to measure in {options['corpus']!r}{reason}")
+    named = [(kernel.kernel_id, kernel) for kernel, _ in stored.values()]
     measured: dict[str, list[Measurement]] = {}
     for key, row in measure_files(named, options, quiet=False):
         measured.setdefault(key, []).append(row)
-    return {"kernels": len(measured)} | agreement(stored, measured)
+    return {"kernels": len(measured)} | agreement({key: row for key, (_, row) in stored.items()}, measured)
+
+
+def measurable(
+    rows: Sequence[dict[str, Any]], limit: int | None
+) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
+    """Rows that can be measured here, by the id of the kernel as our problem has it, and problems we do not have.
+
+    Imported rows may name a problem as another suite does, and tuning configurations have no source to run.
+    """
+    from kbench.benchmark.problems.registry import resolve
+
+    found: dict[str, tuple[KernelSource, dict[str, Any]]] = {}
+    strangers: list[str] = []
+    for row in rows:
+        if limit is not None and len(found) >= limit:
+            break
+        problem = resolve(row["problem_id"])
+        if problem is None:
+            strangers.append(row["problem_id"])
+        elif row["backend"] != Backend.CONFIG and row["source"]:
+            kernel = KernelSource(problem, Backend(row["backend"]), row["source"])
+            found.setdefault(kernel.kernel_id, (kernel, row))
+    return found, strangers
 
 
 def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measurement]]) -> dict[str, Any]:
@@ -112,7 +134,8 @@ def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measur
         same_status += total.status.value == old["status"]
         if total.status is Status.OK and total.runtime_us is not None and old["runtime_us"] is not None:
             ratios.append(math.log(total.runtime_us / old["runtime_us"]))
-            inside += old["runtime_low_us"] <= total.runtime_us <= old["runtime_high_us"]
+            low, high = old["runtime_low_us"], old["runtime_high_us"]
+            inside += low is not None and high is not None and low <= total.runtime_us <= high
     sizes = sorted(abs(ratio) for ratio in ratios)
     found: dict[str, Any] = {"same status": f"{same_status} of {len(measured)}"}
     if sizes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
@@ -73,10 +74,18 @@ def read_expression(text: str, columns: Collection[str], dialect: Dialect) -> An
         UnknownNameError: it names a column the config does not have.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(_with_double_equals(text.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UserError(f"where {text!r} cannot be read; {SYNTAX}") from None
     return _Reader(text, columns, dialect).truth(tree)
+
+
+def _with_double_equals(text: str) -> str:
+    """The text with `=` outside quotes read as `==`, as SQL writes it."""
+    parts = re.split(r"""('[^']*'|"[^"]*")""", text)
+    return "".join(
+        part if number % 2 else re.sub(r"(?<![<>=!])=(?!=)", "==", part) for number, part in enumerate(parts)
+    )
 
 
 class _Reader:

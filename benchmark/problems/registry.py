@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -30,6 +31,24 @@ def problems() -> Mapping[str, ProblemDefinition]:
                 raise ValueError(f"problem id {problem.id!r} is declared twice, again in {name}.py")
             found[problem.id] = problem
     return MappingProxyType(found)
+
+
+def resolve(name: str) -> str | None:
+    """Our id of a problem another suite names: an id of ours, an alias such as kernelbench/v0/L1/23, or that alias as
+    imports spell it (kernelbench_v0_l1_23); None when we do not have it."""
+    if name in problems():
+        return name
+    return _aliases().get(name)
+
+
+@functools.cache
+def _aliases() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for problem_id, definition in problems().items():
+        for alias in definition.aliases:
+            found[alias] = problem_id
+            found[re.sub(r"[^a-z0-9]+", "_", alias.lower())] = problem_id
+    return found
 
 
 def problem(problem_id: str) -> ProblemDefinition:

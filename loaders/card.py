@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,9 @@ from kbench.loaders import datasheet
 from kbench.loaders.configs import CONFIGS, DEFAULT
 from kbench.loaders.corpus import Corpus
 from kbench.loaders.counts import Counts, count
+from kbench.loaders.findings import Findings, findings_of
+from kbench.loaders.findings_text import findings_sections
+from kbench.loaders.findings_text import markdown_table as _table
 from kbench.loaders.splits import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
 from kbench.schemas import arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
@@ -26,11 +29,17 @@ SIZES = (
 )
 
 
-def render_card(corpus: Corpus) -> str:
-    """The card of a corpus."""
+def render_card(corpus: Corpus, found: Findings | None = None) -> str:
+    """The card of a corpus.
+
+    Args:
+        corpus: the corpus.
+        found: its findings, where they are known already.
+    """
     counts = count(corpus)
     front = "\n".join(_yaml(front_matter(corpus, counts)))
-    return f"---\n{front}\n---\n\n" + "\n\n".join(_sections(corpus, counts)) + "\n"
+    sections = _sections(corpus, counts, found or findings_of(corpus))
+    return f"---\n{front}\n---\n\n" + "\n\n".join(sections) + "\n"
 
 
 def front_matter(corpus: Corpus, counts: Counts) -> dict[str, Any]:
@@ -71,7 +80,7 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
 
 
-def _sections(corpus: Corpus, counts: Counts) -> Iterator[str]:
+def _sections(corpus: Corpus, counts: Counts, found: Findings) -> Iterator[str]:
     yield f"# kbench\n\n{datasheet.SUMMARY}"
     yield f"Fingerprint: `{corpus.fingerprint}`. This page is generated from the data."
     yield "## Configs\n\n" + _table(
@@ -87,16 +96,15 @@ def _sections(corpus: Corpus, counts: Counts) -> Iterator[str]:
     ):  # fmt: skip
         if values:
             yield _table((title, "kernels"), [(key, f"{number:,}") for key, number in values.items()])
+    yield from findings_sections(found)
     yield f"## Splits\n\n{datasheet.PREPROCESSING} {_shares()}"
     yield "## Speedup bins\n\n" + _table(
         ("bin", "S = anchor time / candidate time"),
         [(str(number), label) for number, label in zip(NUMBERS, LABELS, strict=True)],
     )
-    yield f"## How it was made\n\n{datasheet.COLLECTION}\n\n{datasheet.MISSING}"
-    yield f"## Uses\n\n{datasheet.USE_CASES}"
-    yield f"## Limits and biases\n\n{datasheet.LIMITATIONS}\n\n{datasheet.BIASES}\n\n{datasheet.EXECUTION}"
-    yield f"## People\n\n{datasheet.PERSONAL} {datasheet.SOCIAL_IMPACT}"
-    yield f"## Maintenance\n\n{datasheet.MAINTENANCE}"
+    yield f"## How it was made\n\n{datasheet.COLLECTION}\n\n{datasheet.MISSING}\n\n{datasheet.PRECISION}"
+    yield f"## Limits and biases\n\n{_machines(corpus)}{datasheet.LIMITATIONS}\n\n{datasheet.BIASES}"
+    yield f"## Datasheet\n\n{_datasheet(counts)}"
     yield f"## Licence\n\n[{datasheet.LICENSE_NAME}]({datasheet.LICENSE_URL}); each row names its origin and licence."
     yield f"## Citation\n\n```bibtex\n{datasheet.CITATION}\n```"
     yield "## Columns"
@@ -121,7 +129,43 @@ def _counted(counts: Counts) -> str:
     measured = ""
     if counts.first_measured and counts.last_measured:
         measured = f", measured from {counts.first_measured[:10]} to {counts.last_measured[:10]}"
-    return f"{counts.distinct_kernels:,} distinct kernels for {counts.problems:,} problems{measured}."
+    covered = f"{counts.problems_with_kernels:,} of {counts.problems:,} problems"
+    return f"{counts.distinct_kernels:,} distinct kernels for {covered}{measured}."
+
+
+def _machines(corpus: Corpus) -> str:
+    """On what the figures were measured; a limit when it is one GPU."""
+    if not corpus.rows("environments"):
+        return ""
+    columns = ["gpu", "driver", "torch", "triton", "nvrtc"]
+    rows = corpus.table("environments", columns=columns).to_pylist()
+    gpus = sorted({row["gpu"] for row in rows})
+    software = sorted(
+        {
+            f"driver {row['driver']}, PyTorch {row['torch']}, Triton {row['triton']}, NVRTC {row['nvrtc']}"
+            for row in rows
+        }
+    )
+    kinds = "One kind of GPU" if len(gpus) == 1 else f"{len(gpus)} kinds of GPU"
+    return f"{kinds}: {', '.join(gpus)}; {'; '.join(software)}.\n\n"
+
+
+def _datasheet(counts: Counts) -> str:
+    """The questions of a datasheet, each with its answer."""
+    composition = (
+        f"{counts.rows.get(DEFAULT, 0):,} kernels, {counts.rows.get('measurements', 0):,} measurements, "
+        f"{counts.rows.get('pairs', 0):,} pairs and {counts.problems:,} problems; {datasheet.COMPOSITION}"
+    )
+    answers = (
+        ("Motivation", datasheet.MOTIVATION),
+        ("Composition", f"{composition} {datasheet.PERSONAL}"),
+        ("Collection", datasheet.COLLECTION),
+        ("Preprocessing", f"{datasheet.PREPROCESSING} {datasheet.MISSING}"),
+        ("Uses", f"{datasheet.USE_CASES} {datasheet.EXECUTION} {datasheet.SOCIAL_IMPACT}"),
+        ("Distribution", datasheet.DISTRIBUTION),
+        ("Maintenance", datasheet.MAINTENANCE),
+    )
+    return "\n\n".join(f"**{question}.** {answer}" for question, answer in answers)
 
 
 def _shares() -> str:
@@ -137,11 +181,6 @@ def _columns(name: str) -> str:
     docs = field_docs(record)
     rows = [(f"`{key}`", kind if len(kind) < 40 else "struct", docs[key]) for key, kind in kinds.items()]
     return _table(("column", "type", "meaning"), rows)
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    cells = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
 
 
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kbench.schemas.errors import DataError
+from kbench.schemas.errors import DataError, UserError
 
 if TYPE_CHECKING:
+    from kbench.loaders.corpus import Corpus
     from kbench.loaders.selection import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,13 +93,17 @@ def _progress(length: int, label: str) -> Any:
 
 @data.command()
 @path_argument
+@click.option("--coverage", is_flag=True, help="Say how well problems are covered, beside the shipped dataset's aims.")
 @json_option
-def info(path: tuple[str, ...], as_json: bool) -> None:
+def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
     """Say what a corpus holds."""
     from kbench.loaders.corpus import Corpus
     from kbench.loaders.counts import count
 
     corpus = Corpus.open(list(path) or None)
+    if coverage:
+        _show_coverage(corpus, as_json)
+        return
     counts = count(corpus)
     facts: dict[str, Any] = {
         "kernels": counts.rows.get("kernels", 0),
@@ -124,6 +129,20 @@ def info(path: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):17} {shown}")
 
 
+def _show_coverage(corpus: Corpus, as_json: bool) -> None:
+    from kbench.loaders.coverage import coverage_of
+    from kbench.loaders.findings_text import goal_row
+    from kbench.loaders.timed import timed
+
+    found = coverage_of(corpus, timed(corpus))
+    if as_json:
+        _echo_json(found.to_json())
+        return
+    head = ("property", "aim", "found", "reached")
+    for line in _layout([dict(zip(head, goal_row(goal), strict=True)) for goal in found.goals], width=60):
+        click.echo(line)
+
+
 @data.command()
 @path_argument
 @filter_options
@@ -146,19 +165,19 @@ def query(
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
 
 
-def _layout(rows: list[dict[str, Any]]) -> list[str]:
+def _layout(rows: list[dict[str, Any]], width: int = 36) -> list[str]:
     """Rows as lines of aligned columns; long and many-lined values are cut."""
     if not rows:
         return []
-    table = [list(rows[0]), *([_short(value) for value in row.values()] for row in rows)]
+    table = [list(rows[0]), *([_short(value, width) for value in row.values()] for row in rows)]
     widths = [max(len(row[position]) for row in table) for position in range(len(table[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, width: int) -> str:
     text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
     first = text.splitlines()[0] if text else ""
-    return first if first == text and len(text) <= 36 else first[:35] + "…"
+    return first if first == text and len(text) <= width else first[: width - 1] + "…"
 
 
 @data.command()
@@ -221,16 +240,29 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
 @data.command()
 @path_argument
 @click.option("--croissant", is_flag=True, help="Print the Croissant metadata instead.")
+@click.option("--write", is_flag=True, help="Write card, plots, cost ledger and metadata anew into the corpus folder.")
 @json_option
-def card(path: tuple[str, ...], croissant: bool, as_json: bool) -> None:
-    """Print the dataset card, generated from the data."""
+def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> None:
+    """Print the dataset card, generated from the data, or write it anew with all that belongs to it."""
     from kbench.loaders.card import front_matter, render_card
     from kbench.loaders.corpus import Corpus
     from kbench.loaders.counts import count
     from kbench.loaders.croissant import render_croissant
 
     corpus = Corpus.open(list(path) or None)
-    if croissant:
+    if write:
+        from kbench.loaders.corpus import shipped
+        from kbench.loaders.describe import refresh
+
+        if len(path) > 1:
+            raise UserError(f"--write takes one corpus folder, got {len(path)} paths; name the folder to describe")
+        folder = path[0] if path else str(shipped())
+        fingerprint = refresh(folder)
+        if as_json:
+            _echo_json({"path": folder, "fingerprint": fingerprint})
+        else:
+            click.echo(f"card, plots, ledger and metadata written to {folder}")
+    elif croissant:
         click.echo(render_croissant(corpus), nl=False)
     elif as_json:
         _echo_json(front_matter(corpus, count(corpus)))

@@ -32,6 +32,7 @@ class Counts:
     origins: Mapping[str, int]
     problems: int
     """Problems that have kernels, or those listed when there are more."""
+    problems_with_kernels: int
     first_measured: str | None
     last_measured: str | None
 
@@ -63,6 +64,7 @@ def count(corpus: Corpus) -> Counts:
         statuses=_ordered(found["status"]),
         families=_ordered(found["family"]),
         origins=_ordered(found["origin"]),
+        problems_with_kernels=len(found["problem_id"]),
         problems=max(corpus.rows("problems"), len(found["problem_id"])),
         first_measured=min((span["min"] for span in spans if span["min"]), default=None),
         last_measured=max((span["max"] for span in spans if span["max"]), default=None),

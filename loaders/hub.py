@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbench.loaders.corpus import HUB_ID, Corpus
+from kbench.loaders.files import CARD, CROISSANT, LEDGER, PLOTS
 from kbench.loaders.manifest import NAME as MANIFEST
 from kbench.loaders.shards import first_line
-from kbench.loaders.writer import CARD, CROISSANT
 from kbench.schemas import DataError, InfrastructureError, UserError
 
-COMPANIONS = (CARD, CROISSANT, MANIFEST, "eval.yaml")
+COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, "eval.yaml")
 """What is pushed beside the tables."""
 OPEN_LICENCES = re.compile(
     r"(?:CC-BY-(?:SA-)?[34]\.0|CC0-1\.0|Apache-2\.0|MIT|MIT-0|BSD-[23]-Clause|ISC|Unlicense|0BSD|BSL-1\.0|"
@@ -156,6 +156,7 @@ def push(
     refuse_closed(corpus)
     files = [entry.path for name in corpus.configs for entry in corpus.files(name)]
     files += [name for name in COMPANIONS if (folder / name).is_file()]
+    files += sorted(f"{PLOTS}/{path.name}" for path in (folder / PLOTS).glob("*.svg"))
     size = sum((folder / name).stat().st_size for name in files)
     made = Push(repository, corpus.fingerprint, tuple(files), size)
     if dry_run:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from kbench.loaders import manifest as manifests
 from kbench.loaders.configs import CONFIGS, WHOLE, Config, config
+from kbench.loaders.files import CARD, CROISSANT, LEDGER, PLOTS
 from kbench.loaders.fingerprint import rows_hash
 from kbench.loaders.manifest import FileEntry, Manifest, file_sha256, read_manifest
 from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
@@ -33,8 +34,6 @@ SHARD_ROWS = 65_536
 """Rows of a file, and rows held in memory before one is written."""
 LISTED_VALUES = 1024
 """A facet with more values than this is not listed in the manifest."""
-CARD = "README.md"
-CROISSANT = "croissant.json"
 
 
 class CorpusWriter:
@@ -104,17 +103,15 @@ class CorpusWriter:
         Returns:
             the corpus's new fingerprint.
         """
-        from kbench.loaders.card import render_card
         from kbench.loaders.corpus import Corpus
-        from kbench.loaders.croissant import render_croissant
+        from kbench.loaders.describe import describe
 
         for name in list(self._buffers):
             self._flush(name)
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
         with _plain_errors(self.folder):
             corpus = Corpus.of(self.folder, manifest)
-            write_atomically(self.folder / CARD, render_card(corpus).encode())
-            write_atomically(self.folder / CROISSANT, render_croissant(corpus).encode())
+            describe(corpus, self.folder)
             write_atomically(self.folder / manifests.NAME, manifest.to_json().encode())
             self._new.clear()
             _remove_strays(self.folder, manifest)
@@ -308,7 +305,7 @@ def _existing(folder: Path) -> Manifest:
 
 def _is_ours(item: Path) -> bool:
     # What a writer that was killed before its first commit leaves behind.
-    return item.name in (CARD, CROISSANT, *CONFIGS) or item.name.endswith(".part")
+    return item.name in (CARD, CROISSANT, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(".part")
 
 
 def _remove_strays(folder: Path, manifest: Manifest) -> None:

@@ -1,0 +1,69 @@
+"""What PyTorch references do badly: why a kernel can be many times faster, written after reading each reference.
+
+An unexplained large speedup is a wrong measurement or a cheat until shown otherwise; a test holds that the largest
+speedups of the shipped dataset have a text here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WEAKNESSES: Mapping[str, str] = {
+    "batched_solve": "Two library calls for thousands of 16×16 or 32×32 systems: a batched Cholesky factorisation "
+    "writes every factor to memory and a batched solve reads it back for two triangular passes. A kernel that keeps a "
+    "system in registers or shared memory reads it once and writes only the solution.",
+    "causal_conv1d": "A padded copy, a grouped convolution with one channel a group, and SiLU are three passes over "
+    "memory, and the general grouped path is not made for one channel a group. The arithmetic is a few multiply-adds a "
+    "value, so one fused pass wins.",
+    "conv2d_relu_hardswish": "The convolution is followed by five elementwise kernels (ReLU, add, divide, clamp, "
+    "multiply), each a pass over an output eight times as wide as the input.",
+    "cross_entropy_fwd_bwd": "Casts the logits to float32, then log-softmax, gather, exp, scatter, multiply and cast "
+    "back are separate passes over rows × vocabulary; a kernel reads the bfloat16 logits and writes the gradient.",
+    "cumprod": "PyTorch's general scan walks each row in short chunks, one after another; a kernel whose block holds "
+    "the whole row has all its loads under way at once.",
+    "cumsum": "PyTorch's general scan walks each row in short chunks, one after another; a kernel whose block holds "
+    "the whole row has all its loads under way at once.",
+    "cumsum_reverse": "Flips, scans and flips back: two extra copies of the tensor, around PyTorch's general scan; a "
+    "kernel scans from the right in one pass.",
+    "fp8_quant": "Casts to float32 in memory, then abs, maximum, clamp, two divisions, clamp and cast are separate "
+    "kernels, most of them over a float32 copy twice the input's size; a kernel reads each group once.",
+    "gdn_chunk_fwd_h": "A Python loop over chunks issues about ten small dependent kernels a chunk (two batched "
+    "products and the decay arithmetic), with the running state going through memory each time, then stacks and "
+    "permutes the results; a kernel keeps the state on chip through all chunks.",
+    "gdn_chunk_fwd_o": "Writes the score, decay and masked matrices of every chunk to memory between about a dozen "
+    "kernels, and copies chunked views to make them contiguous; a kernel keeps a chunk on chip.",
+    "gdn_recompute_w_u": "Scales keys and values in passes of their own and copies chunked, transposed views before "
+    "and after two batched products; a kernel loads, scales, multiplies and stores in place.",
+    "histogram": "torch.bincount reads the input for its smallest and again for its largest value, and waits for the "
+    "host both times, before it counts into 64-bit bins that are converted at the end; a kernel reads the input once "
+    "and counts in shared memory.",
+    "int4_weight_gemm": "Unpacks the weights before the product: mask, shift, stack, convert, subtract and scale are "
+    "separate kernels over 67 million weights, each writing them out in full, and the product then reads 128 MiB of "
+    "fp16 where the packed weights are 32 MiB. A kernel unpacks in registers.",
+    "kl_div_loss": "Takes the logarithm in a pass of its own and lets the loss write its elementwise terms before "
+    "summing them; a kernel reads both inputs once and writes one number.",
+    "linear_swish_sum_group_norm": "After the matrix product, SiLU, the addition and group norm are passes over 32,768 "
+    "× 1,024 values, and group norm takes more than one; a kernel applies them to the product's tile.",
+    "masked_cumsum": "Multiplies by the mask into a temporary tensor before PyTorch's general scan reads it again.",
+    "moe_topk_routing": "Softmax writes all probabilities, torch.topk runs a general selection made for long rows on "
+    "rows of 64 or 128, and sum, division and the cast of the indices follow as kernels of their own; a kernel keeps a "
+    "row in registers.",
+    "permute_4d": "A general strided copy, which reads or writes memory in short pieces; a kernel turns tiles in "
+    "shared memory so that both sides are contiguous.",
+    "rmsnorm_residual": "Nine kernels (add, cast, square, mean, add, rsqrt, two products, cast), most of them over a "
+    "float32 copy of the hidden state; a kernel reads each row once.",
+    "rope": "bfloat16 times float32 promotes: four products, a difference, a sum, a concatenation and a cast are eight "
+    "kernels, all but the last writing float32, twice the data's width. A kernel reads x once and writes the result "
+    "once.",
+    "spmv_csr": "Expands row numbers, gathers, multiplies and scatter-adds with atomics: every non-zero is written to "
+    "memory several times, with 64-bit indices; a kernel reads each non-zero once and sums a row in registers.",
+    "stencil_2d": "A padded copy and seven elementwise kernels over shifted views, each a pass over the grid; a kernel "
+    "reads the grid about once.",
+    "stencil_3d": "A padded copy and some twenty elementwise kernels over shifted views, each a pass over a 64 MiB "
+    "grid; a kernel reads both fields about once and writes one.",
+    "transpose": "A general strided copy, which reads or writes memory in short pieces; a kernel turns tiles in shared "
+    "memory so that both sides are contiguous.",
+    "triplet_margin_loss": "Two distances, each a difference, a power and a sum over full-size temporaries, before the "
+    "margin; a kernel reads the three inputs once.",
+}
+"""By problem: one text each."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, mean
 
 
-def _hits(columns: Floats, numbers: Ints) -> Floats:
+def hits(columns: Floats, numbers: Ints) -> Floats:
     """One over the number of tied modes where the right bin is one of them, else 0."""
     largest, count = columns.max(axis=0), len(numbers)
     tied = np.add.reduce((columns == largest).view(np.uint8), axis=0)
@@ -33,7 +33,7 @@ def correct(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
 
     Sharing ties keeps the uniform forecast at 1/8 whatever order the bins are stored in.
     """
-    return by_chunks(_hits, *check(probabilities, bins))
+    return by_chunks(hits, *check(probabilities, bins))
 
 
 def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:

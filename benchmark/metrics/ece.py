@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.accuracy import correct
-from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.distribution import confidence
+from kbench.benchmark.metrics.accuracy import hits
+from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, row_max
 
 BUCKETS = 10
 
@@ -24,21 +23,27 @@ def equal_mass(confidences: Floats, buckets: int = BUCKETS) -> Ints:
     return np.searchsorted(cuts, confidences, side="right").astype(np.int64)
 
 
-def gap(bucket: Ints, confidences: Floats, hits: Floats) -> float:
+def gap(bucket: Ints, confidences: Floats, right: Floats) -> float:
     """Σ over buckets of its share of rows × |mean confidence − accuracy|."""
     if not len(bucket):
         return float("nan")
-    difference = np.bincount(bucket, weights=confidences - hits)
+    difference = np.bincount(bucket, weights=confidences - right)
     return float(np.abs(difference).sum() / len(bucket))
+
+
+def _sure_and_right(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Confidence and correctness of every row, from one check of the arguments."""
+    values, numbers = check(probabilities, bins)
+    return row_max(values), by_chunks(hits, values, numbers)
 
 
 def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally wide buckets of the predicted bin's probability."""
-    confidences = confidence(probabilities)
-    return gap(equal_width(confidences), confidences, correct(probabilities, bins))
+    confidences, right = _sure_and_right(probabilities, bins)
+    return gap(equal_width(confidences), confidences, right)
 
 
 def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
-    confidences = confidence(probabilities)
-    return gap(equal_mass(confidences), confidences, correct(probabilities, bins))
+    confidences, right = _sure_and_right(probabilities, bins)
+    return gap(equal_mass(confidences), confidences, right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,8 @@ class Command:
             if evaluation.options.edges == "bins" and is_published(evaluation):
                 again = results(rescored(evaluation))
                 found["published_prompt"] = {name: again[name] for name in ("edges", "tracks", "slices")}
+                text_of = json.dumps(found["published_prompt"], indent=1, ensure_ascii=False)
+                (self._folder(evaluation) / "published_prompt.json").write_text(text_of + "\n", encoding="utf-8")
                 text.append(f"The same forecasts, answers cut at the edges of their prompt:\n\n{terminal(again)}")
         return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from kbench import __version__
 from kbench.benchmark.evaluate import Evaluation
+from kbench.benchmark.published_edges import is_published, submission_facts
 from kbench.benchmark.scoring.score import HEADLINES, finite, lower_is_better
 from kbench.benchmark.surrogates.table import write_forecasts
 from kbench.schemas import Submission, to_dict
@@ -96,7 +98,7 @@ def submission(evaluation: Evaluation) -> Submission:
     kinds = {"static": "statistical", "nearest": "statistical", "llm": "language_model"}
     built_in = evaluation.target.kind == "built_in"
     spent = cost(evaluation)
-    return Submission(
+    made = Submission(
         schema_version=Submission.VERSION,
         name=evaluation.name.replace("_", "-")[:64] or "surrogate",
         version=__version__ if built_in else "1",
@@ -117,6 +119,7 @@ def submission(evaluation: Evaluation) -> Submission:
         repeats=evaluation.table.repeats,
         created_at=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
+    return dataclasses.replace(made, **submission_facts(evaluation)) if is_published(evaluation) else made
 
 
 def _training_data(evaluation: Evaluation) -> str:

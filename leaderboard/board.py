@@ -43,7 +43,8 @@ def load_questions(dataset: str | None, labels: Path | None, split: str = "test"
 
 def expected_of(questions: Questions) -> Expected:
     """What a submission must answer."""
-    return Expected(questions.dataset, [query.query_id for query in questions.queries])
+    ids = [query.query_id for query in questions.queries]
+    return Expected(questions.dataset, ids, frozenset(ids[at] for at in questions.pairs.query.tolist()))
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:

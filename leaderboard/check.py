@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.tasks.task import PAIR_TRACKS
 from kbench.leaderboard.archive import FORECAST_FILES, METADATA_FILE, read_files
 from kbench.leaderboard.untrusted import parse_json, read_forecasts, shown
 from kbench.schemas import DataError, Submission, bins, from_dict, json_schema
@@ -46,6 +47,13 @@ class Expected:
 
     fingerprint: str
     query_ids: Sequence[str]
+    pair_ids: frozenset[str] | None = None
+    """Those that the tracks about pairs ask; an entry for these tracks alone need answer no others."""
+
+    def required(self, submission: Submission | None) -> set[str]:
+        """The queries an entry must answer, by the tracks it is for."""
+        pairs_alone = submission is not None and set(submission.tracks) <= set(PAIR_TRACKS)
+        return set(self.pair_ids) if pairs_alone and self.pair_ids is not None else set(self.query_ids)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -235,10 +243,11 @@ def _query_findings(table: pa.Table, name: str, expected: Expected, submission: 
         seen: set[tuple[str, int]] = set()
         twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         findings.append(Finding(name, "query_id", f"{shown(twice[0])} repeat {twice[1]} twice", "keep one row each"))
-    wanted = len(asked) * (submission.repeats if submission is not None else 1)
-    present = len({key for key in keys if key[0] in asked})
+    required = expected.required(submission)
+    wanted = len(required) * (submission.repeats if submission is not None else 1)
+    present = len({key for key in keys if key[0] in required})
     if present < wanted:
-        missing = sorted(asked - set(ids))
+        missing = sorted(required - set(ids))
         example = f", such as {missing[0]}" if missing else ""
         fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
         findings.append(Finding(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))

@@ -260,7 +260,8 @@ def _measure_seconds(corpus: Tables) -> float | None:
     if "measurements" not in corpus.configs:
         return None
     table = corpus.table("measurements", columns=["kernel_id", "verify_s", "time_s"])
-    if not table.num_rows:
+    if table.column("time_s").null_count == table.num_rows:
+        # No row, or measurements made elsewhere, which do not say what they cost.
         return None
     kernels = len(set(table.column("kernel_id").to_pylist()))
     seconds = sum(float(np.nansum(table.column(name).to_numpy())) for name in ("verify_s", "time_s"))

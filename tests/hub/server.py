@@ -199,7 +199,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             elif line["key"] == "deletedFile":
                 files.pop(value["path"], None)
         sha = self.server.commit(repo, files)
-        self._answer(200, {"success": True, "commitOid": sha, "commitUrl": f"{self.server.url}/datasets/{repo}/commit/{sha}"})
+        self._answer(
+            200, {"success": True, "commitOid": sha, "commitUrl": f"{self.server.url}/datasets/{repo}/commit/{sha}"}
+        )
 
     def do_PUT(self) -> None:
         body = self._body()

@@ -12,11 +12,13 @@ import pytest
 from kbench.benchmark.problems.registry import problems
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.published import PROMPT_EDGES, with_prompt_edges
+from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
+from kbench.generation.outcome import outcome_of
 from kbench.loaders.corpus import Corpus, load
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.published import FAMILY, PROBLEMS
 from kbench.loaders.validate import validate
-from kbench.schemas import DataError, bins
+from kbench.schemas import Backend, DataError, KernelSource, bins, to_dict
 
 Imported = tuple[Path, Report]
 Run = Callable[..., Imported]
@@ -160,6 +162,19 @@ def test_measurements_are_by_case(imported: Imported) -> None:
     rows = load(imported[0], config="measurements").to_arrow().to_pylist()
     assert Counter(row["workload"] for row in rows) == {"case_0": 2, "case_1": 2, "published": 5}
     assert all(row["env_id"] is None and row["started_at"] is None for row in rows)
+
+
+def test_a_search_can_be_replayed_from_the_imported_measurements(imported: Imported) -> None:
+    recorded = recorded_measurements(imported[0])
+    executor = ReplayExecutor(recorded)
+    rows = load(imported[0], where="run_id == 'trimul_a'").to_arrow().to_pylist()
+    executor.submit([KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in rows])
+    results = executor.collect(1.0)
+    assert sum(bool(result.measurements) for result in results) == sum(row["status"] is not None for row in rows) == 5
+    for result in results:
+        if result.measurements:
+            outcome = outcome_of([to_dict(row) for row in result.measurements])
+            assert (outcome.status == "ok") == (outcome.speedup is not None)
 
 
 def test_published_splits_are_kept(imported: Imported) -> None:

@@ -48,7 +48,8 @@ class Reader:
         Raises:
             DataError: the file is refused, or reading it broke the reader.
         """
-        return b"".join(self.stream(data, name))
+        with self._lock:
+            return b"".join(self._pieces(data, name))
 
     def stream(self, data: bytes, name: str) -> Iterator[bytes]:
         """The parser's answer in the pieces it comes in.
@@ -56,22 +57,35 @@ class Reader:
         Raises:
             DataError: the file is refused, or reading it broke the reader.
         """
-        with self._lock:
-            server = self._started()
-            assert server.stdin is not None
-            assert server.stdout is not None
-            _send(server.stdin, OK, data)
-            finished = False
+        if self._lock.acquire(blocking=False):
             try:
-                kind, payload = _receive(server.stdout)
-                while kind == OK:
-                    yield payload
-                    kind, payload = _receive(server.stdout)
-                finished = True
+                yield from self._pieces(data, name)
             finally:
-                # Whoever asked may have lost interest halfway: a short rest is read, a long one goes with the server.
-                if server.poll() is not None or not (finished or self._drained(server.stdout)):
-                    self._stop()
+                self._lock.release()
+            return
+        # Someone is halfway through an answer, and may never take the rest: they keep this server.
+        other = Reader(self._parser)
+        try:
+            yield from other.stream(data, name)
+        finally:
+            other.close()
+
+    def _pieces(self, data: bytes, name: str) -> Iterator[bytes]:
+        server = self._started()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        _send(server.stdin, OK, data)
+        finished = False
+        try:
+            kind, payload = _receive(server.stdout)
+            while kind == OK:
+                yield payload
+                kind, payload = _receive(server.stdout)
+            finished = True
+        finally:
+            # Whoever asked may have lost interest halfway: a short rest is read, a long one goes with the server.
+            if server.poll() is not None or not (finished or self._drained(server.stdout)):
+                self._stop()
         if kind == DIED:
             raise DataError(f"{name} cannot be read as Parquet (the reader {payload.decode()})")
         if kind == REFUSED:

@@ -31,6 +31,8 @@ class Hub(http.server.ThreadingHTTPServer):
         """Path and first byte of every download."""
         self.fail_uploads_after: int | None = None
         self.cut_downloads_at: int | None = None
+        self.lost: set[str] = set()
+        """Paths that are listed and not there."""
         self.lock = threading.Lock()
 
     @property
@@ -132,7 +134,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _file(self, repo: str, rev: str, path: str) -> None:
         found = self.server.at(repo, rev)
-        if found is None or path not in found[1]:
+        if found is None or path not in found[1] or path in self.server.lost:
             return self._missing("EntryNotFound" if repo in self.server.commits else "RepoNotFound")
         data = found[1][path]
         start = int((re.match(r"bytes=(\d+)-", self.headers.get("Range", "")) or [0, 0])[1])

@@ -94,3 +94,11 @@ def test_a_release_without_one_of_its_datasets_is_one_line(hub: Any, kbench: Run
     moved = kbench("data", "pull", "gpu-forecasters", "--only", "eval-set")
     assert "holds no Parquet file" in moved.stderr
     assert not (tmp_path / "home").exists()
+
+
+def test_a_config_that_is_listed_and_not_there_is_one_line(served: dict[str, str], hub: Any, kbench: Run) -> None:
+    hub.lost.add("trimul/eval-00000.parquet")
+    done = kbench("data", "pull", "gpu-forecasters", "--only", "eval-set")
+    assert done.returncode == 2, done.stderr
+    assert "the Hub refused 'codezakh/gpu-forecasters-eval-set' (404)" in done.stderr
+    assert "Traceback" not in done.stderr

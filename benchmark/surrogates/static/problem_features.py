@@ -30,7 +30,7 @@ NUMBERS: tuple[str, ...] = names_in(
     """
     flops bytes intensity floor_us workloads inputs outputs input_elements output_elements largest last_dim rank
     largest_second reference_lines reference_calls reduction sm_count bandwidth peak capability flop_spread
-    elements_per_sm scalars
+    elements_per_sm scalars plain_peak reference_passes
     """
 )
 NAMES: tuple[str, ...] = (
@@ -102,5 +102,8 @@ def _numbers(works: list[dict], facts: dict, reference: str) -> dict[str, float]
         if works
         else 0.0,
         "elements_per_sm": outputs - _log2(facts.get("sm_count") or 1),
+        "plain_peak": _log2(facts.get("fp32_tflops") or 1),
+        # Lines that compute are kernels PyTorch launches one after another, each reading what the last one wrote.
+        "reference_passes": float(len(re.findall(r"[\w)] [-+*/@] [\w(]|(?:torch|F)\.\w+\(|\)\.\w+\(", reference))),
         "scalars": _mean([float(len(work["inputs"]) - len(found)) for work, found in zip(works, ins, strict=True)]),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -13,10 +14,24 @@ from kbench.schemas import Query
 
 Rows = npt.NDArray[np.float32]
 
-CROSS: tuple[str, ...] = names_in("tiles waves tile_per_row threads_per_item work_per_thread persistent_waves")
+CROSS: tuple[str, ...] = names_in(
+    "tiles waves tile_per_row threads_per_item work_per_thread persistent_waves compute_us memory_us over_floor"
+)
 """Features of the kernel and its problem together, as logarithms."""
+LOG2_KILO = math.log2(1000.0)
 _SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
 _PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
+
+
+def _peak(fixed: Rows, problem: Rows) -> Rows:
+    """log2 operations a microsecond of the units the source asks for: tensor cores by precision, or plain ones."""
+    dot, exact, three = (fixed[:, _SOURCE[f"number:{name}"]] > 0 for name in ("dot", "exact", "three_pass"))
+    narrow = problem[:, _PROBLEM["dtype:float32"]] < 0.5
+    tensor = problem[:, _PROBLEM["problem:peak"]] + 2 * LOG2_KILO
+    # tf32 runs at half the rate of 16-bit types; three passes of it at a third of that.
+    tensor = tensor - np.where(three, np.log2(6.0), np.where(narrow, 0.0, 1.0))
+    plain = problem[:, _PROBLEM["problem:plain_peak"]] + 2 * LOG2_KILO
+    return np.where(dot & ~exact, tensor, plain).astype(np.float32)
 
 
 def _cross(fixed: Rows, problem: Rows) -> Rows:
@@ -29,6 +44,8 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
     processors = np.log2(np.maximum(problem[:, _PROBLEM["problem:sm_count"]], 1.0))
     tiles = outputs - source("tile_product")
     flops = problem[:, _PROBLEM["problem:flops"]]
+    compute = flops - _peak(fixed, problem)
+    memory = problem[:, _PROBLEM["problem:bytes"]] - problem[:, _PROBLEM["problem:bandwidth"]] - LOG2_KILO
     columns = (
         tiles,
         tiles - processors,
@@ -36,6 +53,9 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
         source("threads") + tiles - outputs,
         flops - tiles - source("threads"),
         tiles - processors - source("per_sm"),
+        compute,
+        memory,
+        np.maximum(compute, memory) - problem[:, _PROBLEM["problem:floor_us"]],
     )
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -110,3 +130,5 @@ def pair_rows(candidate: Rows, anchor: Rows, guesses: Mapping[str, npt.NDArray[n
 
 OWN = len(source_features.NAMES) + len(CROSS)
 """Leading columns of a kernel row that belong to the kernel."""
+PROBLEM = len(problem_features.NAMES)
+"""Columns after those that belong to the problem."""

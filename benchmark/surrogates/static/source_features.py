@@ -24,11 +24,19 @@ SPLIT = re.compile(r"split|parts?$|pieces|chunks", re.IGNORECASE)
 TILE = re.compile(r"block|tile|^b[mnkpcqhdrs]$|rows?|cols?|width|span|chunk|head", re.IGNORECASE)
 VECTOR = re.compile(r"vec|unroll|items|per_thread|words|lanes|step", re.IGNORECASE)
 ROLES: Mapping[str, re.Pattern[str]] = {
-    "m": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:m|r|rows?|q|y)$", re.IGNORECASE),
-    "n": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:n|cols?|c|x|p|d)$", re.IGNORECASE),
+    "m": re.compile(r"(?:^|_)(?:b|block_?|tile_?)(?:m|r|rows?|q|y|c)$", re.IGNORECASE),
+    "n": re.compile(r"(?:^|_)(?:b|block_?|tile_?)(?:n|cols?|x|p|d)$", re.IGNORECASE),
     "k": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:k|s|inner)$", re.IGNORECASE),
     "one": re.compile(r"^(?:block|block_size|size|tile|chunk|width)$", re.IGNORECASE),
+    "thread_m": re.compile(r"^(?:t(?:m|c|y|h)|down)$", re.IGNORECASE),
+    "thread_n": re.compile(r"^(?:t(?:n|p|x|w)|ex|across)$", re.IGNORECASE),
 }
+SHARED = re.compile(r"__shared__[^;]*;")
+ARRAY = re.compile(r"\w+((?:\[[^\]]+\])+)")
+DOTS = ("tl.dot", "mma_sync", "mma.sync")
+"""How sources ask for tensor cores."""
+WIDE: Mapping[str, int] = {"float2": 2, "uint2": 2, "int2": 2, "half2": 1, "float4": 4, "uint4": 4, "int4": 4}
+"""Words of 32 bits a vector type moves at once."""
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -46,6 +54,7 @@ COUNTED: tuple[str, ...] = names_in(
     int8 int32 int64 long double half fma fmaf exp exp2 expf __expf log log2 sqrt rsqrt rsqrtf div_rn __fdividef tanh
     sigmoid erf max maximum min minimum where sum reduce cumsum associative_scan scan sort argmax cdiv atomic_add
     atomicAdd atomicMax atomic_max __shfl_down_sync __shfl_xor_sync __shfl_sync __match_any_sync __popc __ballot_sync
+    ieee tf32x3 tf32 ahead
     program_id num_programs arange threadIdx blockIdx gridDim blockDim num_warps num_stages warp_specialize flatten
     fast_math max_registers unroll pragma shared_bytes debug_barrier multi_processor_count processors histogram to
     None launch + - * / % [ ( < & ? =
@@ -56,7 +65,8 @@ NUMBERS: tuple[str, ...] = names_in(
     """
     length lines tokens depth launches warps stages threads bounds_blocks unroll unrolls persistent per_sm tile_1
     tile_2 tile_3 tile_product tile_count vector split m n k one per_thread intensity staged_bytes setting_max
-    setting_product is_cuda floats registers_cap
+    setting_product is_cuda floats registers_cap thread_m thread_n reuse shared_elements dot exact three_pass
+    vector_words blocks_of_grid
     """
 )
 NAMES: tuple[str, ...] = (
@@ -182,7 +192,38 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
         "is_cuda": float(cuda),
         "floats": _log2(source.count(".0") + 1),
         "registers_cap": _log2(max(settings.get("max_registers", []), default=0)),
+        **_arithmetic(source, roles),
+        "shared_elements": _log2(_shared(source, settings)),
+        "vector_words": _log2(max((w for name, w in WIDE.items() if name in source), default=1)),
+        "blocks_of_grid": float(source.count("blockIdx.") + source.count("program_id(")),
     }
+
+
+def _arithmetic(source: str, roles: Mapping[str, int]) -> dict[str, float]:
+    """Which units multiply, how exactly, and how often a thread uses what it has loaded."""
+    m, n = roles["thread_m"], roles["thread_n"]
+    return {
+        "reuse": _log2(m * n / (m + n)) if m and n else -1.0,
+        "dot": float(any(mark in source for mark in DOTS)),
+        "exact": float('"ieee"' in source),
+        "three_pass": float("tf32x3" in source),
+    }
+
+
+def _shared(source: str, settings: Mapping[str, Sequence[int]]) -> int:
+    """Elements of the shared arrays whose sizes the source states."""
+    if "__shared__" not in source:
+        return 0
+    total = 0
+    for declared in SHARED.findall(source):
+        for sizes in ARRAY.findall(declared):
+            factors = [_size(token, settings) for token in re.findall(r"\w+", sizes)]
+            total += math.prod(factor for factor in factors if factor)
+    return min(total, 1 << 20)
+
+
+def _size(token: str, settings: Mapping[str, Sequence[int]]) -> int:
+    return int(token) if token.isdecimal() else max(settings.get(token, ()), default=1)
 
 
 def _settings(source: str) -> dict[str, list[int]]:

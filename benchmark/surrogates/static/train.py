@@ -21,11 +21,13 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.static.calibration import ErrorShape
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
+from kbench.benchmark.surrogates.static.level import Level, weighted
 from kbench.benchmark.surrogates.static.model import (
+    Guesses,
     StaticModel,
-    blended,
     pair_inputs,
     pair_width_rows,
+    problem_columns,
     reference_width_rows,
 )
 from kbench.benchmark.surrogates.static.rows import KernelRows, Pool, Rows
@@ -40,6 +42,9 @@ FOLDS = 4
 WORDS = 200
 BINS = 64
 """Cuts a feature is looked at with: enough for tile sizes and counts, and four times cheaper than the default."""
+PAIR_PRIOR = np.array([0.5, 0.0, 0.5, 0.0])
+"""Weights of the pair model and of differences of `total`, `within` and `rank` that the data may correct."""
+SMALLEST_SPREAD = 0.1
 SMALLEST_ERROR = 0.03
 """Errors below a fiftieth of an octave are noise; a width must not chase them."""
 
@@ -75,6 +80,7 @@ class Material:
             if row["speedup"] is not None:
                 self.total[at] = np.log2(row["speedup"])
         self.within = _centred(self.total, self.problems)
+        self.spread = _spreads(self.within, self.problems)
         self.weights = _balanced(self.problems, self.valid)
 
 
@@ -83,6 +89,16 @@ def _centred(values: Floats, groups: npt.NDArray[np.object_]) -> Floats:
     for group in set(groups.tolist()):
         rows = groups == group
         result[rows] -= np.nanmedian(values[rows]) if np.any(~np.isnan(values[rows])) else 0.0
+    return result
+
+
+def _spreads(values: Floats, groups: npt.NDArray[np.object_]) -> Floats:
+    """Standard deviation in each kernel's problem: in its units problems are alike, whatever there is to gain."""
+    result = np.ones(len(values))
+    for group in set(groups.tolist()):
+        rows = groups == group
+        known = values[rows][~np.isnan(values[rows])]
+        result[rows] = max(float(known.std()) if len(known) else 1.0, SMALLEST_SPREAD)
     return result
 
 
@@ -150,18 +166,25 @@ def train(
     def regressor() -> Any:
         return _regressor(effort.kernel_trees, effort.leaves, seed)
 
-    within, within_out = _cross_fitted(regressor, material.rows, material.within, material.weights, material.fold)
-    total, total_out = _cross_fitted(regressor, material.rows, material.total, material.weights, material.fold)
-    forests = {"within": within, "total": total, "valid": _valid(material, effort, seed)}
+    forests: dict[str, Forest] = {}
+    held_out: dict[str, Floats] = {}
+    targets = {"within": material.within, "total": material.total, "rank": material.within / material.spread}
+    for name, target in targets.items():
+        forests[name], held_out[name] = _cross_fitted(regressor, material.rows, target, material.weights, material.fold)
+    level, held_out["level"] = _levels(material)
+    guesses = Guesses(**held_out)
+    forests["valid"] = _valid(material, effort, seed)
     tell("calibration over the reference")
-    blend, reference_shape, forests["reference_width"] = _reference(material, total_out, within_out, effort, seed)
+    blend, reference_shape, forests["reference_width"] = _reference(material, guesses, effort, seed)
     tell("pair model")
     pairs = [(q, p) for q, p in training_pairs(corpus) if p.kind is not PairKind.REFERENCE]
-    forests["pair"], forests["pair_width"], pair_shape = _pairs(material, pairs, within_out, total_out, effort, seed)
+    pair_blend, forests["pair"], forests["pair_width"], pair_shape = _pairs(material, pairs, guesses, effort, seed)
     return StaticModel(
         vocabulary=material.vocabulary,
         forests=forests,
         blend=blend,
+        pair_blend=pair_blend,
+        level=level,
         reference_shape=reference_shape,
         pair_shape=pair_shape,
         facts={
@@ -187,18 +210,39 @@ def _constant(value: float) -> Forest:
     return Forest(value, one, none, one, one, none, np.zeros(1, dtype=np.int32))
 
 
-def _reference(
-    material: Material, total: Floats, within: Floats, effort: Effort, seed: int
-) -> tuple[Floats, ErrorShape, Forest]:
+def _levels(material: Material) -> tuple[Level, Floats]:
+    """The line through all problems, and what lines through other folds say of each kernel's problem."""
+    names, first = np.unique(material.problems.astype(str), return_index=True)
+    features, fold = problem_columns(material.rows[first]), material.fold[first]
+    levels = np.array([_median(material.total[material.problems == name]) for name in names])
+    known = ~np.isnan(levels)
+    whole = Level.of(features[known], levels[known])
+    held_out = np.zeros(len(material.rows))
+    for f in range(FOLDS):
+        others = known & (fold != f)
+        line = Level.of(features[others], levels[others]) if others.any() else whole
+        held_out[material.fold == f] = line.predict(problem_columns(material.rows[material.fold == f]))
+    return whole, held_out
+
+
+def _median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _weighed(design: Floats, target: Floats, weights: Floats, prior: Floats, ridge: float = 10.0) -> Floats:
+    """Least squares with a little ridge towards weights that are known to be sensible."""
+    gram = (design * weights[:, None]).T @ design + ridge * np.eye(design.shape[1])
+    result: Floats = prior + np.linalg.solve(gram, (design * weights[:, None]).T @ (target - design @ prior))
+    return result
+
+
+def _reference(material: Material, guesses: Guesses, effort: Effort, seed: int) -> tuple[Floats, ErrorShape, Forest]:
     known = ~np.isnan(material.total)
-    design = np.stack([np.ones(known.sum()), total[known], within[known]], axis=1)
-    weight = np.sqrt(material.weights[known])[:, None]
-    # A little ridge towards (0, 1, 0): the kernel models' own answer.
-    prior = np.array([0.0, 1.0, 0.0])
-    gram = (design * weight**2).T @ design + 10.0 * np.eye(3)
-    blend: Floats = prior + np.linalg.solve(gram, (design * weight**2).T @ (material.total[known] - design @ prior))
-    point = blended(blend, total, within)
-    inputs = reference_width_rows(material.rows, point, total, within)
+    prior = np.array([0.0, 0.5, 0.0, 0.0, 0.5])
+    blend = _weighed(guesses.columns()[known], material.total[known], material.weights[known], prior)
+    point = guesses.reference(blend)
+    inputs = reference_width_rows(material.rows, guesses, point)
     width, shape = _widths(inputs[known], (material.total - point)[known], material.fold[known], effort, seed)
     return blend, shape, width
 
@@ -215,27 +259,30 @@ def _widths(inputs: Rows, errors: Floats, fold: Ints, effort: Effort, seed: int)
 
 
 def _pairs(
-    material: Material, pairs: Sequence[tuple[Query, Any]], within: Floats, total: Floats, effort: Effort, seed: int
-) -> tuple[Forest, Forest, ErrorShape]:
+    material: Material, pairs: Sequence[tuple[Query, Any]], guesses: Guesses, effort: Effort, seed: int
+) -> tuple[Floats, Forest, Forest, ErrorShape]:
     """The pair model on pairs and on the same pairs the other way round: a ratio turned over changes its sign."""
     places = dict(material.pool.places())
     ends = [(places.get(_key(q.candidate_source, q)), places.get(_key(q.anchor_source, q))) for q, _ in pairs]
     kept = [i for i, (candidate, anchor) in enumerate(ends) if candidate is not None and anchor is not None]
     if not kept:
-        return _constant(0.0), _constant(0.0), ErrorShape.of(np.zeros(0))
+        return PAIR_PRIOR, _constant(0.0), _constant(0.0), ErrorShape.of(np.zeros(0))
     candidate = np.array([ends[i][0] for i in kept], dtype=np.int64)
     anchor = np.array([ends[i][1] for i in kept], dtype=np.int64)
     target = np.log2([pairs[i][1].speedup for i in kept])
     both = (np.concatenate([candidate, anchor]), np.concatenate([anchor, candidate]))
-    inputs = pair_inputs(material.rows, within, total, *both)
+    inputs = pair_inputs(material.rows, guesses, *both)
     targets, fold = np.concatenate([target, -target]), material.fold[both[0]]
 
     def make() -> Any:
         return _regressor(effort.pair_trees, effort.leaves, seed)
 
     forest, held_out = _cross_fitted(make, inputs, targets, np.ones(len(targets)), fold)
-    width, shape = _widths(pair_width_rows(inputs, held_out), targets - held_out, fold, effort, seed)
-    return forest, width, shape
+    design = guesses.differences(held_out, *both)
+    blend = _weighed(design, targets, np.ones(len(targets)), PAIR_PRIOR)
+    point = weighted(design, blend)
+    width, shape = _widths(pair_width_rows(inputs, point), targets - point, fold, effort, seed)
+    return blend, forest, width, shape
 
 
 def _key(source: str, query: Query) -> tuple[str, str, str]:

@@ -1,0 +1,164 @@
+"""Genome families of all problems: coverage, variety, validity, answers on a CPU, machine code for three GPUs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kbench.benchmark.problems import problem, problems
+from kbench.benchmark.problems.compare import compare
+from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
+from kbench.generation.proposers.genome.registry import families, families_for
+from kbench.harness.build.builder import build
+from kbench.harness.build.cache import BuildCache
+from kbench.harness.build.target import Target
+from kbench.harness.screen import screen
+from kbench.schemas import Backend, KernelSource
+from kbench.schemas.ids import structure_id
+
+EMULATION = Path(__file__).parent / "emulation"
+BACKENDS = (Backend.TRITON, Backend.CUDA)
+TARGETS = ("sm_80", "sm_90", "sm_100")
+INTERPRETED = (
+    "matmul_irregular", "matmul_upper_triangular", "linear_swish_sum_group_norm", "grouped_gemm", "swish", "geglu",
+    "log_softmax", "mean_reduce", "masked_cumsum", "cross_entropy_loss", "layernorm_backward",
+    "conv1d_dilated_strided", "transposed_conv1d", "causal_conv1d", "max_pool2d", "scatter_add", "spmv_csr",
+    "tridiagonal_solve",
+)  # fmt: skip
+"""One problem of most Triton families, of those that the interpreter runs quickly."""
+EMULATED = ("linear_gelu_softmax", "transposed_conv3d_grouped", "avg_pool3d", "spmv_csr", "transpose")
+"""CUDA kernels the CPU emulator can run."""
+SLOW_COMPILES = frozenset({"fft_triton", "top_k_triton", "sort_triton", "trimul_triton", "prefill_triton"})
+
+
+def sources(problem_id: str, backend: Backend, count: int, seed: int) -> list[str]:
+    """Sampled kernels, families in turn."""
+    rng = random.Random(f"{problem_id} {seed}")
+    found = families_for(problem_id, backend)
+    drawn = [found[index % len(found)] for index in range(count)]
+    return [family.render(problem_id, sample(family, problem_id, rng)) for family in drawn]
+
+
+def loaded(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_problem_has_a_family_in_each_backend() -> None:
+    assert [(p, b) for p in problems() for b in BACKENDS if not families_for(p, b)] == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_cell_has_forty_genomes_and_five_shapes_of_code(backend: Backend) -> None:
+    for problem_id in problems():
+        rng = random.Random(problem_id)
+        genomes, shapes = set(), set()
+        for family in families_for(problem_id, backend):
+            structural = [gene.name for gene in family.genes(problem_id) if gene.structural]
+            for _ in range(100):
+                genome = sample(family, problem_id, rng)
+                genomes.add((family.name, *genome.values()))
+                shapes.add((family.name, *(genome[name] for name in structural)))
+        assert len(genomes) >= 40, problem_id
+        assert len(shapes) >= 5, problem_id
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sampled_kernels_differ_take_the_problems_inputs_and_pass_the_screen(backend: Backend) -> None:
+    for problem_id, definition in problems().items():
+        texts = sources(problem_id, backend, 6, seed=1)
+        assert len(set(texts)) >= 5, problem_id
+        assert len({structure_id(text) for text in texts[:4]}) >= 2, problem_id
+        assert screen(texts[0]) is None, problem_id
+        signature = texts[0][texts[0].index("def run(") + len("def run(") :].split("):")[0]
+        assert len(signature.split(",")) == len(definition.inputs(definition.tiny.params)), problem_id
+
+
+def test_children_of_valid_genomes_are_valid_and_render_to_the_same_text_twice() -> None:
+    rng = random.Random(2)
+    for family in families().values():
+        for problem_id in family.problems[:3]:
+            one, other = sample(family, problem_id, rng), sample(family, problem_id, rng)
+            for child in (mutate(family, problem_id, one, rng), cross(family, problem_id, one, other, rng)):
+                assert family.invalid(problem_id, child) is None
+                assert list(child) == [gene.name for gene in family.genes(problem_id)]
+                assert family.render(problem_id, child) == family.render(problem_id, dict(child))
+
+
+def test_sampled_triton_kernels_are_right_in_the_interpreter() -> None:
+    tasks = [{"problem": name, "source": sources(name, Backend.TRITON, 1, seed=4)[0]} for name in INTERPRETED]
+    done = subprocess.run(
+        [sys.executable, str(EMULATION / "interpret.py")],
+        input="\n".join(map(json.dumps, tasks)),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    errors = dict(zip(INTERPRETED, map(json.loads, done.stdout.split()), strict=True))
+    assert {name: error for name, error in errors.items() if error > 1.0} == {}
+
+
+@pytest.mark.parametrize("problem_id", EMULATED)
+def test_a_sampled_cuda_kernel_is_right_on_the_emulated_gpu(problem_id: str, tmp_path: Path) -> None:
+    emulator = loaded(EMULATION / "emulator.py", "emulator")
+    definition = problem(problem_id)
+    run = emulator.load(sources(problem_id, Backend.CUDA, 1, seed=5)[0], tmp_path)
+    inputs = definition.draw(definition.tiny, seed=12)
+    found = compare(
+        run(*inputs), definition.expected(inputs), definition.tolerance, definition.outputs(definition.tiny.params)
+    )
+    assert found.ok, found.reason
+
+
+def compiled(family: Family, target: str, folder: Path) -> str | None:
+    """What the compiler says of one sampled kernel; None when it is content."""
+    problem_id = family.problems[0]
+    text = family.render(problem_id, sample(family, problem_id, random.Random(family.name)))
+    return build(KernelSource(problem_id, family.backend, text), Target.named(target), BuildCache(folder)).error
+
+
+def test_sampled_cuda_families_compile_without_a_gpu(tmp_path: Path) -> None:
+    """Every second family takes the three targets in turn."""
+    chosen = [family for family in families().values() if family.backend is Backend.CUDA]
+    errors = {f.name: compiled(f, TARGETS[i % 3], tmp_path) for i, f in enumerate(chosen[::2])}
+    assert {name: error for name, error in errors.items() if error} == {}
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+def test_sampled_triton_families_compile_without_a_gpu(tmp_path: Path) -> None:
+    """Every eighth family, those that compile for long left out, takes the three targets in turn."""
+    quick = [f for f in families().values() if f.backend is Backend.TRITON and f.name not in SLOW_COMPILES]
+    errors = {f.name: compiled(f, TARGETS[i % 3], tmp_path) for i, f in enumerate(quick[::8])}
+    assert {name: error for name, error in errors.items() if error} == {}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nine_in_ten_sampled_kernels_are_right_on_a_gpu(backend: Backend, tmp_path: Path) -> None:
+    wrong, count = [], 0
+    for problem_id, definition in problems().items():
+        for number, text in enumerate(sources(problem_id, backend, 3, seed=8)):
+            path = tmp_path / f"{problem_id}_{number}.py"
+            path.write_text(text)
+            run = loaded(path, path.stem).run
+            for size in (definition.tiny, *definition.sizes):
+                inputs = definition.draw(size, seed=13, device="cuda")
+                specs = definition.outputs(size.params)
+                count += 1
+                if not compare(run(*inputs), definition.expected(inputs), definition.tolerance, specs).ok:
+                    wrong.append(f"{problem_id} {size.name} {number}")
+    assert len(wrong) <= 0.1 * count, wrong

@@ -159,8 +159,7 @@ def runtimes(found: Collector) -> list[float]:
 def quick_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import without syncing files or writing cards, which fuzzing does not ask about."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("kbench.loaders.card.render_card", lambda _: "")
-    monkeypatch.setattr("kbench.loaders.croissant.render_croissant", lambda _: "")
+    monkeypatch.setattr("kbench.loaders.describe.describe", lambda *_: None)
 
 
 @pytest.mark.usefixtures("quick_writer")

@@ -15,7 +15,7 @@ FAMILY_MODULES: tuple[str, ...] = (
     "matmul_cuda", "fused_matmul_cuda", "quantized_matmul_cuda",
     "elementwise_triton", "elementwise_cuda", "rowwise_triton", "grouped_triton", "columns_triton",
     "scan_triton", "loss_triton", "layernorm_backward_triton", "rowwise_cuda", "grouped_cuda", "columns_cuda",
-    "scan_cuda", "loss_cuda", "layernorm_backward_cuda",
+    "scan_cuda", "prefix_sum_cuda", "loss_cuda", "layernorm_backward_cuda",
     "convolution_triton", "convolution_cuda", "separable_triton", "separable_cuda", "window_triton", "window_cuda",
     "stencil_triton", "stencil_cuda", "convolution_halo_cuda", "window_segment_cuda",
     "gather_triton", "gather_cuda", "scatter_triton", "scatter_cuda", "histogram_triton", "histogram_cuda",

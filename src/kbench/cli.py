@@ -19,9 +19,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "doctor": ("kbench.harness.cli", "doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
     "generate": ("kbench.generation.cli", "generate", "Search for kernels and record a corpus."),
     "problems": ("kbench.benchmark.problems.cli", "problems", "List, show and check problems."),
-    "data": ("kbench.loaders.cli", "data", "Inspect, query, export, validate, import, pull and push corpora."),
+    "data": (
+        "kbench.loaders.cli",
+        "data",
+        "Inspect, query, validate, assemble, import, export, pull and push corpora.",
+    ),
     "leaderboard": ("kbench.leaderboard.cli", "leaderboard", "Check, score and publish submissions."),
 }
+
+# Commands that users look for in a group whose folder may not import theirs.
+GUESTS: dict[str, tuple[tuple[str, str], ...]] = {"data": (("kbench.generation.cli", "assemble"),)}
 
 
 class LazyGroup(click.Group):
@@ -37,6 +44,9 @@ class LazyGroup(click.Group):
         module, attribute, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
+        for place, name in GUESTS.get(cmd_name, ()):
+            assert isinstance(command, click.Group)
+            command.add_command(getattr(importlib.import_module(place), name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -136,3 +136,11 @@ def test_a_badly_named_kernel_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "gelu.py").write_text("def run(x): return x")
     result = run("--from-folder", tmp_path, "--out", tmp_path / "run")
     assert "'gelu.py' is not named" in str(result.exception)
+
+
+def test_assembling_is_found_where_corpora_are() -> None:
+    from kbench.cli import cli as top
+
+    shown = CliRunner().invoke(top, ["data", "assemble", "--help"])
+    assert shown.exit_code == 0
+    assert "Merge run logs into a corpus" in shown.output

@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "data": (
         "kbench.loaders.cli",
         "data",
-        "Inspect, query, validate, assemble, import, export, pull and push corpora.",
+        "Inspect, query, assemble, import, export, pull and push corpora.",
     ),
     "leaderboard": ("kbench.leaderboard.cli", "leaderboard", "Check, score and publish submissions."),
 }

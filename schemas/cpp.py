@@ -12,6 +12,8 @@ BLANKS = " \t\f\v"
 _RAW_OPEN = re.compile(r'(?:u8|u|U|L)?R"([^()\\\s"]{0,16})\(')
 _INCLUDE = re.compile(r"[ \t]*#[ \t]*include[ \t]*<[^>\n]*>")
 _DULL = re.compile(r"[^/\"'#\w]+")
+_PLAIN = re.compile(r"""(?:[^/"'#\w]+|\w+(?!['"\w]))+""")
+"""Code up to the next character that could open a comment or a literal; a word before a quote may be its prefix."""
 
 
 def strip_cpp(source: str) -> str:
@@ -101,6 +103,9 @@ def _line_comment_end(text: str, position: int) -> int:
 
 
 def _skip_code(text: str, position: int) -> int:
+    plain = _PLAIN.match(text, position)
+    if plain:
+        return plain.end()
     char = text[position]
     if char == '"':
         return _skip_quoted(text, position, '"')

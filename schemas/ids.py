@@ -12,12 +12,12 @@ ID_LENGTH = 32
 
 def content_hash(*parts: str | bytes) -> str:
     """Hash of an ordered list of texts; the parts' boundaries count, so ("ab", "c") differs from ("a", "bc")."""
-    digest = hashlib.sha256()
+    pieces: list[bytes] = []
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.hexdigest()[:ID_LENGTH]
+        pieces += (len(data).to_bytes(8, "big"), data)
+    # A structure has thousands of parts: one call on their join takes a fraction of a call on each.
+    return hashlib.sha256(b"".join(pieces)).hexdigest()[:ID_LENGTH]
 
 
 def canonical_source(source: str) -> str:

@@ -8,15 +8,17 @@ every other string is left alone, so a `//` in a URL stays.
 from __future__ import annotations
 
 import ast
-import dataclasses
+import functools
 import io
 import re
 import tokenize
 import warnings
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kbench.schemas.cpp import Edit, comment_edits, strip_cpp
 from kbench.schemas.literal import Literal
+from kbench.schemas.python_tokens import plain_tokens
 
 COMPILE_CALLS = frozenset(
     {"CudaModule", "RawKernel", "RawModule", "SourceModule", "Program", "load_inline", "inline_asm_elementwise"}
@@ -28,11 +30,11 @@ CUDA_MARK = re.compile(
     r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b",
     re.MULTILINE,
 )
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A stretch of Python source that is one string literal or one other token."""
 
     kind: str
@@ -41,8 +43,11 @@ class Piece:
     text: str
 
 
+@functools.lru_cache(maxsize=16)
 def strip_comments(source: str) -> str:
     """The source without comments and docstrings.
+
+    The last few answers are kept: whoever strips a text mostly asks for its structure next, which strips it again.
 
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
@@ -50,7 +55,7 @@ def strip_comments(source: str) -> str:
     source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
         tree = parse(source)
-        pieces = list(python_pieces(source))
+        pieces = python_pieces(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
         return strip_cpp(source) if is_cpp else _strip_broken(source)
@@ -68,6 +73,19 @@ def parse(source: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source)
+
+
+def walk(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a tree in no order, at a fraction of what `ast.walk` takes."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for value in node.__dict__.values():
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif type(value) is list:
+                waiting += [item for item in value if isinstance(item, ast.AST)]
 
 
 class _Offsets:
@@ -91,8 +109,15 @@ class _Offsets:
         return self.of_node(node.lineno, node.col_offset), self.of_node(node.end_lineno, node.end_col_offset)
 
 
-def python_pieces(source: str) -> Iterator[Piece]:
-    """The source's tokens, an f-string as one piece in every Python version."""
+def python_pieces(source: str) -> list[Piece]:
+    """The tokens of a source that parses, an f-string as one piece in every Python version."""
+    tokens = plain_tokens(source)
+    if tokens is None:
+        return list(_standard_pieces(source))
+    return [Piece(kind, start, end, source[start:end]) for kind, start, end in tokens]
+
+
+def _standard_pieces(source: str) -> Iterator[Piece]:
     offsets = _Offsets(source)
     opened: list[int] = []
     # A form feed resets the tokenizer's column, and splitlines-like readers would see more lines than there are.
@@ -111,10 +136,16 @@ def python_pieces(source: str) -> Iterator[Piece]:
 
 def _bare_strings(tree: ast.AST) -> Iterator[tuple[ast.stmt, bool]]:
     """Statements that are only a string, and whether their body has other statements."""
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        for name in _BODIES:
             body = getattr(node, name, None)
             if not isinstance(body, list):
+                continue
+            # Statements hold statements only in these fields, so expressions need not be walked.
+            waiting += body
+            if name in ("handlers", "cases"):
                 continue
             strings = [s for s in body if isinstance(s, ast.Expr) and _is_string(s.value)]
             spared = strings[:1] if len(strings) == len(body) and not isinstance(node, ast.Module) else []
@@ -150,7 +181,7 @@ def cuda_spans(tree: ast.AST) -> Iterator[ast.expr]:
     """String expressions that reach a compiling call, directly or through names."""
     assigned: dict[str, list[ast.expr]] = {}
     waiting: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
@@ -160,7 +191,7 @@ def cuda_spans(tree: ast.AST) -> Iterator[ast.expr]:
             waiting += [k.value for k in node.keywords if k.arg and _SOURCE_ARGUMENTS.search(k.arg)]
     seen: set[str] = set()
     while waiting:
-        for node in ast.walk(waiting.pop()):
+        for node in walk(waiting.pop()):
             if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
                 yield node
             elif isinstance(node, ast.Name) and node.id not in seen:
@@ -186,7 +217,9 @@ def string_groups(pieces: list[Piece]) -> Iterator[tuple[list[Piece], str]]:
 def _cuda_edits(
     tree: ast.Module, pieces: list[Piece], offsets: _Offsets, bare: Iterable[tuple[int, int]]
 ) -> Iterator[Edit]:
-    compiled = [offsets.span(node) for node in cuda_spans(tree)]
+    # Most Triton sources name no compiling call at all, and their trees need no walk.
+    compiling = any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
+    compiled = [offsets.span(node) for node in cuda_spans(tree)] if compiling else []
     for group, following in string_groups(pieces):
         if not _inside(group[0], bare) and is_cuda(group, compiled):
             yield from _group_edits(group, following == "+")

@@ -13,7 +13,7 @@ import tokenize
 from collections.abc import Iterator
 
 from kbench.schemas.literal import Literal
-from kbench.schemas.strip import Piece, is_cuda, parse, python_pieces, string_groups, strip_comments
+from kbench.schemas.strip import Piece, is_cuda, parse, python_pieces, string_groups, strip_comments, walk
 
 NAME, NUMBER, TEXT = "n", "0", "s"
 """What a chosen name, a number and a string are masked as."""
@@ -57,7 +57,7 @@ def structure(source: str) -> tuple[str, ...]:
     stripped = strip_comments(source)
     try:
         tree = parse(stripped)
-        pieces = list(python_pieces(stripped))
+        pieces = python_pieces(stripped)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return tuple(_mask_cpp(stripped))
     return tuple(_mask_python(pieces, _chosen_names(tree)))
@@ -66,7 +66,7 @@ def structure(source: str) -> tuple[str, ...]:
 def _chosen_names(tree: ast.AST) -> set[str]:
     """Every name the source itself binds; imported modules keep theirs."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -1,0 +1,121 @@
+"""The card's findings: computed from the rows, shown in the card, and explained where they are extreme."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench.benchmark.problems.registry import problems
+from kbench.loaders.corpus import Corpus, load, shipped
+from kbench.loaders.coverage import AIMS, coverage_of
+from kbench.loaders.describe import refresh
+from kbench.loaders.findings import PEAKS, findings_of, peaks_of
+from kbench.loaders.ledger import costs_of
+from kbench.loaders.plots import CAPTIONS, progress
+from kbench.loaders.references import WEAKNESSES
+from kbench.loaders.timed import timed
+from kbench.loaders.trust import trust_of
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import Status
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Corpus:
+    return Corpus.open()
+
+
+def test_the_largest_speedups_of_the_shipped_dataset_are_explained(dataset: Corpus) -> None:
+    peaks = peaks_of(timed(dataset))
+    assert len(peaks) == PEAKS
+    assert [peak.problem_id for peak in peaks if peak.problem_id not in WEAKNESSES] == []
+    assert sorted(set(WEAKNESSES) - set(problems())) == []
+    top = load(status="ok", columns=["problem_id", "speedup"]).to_pandas().nlargest(PEAKS, "speedup")
+    assert set(top["problem_id"]) <= set(WEAKNESSES)
+    assert peaks[0].speedup == top["speedup"].max()
+
+
+def test_the_shipped_card_plots_and_ledger_are_what_the_data_gives(dataset: Corpus) -> None:
+    found = findings_of(dataset)
+    card = (shipped() / "README.md").read_text()
+    assert list(found.plots) == list(CAPTIONS)
+    for name, text in found.plots.items():
+        assert (shipped() / "plots" / name).read_text() == text
+        assert f"(plots/{name})" in card
+        assert len(text) < 100_000
+    assert found.costs is not None
+    assert json.loads((shipped() / "ledger.json").read_text()) == json.loads(json.dumps(found.costs.to_json()))
+
+
+def test_the_shipped_dataset_breaks_no_roofline_and_fits_its_weight(dataset: Corpus) -> None:
+    trust = trust_of(dataset)
+    assert trust.floors == load(config="measurements", status="ok").count()
+    assert trust.below_floor == 0
+    assert findings_of(dataset).parquet_bytes <= 30e6
+
+
+def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path, build: Any) -> None:
+    kernel = build.kernel(1, status=Status.OK, error=None, runtime_us=10.0, runtime_low_us=9.0, runtime_high_us=11.0)
+    row = build.measurement(kernel, floor_us=20.0, second_clock_us=7.0, clocks_disagree=True)
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("measurements", [row])
+    trust = trust_of(Corpus.open(tmp_path / "corpus"))
+    assert (trust.below_floor, trust.nearest_floor) == (1, 0.5)
+    assert [one.gap_us for one in trust.disagreements] == [3.0]
+    (noise,) = trust.noise
+    assert (noise.low_us, noise.measurements) == (10.0, 1)
+    assert noise.median == pytest.approx(0.1)
+    card = (tmp_path / "corpus" / "README.md").read_text()
+    assert "1 of 1 timed measurements are below the floor" in card
+    assert f"| `{kernel.kernel_id[:12]}` |" in card
+
+
+def test_costs_are_summed_by_stage_and_a_corpus_without_them_has_no_ledger(corpus_path: Path, tmp_path: Path) -> None:
+    rows = load(corpus_path, config="measurements").to_arrow().to_pylist()
+    corpus = Corpus.open(corpus_path)
+    costs = costs_of(corpus, 1)
+    assert costs is not None
+    assert costs.gpu_seconds == pytest.approx(sum(row["verify_s"] + row["time_s"] for row in rows))
+    assert costs.build_cpu_seconds == pytest.approx(sum(row["build_s"] for row in rows))
+    assert costs.kernels_per_gpu_hour == pytest.approx(3600 * costs.kernels / costs.gpu_seconds)
+    assert (corpus_path / "ledger.json").is_file()
+    with CorpusWriter(corpus_path) as writer:
+        writer.replace("measurements", [])
+    assert not (corpus_path / "ledger.json").exists()
+
+
+def test_coverage_counts_cells_and_structures(corpus_path: Path) -> None:
+    corpus = Corpus.open(corpus_path)
+    found = coverage_of(corpus, timed(corpus))
+    rows = load(corpus_path, status="ok").to_arrow().to_pylist()
+    for problem in found.problems:
+        mine = [row for row in rows if row["problem_id"] == problem.problem_id]
+        for backend, number in problem.kernels.items():
+            cell = [row for row in mine if row["backend"] == backend]
+            assert number == len(cell)
+            assert problem.structures[backend] == len({row["structure_id"] for row in cell})
+        assert problem.best_speedup == max(row["speedup"] for row in mine)
+    assert {goal.name for goal in found.goals} == set(AIMS)
+    assert [goal.reached for goal in found.goals if goal.name == "kernels"] == [False]
+
+
+def test_progress_never_falls_and_ends_at_the_best_known(corpus_path: Path) -> None:
+    for curve in progress(timed(Corpus.open(corpus_path))).values():
+        assert curve == sorted(curve)
+        assert 0 < curve[0] <= curve[-1] <= 1
+
+
+def test_plots_are_well_formed_and_equal_data_gives_equal_bytes(corpus_path: Path) -> None:
+    files = sorted((corpus_path / "plots").glob("*.svg"))
+    assert [path.name for path in files] == sorted(CAPTIONS)
+    before = {path.name: path.read_bytes() for path in files}
+    for path in files:
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+        assert b"nan" not in path.read_bytes()
+    fingerprint = Corpus.open(corpus_path).fingerprint
+    for path in [*files, corpus_path / "README.md"]:
+        path.write_text("stale")
+    assert refresh(corpus_path) == fingerprint
+    assert {path.name: path.read_bytes() for path in files} == before
+    assert "stale" not in (corpus_path / "README.md").read_text()

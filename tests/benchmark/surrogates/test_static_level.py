@@ -1,0 +1,54 @@
+"""The line through problems, and what a source says about shared memory and arithmetic units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbench.benchmark.surrogates.static.level import Level, weighted
+from kbench.benchmark.surrogates.static.source_features import numbers, settings_of, tokens
+
+
+def test_a_line_through_problems_follows_the_feature_that_decides() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(200, 5))
+    level = Level.of(features, 3.0 * features[:, 2] + 1.0)
+    assert np.abs(level.predict(features) - (3.0 * features[:, 2] + 1.0)).max() < 1.0
+    assert level.weights[2] > 2.5
+
+
+def test_a_problem_outside_of_training_is_answered_like_the_nearest_inside() -> None:
+    features = np.linspace(0.0, 1.0, 50)[:, None]
+    level = Level.of(features, features[:, 0])
+    assert level.predict(np.array([[1e6]])) == level.predict(np.array([[1.0]]))
+
+
+def test_a_constant_feature_has_no_weight() -> None:
+    features = np.stack([np.linspace(0.0, 1.0, 50), np.full(50, 7.0)], axis=1)
+    assert Level.of(features, features[:, 0]).weights[1] == 0.0
+
+
+def test_a_line_survives_being_kept_as_arrays() -> None:
+    features = np.random.default_rng(1).normal(size=(20, 3))
+    level = Level.of(features, features[:, 0])
+    assert np.array_equal(Level.from_arrays(level.arrays()).predict(features), level.predict(features))
+
+
+def test_a_weighted_sum_of_a_row_does_not_depend_on_the_others() -> None:
+    generator = np.random.default_rng(2)
+    rows, weights = generator.normal(size=(1000, 9)), generator.normal(size=9)
+    assert np.array_equal(weighted(rows, weights)[7:8], weighted(rows[7:8], weights))
+
+
+def test_shared_arrays_are_sized_by_the_settings_they_name() -> None:
+    source = "#define BK 8\n#define BP 128\n__shared__ float xs[2][BK][BP];\n"
+    assert numbers(source, len(tokens(source)))["shared_elements"] == 11.0
+
+
+def test_exact_products_are_told_from_fast_ones() -> None:
+    exact, fast = 'tl.dot(a, b, input_precision="ieee")', 'tl.dot(a, b, input_precision="tf32x3")'
+    found = [numbers(source, len(tokens(source))) for source in (exact, fast)]
+    assert [(each["dot"], each["exact"], each["three_pass"]) for each in found] == [(1.0, 1.0, 0.0), (1.0, 0.0, 1.0)]
+
+
+def test_settings_come_in_the_order_of_the_source() -> None:
+    assert settings_of("A = 1\n#define B 2\nC = 3\n") == (("A", 1), ("B", 2), ("C", 3))

@@ -30,6 +30,7 @@ CUDA_MARK = re.compile(
     r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b",
     re.MULTILINE,
 )
+_FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
 
@@ -43,29 +44,42 @@ class Piece(NamedTuple):
     text: str
 
 
-@functools.lru_cache(maxsize=16)
+class Reading(NamedTuple):
+    """What reading a source once tells."""
+
+    stripped: str
+    tree: ast.Module | None
+    """The syntax tree of the source; None when it does not parse, or when stripping could take names out of it, which
+    only an f-string holds inside a comment."""
+
+
 def strip_comments(source: str) -> str:
     """The source without comments and docstrings.
-
-    The last few answers are kept: whoever strips a text mostly asks for its structure next, which strips it again.
 
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
     """
+    return read(source).stripped
+
+
+@functools.lru_cache(maxsize=16)
+def read(source: str) -> Reading:
+    """Parse and strip a source; the last few answers are kept, for who asks for a structure after stripping."""
     source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
         tree = parse(source)
         pieces = python_pieces(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
-        return strip_cpp(source) if is_cpp else _strip_broken(source)
+        return Reading(strip_cpp(source) if is_cpp else _strip_broken(source), None)
     offsets = _Offsets(source)
     sharing = _spans_sharing_a_line(pieces)
     bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
     edits = [(*span, "" if removable and span[0] not in sharing else "pass") for span, removable in bare.items()]
     edits += [(p.start, p.end, "") for p in pieces if p.kind == "COMMENT" and not _inside(p, bare)]
     edits += _cuda_edits(tree, pieces, offsets, bare)
-    return _apply(source, edits)
+    formatted = any(p.kind == "STRING" and _FORMATTED.match(p.text) for p in pieces)
+    return Reading(_apply(source, edits), None if formatted else tree)
 
 
 def parse(source: str) -> ast.Module:

@@ -13,7 +13,7 @@ import tokenize
 from collections.abc import Iterator
 
 from kbench.schemas.literal import Literal
-from kbench.schemas.strip import Piece, is_cuda, parse, python_pieces, string_groups, strip_comments, walk
+from kbench.schemas.strip import Piece, is_cuda, parse, python_pieces, read, string_groups, walk
 
 NAME, NUMBER, TEXT = "n", "0", "s"
 """What a chosen name, a number and a string are masked as."""
@@ -54,9 +54,10 @@ _CPP_TOKEN = re.compile(
 
 def structure(source: str) -> tuple[str, ...]:
     """The kernel's masked tokens in order."""
-    stripped = strip_comments(source)
+    stripped, tree = read(source)
     try:
-        tree = parse(stripped)
+        # Stripping takes out no name, so the tree at hand serves; a source that did not parse may do so stripped.
+        tree = tree or parse(stripped)
         pieces = python_pieces(stripped)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return tuple(_mask_cpp(stripped))

@@ -42,8 +42,7 @@ class LazyGroup(click.Group):
             near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         module, attribute, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
+        command: click.Command = getattr(importlib.import_module(module), attribute)
         for place, name in GUESTS.get(cmd_name, ()):
             assert isinstance(command, click.Group)
             command.add_command(getattr(importlib.import_module(place), name))

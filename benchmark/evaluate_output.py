@@ -19,6 +19,14 @@ from kbench.benchmark.surrogates.table import write_forecasts
 from kbench.schemas import Submission, to_dict
 
 SCHEMA_VERSION = "1.0.0"
+UNKNOWN_CONTAMINATION = "unknown: state what it may have seen"
+CONTAMINATION = {
+    "static": (
+        "never fitted, calibrated or selected on test kernels; but its authors knew the test problems' names and "
+        "ranges of speedup, and the test scores of a model of an earlier corpus, when they chose its features"
+    )
+}
+"""What may be said against a built-in that learns; the others look at nothing that could leak."""
 SHOWN: Mapping[str, tuple[str, ...]] = {
     "forecast": ("rps_skill", "rps", "accuracy", "within_one", "sign_accuracy", "log_score", "brier", "ece"),
     "select": ("aurc", "excess_aurc", "coverage_at_risk_10", "coverage_at_risk_20", "sign_coverage_at_risk_10",
@@ -97,6 +105,7 @@ def submission(evaluation: Evaluation) -> Submission:
     """Metadata of a leaderboard entry, complete but for what only its author knows."""
     kinds = {"static": "statistical", "nearest": "statistical", "llm": "language_model"}
     built_in = evaluation.target.kind == "built_in"
+    known = built_in and evaluation.name != "llm"
     spent = cost(evaluation)
     made = Submission(
         schema_version=Submission.VERSION,
@@ -107,11 +116,11 @@ def submission(evaluation: Evaluation) -> Submission:
         license="Apache-2.0" if built_in else "unknown: state the licence",
         links=(),
         kind=kinds.get(evaluation.name, "baseline" if built_in else "statistical"),
-        open_weights=built_in and evaluation.name != "llm",
+        open_weights=known,
         inputs=evaluation.inputs,
-        hardware="CPU" if built_in and evaluation.name != "llm" else "unknown: state the hardware",
+        hardware="CPU" if known else "unknown: state the hardware",
         training_data=_training_data(evaluation),
-        contamination="none known" if built_in and evaluation.name != "llm" else "unknown: state what it may have seen",
+        contamination=CONTAMINATION.get(evaluation.name, "none known") if known else UNKNOWN_CONTAMINATION,
         total_seconds=spent["total_s"],
         total_tokens=spent["total_tokens"],
         dataset_fingerprint=evaluation.questions.dataset,

@@ -5,26 +5,38 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, mean
+from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, given_to, mean, row_max
+from kbench.schemas.bins import COUNT
+
+BYTES = np.uint64(0x0101010101010101)
+"""Times this, the bytes of a word add up in its highest one."""
+NEIGHBOURS = np.array(
+    [sum(1 << 8 * (b - 1) for b in range(max(n - 1, 1), min(n + 1, COUNT) + 1)) for n in range(COUNT + 1)],
+    dtype=np.uint64,
+)
+"""The bytes of bin n and of the bins beside it."""
 
 
-def hits(columns: Floats, numbers: Ints) -> Floats:
+def _modes(values: Floats, largest: Floats) -> npt.NDArray[np.uint64]:
+    """Which bins of every row are its modes: a byte a bin, the first bin lowest."""
+    return np.equal(values, largest[:, None]).view("<u8")[:, 0]
+
+
+def _how_many(modes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    return (modes * BYTES) >> np.uint64(56)
+
+
+def hits(values: Floats, numbers: Ints) -> Floats:
     """One over the number of tied modes where the right bin is one of them, else 0."""
-    largest, count = columns.max(axis=0), len(numbers)
-    tied = np.add.reduce((columns == largest).view(np.uint8), axis=0)
-    chosen = columns.ravel().take((numbers - 1) * count + np.arange(count))
-    result: Floats = (chosen == largest) / tied
+    largest = row_max(values)
+    result: Floats = (given_to(values, numbers) == largest) / _how_many(_modes(values, largest))
     return result
 
 
-def _near_hits(columns: Floats, numbers: Ints) -> Floats:
+def _near_hits(values: Floats, numbers: Ints) -> Floats:
     """Share of the tied modes that are at most one bin off."""
-    modes = columns == columns.max(axis=0)
-    padded = np.zeros((len(columns) + 2, len(numbers)), dtype=np.uint8)
-    padded[1:-1] = modes
-    rows = np.arange(len(numbers))
-    right = padded[numbers - 1, rows] + padded[numbers, rows] + padded[numbers + 1, rows]
-    result: Floats = right / modes.sum(axis=0, dtype=np.uint8)
+    modes = _modes(values, row_max(values))
+    result: Floats = _how_many(modes & NEIGHBOURS.take(numbers)) / _how_many(modes)
     return result
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, row_max
+from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, by_chunks, row_max, row_sum
 from kbench.schemas import bins
+
+LEAST = np.finfo(np.float64).tiny
 
 
 def predicted_bin(probabilities: npt.ArrayLike) -> Ints:
@@ -22,10 +24,15 @@ def confidence(probabilities: npt.ArrayLike) -> Floats:
 
 def entropy(probabilities: npt.ArrayLike) -> Floats:
     """Entropy in nats."""
-    values = as_probabilities(probabilities)
-    logs = np.log(values, out=np.zeros_like(values), where=values > 0)
-    result: Floats = -(values * logs).sum(axis=1)
-    return result
+    return by_chunks(_entropies, as_probabilities(probabilities), np.zeros(0, dtype=np.int64))
+
+
+def _entropies(values: Floats, _: Ints) -> Floats:
+    # Zero times the logarithm of the least number there is, is zero: no row needs a case of its own.
+    terms = np.maximum(values, LEAST)
+    np.log(terms, out=terms)
+    terms *= values
+    return -row_sum(terms)
 
 
 def margin(probabilities: npt.ArrayLike) -> Floats:

@@ -18,9 +18,13 @@ def equal_width(confidences: Floats, buckets: int = BUCKETS) -> Ints:
 
 def equal_mass(confidences: Floats, buckets: int = BUCKETS) -> Ints:
     """Bucket of each confidence when buckets hold equally many rows; tied confidences stay together."""
-    ordered = np.sort(confidences)
-    cuts = ordered[(np.arange(1, buckets) * len(ordered)) // buckets] if len(ordered) else np.zeros(0)
-    return np.searchsorted(cuts, confidences, side="right").astype(np.int64)
+    if not len(confidences):
+        return np.zeros(0, dtype=np.int64)
+    places = (np.arange(1, buckets) * len(confidences)) // buckets
+    bucket = np.zeros(len(confidences), dtype=np.uint8)
+    for cut in np.partition(confidences, places)[places]:
+        bucket += (confidences >= cut).view(np.uint8)
+    return bucket.astype(np.int64)
 
 
 def gap(bucket: Ints, confidences: Floats, right: Floats) -> float:
@@ -31,7 +35,7 @@ def gap(bucket: Ints, confidences: Floats, right: Floats) -> float:
     return float(np.abs(difference).sum() / len(bucket))
 
 
-def _sure_and_right(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
+def sure_and_right(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Confidence and correctness of every row, from one check of the arguments."""
     values, numbers = check(probabilities, bins)
     return row_max(values), by_chunks(hits, values, numbers)
@@ -39,11 +43,11 @@ def _sure_and_right(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[
 
 def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally wide buckets of the predicted bin's probability."""
-    confidences, right = _sure_and_right(probabilities, bins)
+    confidences, right = sure_and_right(probabilities, bins)
     return gap(equal_width(confidences), confidences, right)
 
 
 def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
-    confidences, right = _sure_and_right(probabilities, bins)
+    confidences, right = sure_and_right(probabilities, bins)
     return gap(equal_mass(confidences), confidences, right)

@@ -7,10 +7,8 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.accuracy import correct
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.distribution import confidence
-from kbench.benchmark.metrics.ece import BUCKETS, equal_width
+from kbench.benchmark.metrics.ece import BUCKETS, equal_width, sure_and_right
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class ReliabilityCurve:
 
 def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets: int = BUCKETS) -> ReliabilityCurve:
     """Mean confidence and accuracy of every equally wide bucket that holds a row."""
-    confidences, hits = confidence(probabilities), correct(probabilities, bins)
+    confidences, hits = sure_and_right(probabilities, bins)
     bucket = equal_width(confidences, buckets)
     rows = np.bincount(bucket, minlength=buckets)
     kept = rows > 0

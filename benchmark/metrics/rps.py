@@ -12,10 +12,10 @@ STEPS = np.tril(np.ones((COUNT + 1, COUNT + 1)))[1:]
 """STEPS[k][b] is 1 where a true bin b lies at or below bin k + 1: the cumulative distribution of certainty."""
 
 
-def _distances(columns: Floats, numbers: Ints) -> Floats:
+def _distances(values: Floats, numbers: Ints) -> Floats:
     below, gap, total = np.zeros(len(numbers)), np.empty(len(numbers)), np.zeros(len(numbers))
     for position in range(COUNT - 1):
-        below += columns[position]
+        below += values[:, position]
         np.subtract(below, STEPS[position].take(numbers), out=gap)
         gap *= gap
         total += gap

@@ -1,9 +1,8 @@
-"""Speed of metrics and intervals, side by side with a loop over rows. Run with -m performance."""
+"""Speed and memory of a whole score with intervals and slices. Run with -m performance."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import resource
 import time
 from collections.abc import Callable
@@ -12,7 +11,6 @@ import click
 import numpy as np
 import pytest
 
-from kbench.benchmark import metrics
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.scoring.score import Settings, score
 from kbench.benchmark.surrogates.table import ForecastTable
@@ -35,63 +33,6 @@ def seconds(call: Callable[[], object]) -> float:
     started = time.process_time()
     call()
     return time.process_time() - started
-
-
-def loop_rps(probabilities: Floats, numbers: Ints) -> float:
-    total = 0.0
-    for row, number in zip(probabilities, numbers, strict=True):
-        total += float(np.sum((np.cumsum(row) - (np.arange(1, 9) >= number)) ** 2)) / 7
-    return total / len(numbers)
-
-
-def loop_brier(probabilities: Floats, numbers: Ints) -> float:
-    total = 0.0
-    for row, number in zip(probabilities, numbers, strict=True):
-        total += 0.5 * float(np.sum((row - (np.arange(1, 9) == number)) ** 2))
-    return total / len(numbers)
-
-
-def loop_log_score(probabilities: Floats, numbers: Ints) -> float:
-    return sum(-math.log(max(row[n - 1], 1e-12)) for row, n in zip(probabilities, numbers, strict=True)) / len(numbers)
-
-
-def loop_accuracy(probabilities: Floats, numbers: Ints) -> float:
-    hits = 0.0
-    for row, number in zip(probabilities, numbers, strict=True):
-        modes = np.flatnonzero(row == row.max()) + 1
-        hits += float(np.mean(modes == number))
-    return hits / len(numbers)
-
-
-def loop_ece(probabilities: Floats, numbers: Ints) -> float:
-    gaps = [0.0] * 10
-    for row, number in zip(probabilities, numbers, strict=True):
-        best = float(row.max())
-        gaps[min(int(10 * best), 9)] += best - (int(row.argmax()) + 1 == number)
-    return sum(map(abs, gaps)) / len(numbers)
-
-
-@pytest.mark.parametrize(
-    ("metric", "loop", "least"),
-    [
-        (metrics.rps, loop_rps, 100),
-        (metrics.brier, loop_brier, 100),
-        (metrics.accuracy, loop_accuracy, 100),
-        (metrics.ece, loop_ece, 20),
-        (metrics.log_score, loop_log_score, 10),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_metrics_are_far_faster_than_a_loop_over_rows(
-    metric: metrics.Metric, loop: Callable[[Floats, Ints], float], least: float
-) -> None:
-    probabilities, numbers = drawn(ROWS)
-    few = ROWS // 50
-    assert metric(probabilities[:few], numbers[:few]) == pytest.approx(loop(probabilities[:few], numbers[:few]))
-    fast = min(seconds(lambda: metric(probabilities, numbers)) for _ in range(3)) / ROWS
-    slow = seconds(lambda: loop(probabilities[:few], numbers[:few])) / few
-    click.echo(f"{metric.__name__}: {slow / fast:.0f} times faster than a loop ({fast * 1e9:.0f} ns a row)")
-    assert slow / fast >= least
 
 
 def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTable]:

@@ -1,0 +1,38 @@
+"""Batch and rows are one long dimension; wide tiles in grouped order."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    pid = tl.program_id(0)
+    tiles_m = tl.cdiv(M, BM)
+    per_group = GROUP * tl.cdiv(N, BN)
+    first = pid // per_group * GROUP
+    rows = min(GROUP, tiles_m - first)
+    rm = (first + pid % per_group % rows) * BM + tl.arange(0, BM)
+    rn = pid % per_group // rows * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    a_at = a_ptr + rm.to(tl.int64)[:, None] * K + rk[None, :]
+    b_at = b_ptr + rk[:, None] * N + rn[None, :]
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = tl.load(a_at, mask=(rm < M)[:, None] & (rk < K - k)[None, :], other=0.0)
+        b = tl.load(b_at, mask=(rk < K - k)[:, None] & (rn < N)[None, :], other=0.0)
+        acc = tl.dot(a, b, acc)
+        a_at += BK
+        b_at += BK * N
+    at = rm.to(tl.int64)[:, None] * N + rn[None, :]
+    tl.store(c_ptr + at, acc.to(tl.bfloat16), mask=(rm < M)[:, None] & (rn < N)[None, :])
+
+
+def run(a, b):
+    batch, rows, k = a.shape
+    n = b.shape[1]
+    m = batch * rows
+    c = torch.empty((batch, rows, n), device=a.device, dtype=torch.bfloat16)
+    grid = (triton.cdiv(m, 128) * triton.cdiv(n, 256),)
+    product[grid](a, b, c, m, n, k, BM=128, BN=256, BK=64, GROUP=8, num_warps=8, num_stages=3)
+    return c

@@ -106,7 +106,7 @@ def score_all(
         assert one.forecasts is not None
         tell(_name(one))
         result = score_submission(one.submission, one.forecasts, questions, settings)
-        others = {_name(checked[other]): tables[other].probabilities[0] for other in checked if other != name}
+        others = {_name(checked[other]): tables[other] for other in checked if other != name}
         found = flags(one.submission, tables[name], questions, others, _ceiling(result))
         scored.append(dataclasses.replace(result, flags=found))
     return scored

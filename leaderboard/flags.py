@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.rps import rps
 from kbench.benchmark.scoring.score import pair_forecasts
 from kbench.benchmark.surrogates.table import ForecastTable
 from kbench.benchmark.tasks.task import Questions
+from kbench.leaderboard.score import asked_queries
 from kbench.schemas import Submission
 
 NEAR_COPY = 1e-4
 """Mean absolute difference of probabilities below which two entries are one."""
+ENOUGH_SHARED = 0.5
+"""Two entries are compared when they share this much of what the one with fewer forecasts answers."""
 BEATS_CEILING = 0.5
 """An RPS under this share of the re-measurement oracle's cannot come from forecasting."""
 CERTAIN = 0.999
@@ -25,7 +28,7 @@ def flags(
     submission: Submission,
     table: ForecastTable,
     questions: Questions,
-    others: Mapping[str, Floats],
+    others: Mapping[str, ForecastTable],
     ceiling: float | None,
 ) -> list[str]:
     """Everything noteworthy about an entry's forecasts.
@@ -34,11 +37,12 @@ def flags(
         submission: its metadata.
         table: its forecasts, aligned with the questions.
         questions: the questions with their labels.
-        others: probabilities of the other entries by name, aligned with the same questions.
+        others: forecasts of the other entries by name, aligned with the same questions.
         ceiling: the RPS a re-measurement would score; None when unknown.
     """
     rows = pair_forecasts(questions, table)
-    found = [*_copies(table.probabilities[0], others), *_missing(submission, table)]
+    asked = asked_queries(submission, questions)
+    found = [*_copies(table, others), *_missing(submission, table.repeats, table.failed[:, asked])]
     if not len(rows.bins):
         return found
     score = rps(rows.probabilities, rows.bins)
@@ -51,19 +55,24 @@ def flags(
     return found
 
 
-def _copies(probabilities: Floats, others: Mapping[str, Floats]) -> Sequence[str]:
+def _copies(table: ForecastTable, others: Mapping[str, ForecastTable]) -> Sequence[str]:
+    """Entries with the same forecasts where both gave one: what stands in for an answer is everybody's."""
     found = []
     for name, other in sorted(others.items()):
-        if other.shape == probabilities.shape and float(np.abs(other - probabilities).mean()) < NEAR_COPY:
+        both = ~table.failed[0] & ~other.failed[0]
+        fewer = min((~table.failed[0]).sum(), (~other.failed[0]).sum())
+        if not both.any() or both.sum() < ENOUGH_SHARED * fewer:
+            continue
+        if float(np.abs(other.probabilities[0, both] - table.probabilities[0, both]).mean()) < NEAR_COPY:
             found.append(f"forecasts are nearly identical to those of {name}")
     return found
 
 
-def _missing(submission: Submission, table: ForecastTable) -> Sequence[str]:
+def _missing(submission: Submission, repeats: int, failed: npt.NDArray[np.bool_]) -> Sequence[str]:
     found = []
-    if table.repeats != submission.repeats:
-        found.append(f"states {submission.repeats} repeats and holds {table.repeats}")
-    share = float(table.failed.mean())
+    if repeats != submission.repeats:
+        found.append(f"states {submission.repeats} repeats and holds {repeats}")
+    share = float(failed.mean())
     if share > 0.01:
         found.append(f"gives no usable forecast for {share:.1%} of queries")
     return found

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.reliability import reliability_curve
 from kbench.benchmark.metrics.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.rank import LEAST
 from kbench.benchmark.scoring.score import HEADLINES, Scored, Settings, pair_forecasts, pool_scores, score
 from kbench.benchmark.surrogates.table import ForecastTable, align
-from kbench.benchmark.tasks.task import Questions
+from kbench.benchmark.tasks.task import PAIR_TRACKS, Questions
 from kbench.leaderboard.results import Results
+from kbench.leaderboard.rounding import rounded
 from kbench.schemas import Score, Submission
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 PAGE_RESAMPLES = 400
 """Draws kept for rank intervals and used inside slices: enough for two digits of a 95 % interval."""
 CURVE_POINTS = 41
-DECIMALS = 6
-"""Figures are kept to this many: fewer than the last bits in which logarithms differ between processors."""
 PAGE_FACETS = ("family", "backend", "gpu")
 """What the page filters by, in the order a slice's key joins them."""
 
@@ -46,8 +46,16 @@ def score_submission(
     Returns:
         The same to the bit for the same inputs on any machine.
     """
+    return rounded(exact_results(submission, forecasts, questions, settings))
+
+
+def exact_results(
+    submission: Submission, forecasts: pa.Table, questions: Questions, settings: Settings | None = None
+) -> Results:
+    """Figures as they were computed, in all their bits: the last few are the processor's own."""
     settings = settings or Settings()
     table = align(forecasts, [query.query_id for query in questions.queries])
+    failed = table.failed[:, asked_queries(submission, questions)]
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
     scored = score(asked, table, settings)
     scores = [*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings)]
@@ -57,33 +65,23 @@ def score_submission(
         kbench=__version__,
         seed=settings.seed,
         resamples=settings.resamples,
-        answered_share=_rounded(1.0 - table.failed.mean()),
-        cost=_cost(submission, table),
-        scores=[_rounded_score(one) for one in scores],
-        draws={track: [_rounded(draw) for draw in draws] for track, draws in _draws(scored).items()},
-        curves={
-            name: [[_rounded(x), _rounded(y)] for x, y in points] for name, points in _curves(asked, table).items()
-        },
+        answered_share=float(1.0 - failed.mean()),
+        cost=_cost(submission, table, failed.size),
+        scores=scores,
+        draws=_draws(scored),
+        curves=_curves(asked, table),
     )
 
 
-def _rounded(value: float) -> float:
-    # Adding zero makes a negative zero positive, so that both are written alike.
-    return round(float(value), DECIMALS) + 0.0
+def asked_queries(submission: Submission, questions: Questions) -> Ints:
+    """Positions of the queries an entry must answer: an entry for the tracks about pairs alone answers pairs alone."""
+    if set(submission.tracks) <= set(PAIR_TRACKS) and len(questions.pairs):
+        return np.unique(questions.pairs.query)
+    return np.arange(len(questions.queries))
 
 
-def _rounded_score(score: Score) -> Score:
-    def kept(value: float | None) -> float | None:
-        return None if value is None else _rounded(value)
-
-    return dataclasses.replace(
-        score, value=kept(score.value), low=kept(score.low), high=kept(score.high), ceiling=kept(score.ceiling)
-    )
-
-
-def _cost(submission: Submission, table: ForecastTable) -> Mapping[str, float | None]:
-    """Per 1,000 forecasts: what the rows state, else what the submission states for all of them."""
-    count = table.failed.size
+def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[str, float | None]:
+    """Per 1,000 forecasts: what the rows state, else what the submission states for all `count` of them."""
     seconds = float(np.nanmean(table.elapsed_s)) if not np.isnan(table.elapsed_s).all() else None
     tokens = float(np.nanmean(table.tokens)) if not np.isnan(table.tokens).all() else None
     if seconds is None and submission.total_seconds is not None and count:
@@ -150,8 +148,8 @@ def _slices(questions: Questions, table: ForecastTable, settings: Settings) -> l
         part = dataclasses.replace(
             questions, pairs=questions.pairs.take(of_pairs), pools=questions.pools.take(of_pools)
         )
-        scored = score(part, table, smaller)
-        made += [dataclasses.replace(s, slice=key) for s in scored.scores() if s.slice == "all"]
+        scored = score(part, table, smaller, sliced=False)
+        made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
     return made
 
 

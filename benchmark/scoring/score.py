@@ -35,6 +35,8 @@ LOWER_IS_BETTER = frozenset(
     {"rps", "log_score", "brier", "ece", "ece_adaptive", "aurc", "excess_aurc", "sign_aurc",
      "gpu_seconds_per_decision", "sign_gpu_seconds_per_decision"}
 )  # fmt: skip
+SCORE_DECIMALS = 9
+"""Forecasts closer than a billionth of an octave count as equal."""
 SLICE_METRICS = ("rps_skill", "rps", "accuracy", "within_one", "ece")
 
 
@@ -73,12 +75,21 @@ class Scored:
         return (*made, *self.slices)
 
 
-def score(questions: Questions, table: ForecastTable, settings: Settings | None = None) -> Scored:
-    """Score forecasts, aligned with the questions' queries, on every track the questions ask."""
+def score(
+    questions: Questions, table: ForecastTable, settings: Settings | None = None, *, sliced: bool = True
+) -> Scored:
+    """Score forecasts on every track the questions ask.
+
+    Args:
+        questions: what was asked, with the answers.
+        table: forecasts, aligned with the questions' queries.
+        settings: resamples and seed.
+        sliced: whether to score each slice as well.
+    """
     settings = settings or Settings()
     figures: dict[str, Figures] = {}
     ceilings: dict[str, Mapping[str, float]] = {}
-    sliced: tuple[Score, ...] = ()
+    parts: tuple[Score, ...] = ()
     if any(track in questions.tracks for track in PAIR_TRACKS) and len(questions.pairs):
         rows = pair_forecasts(questions, table)
         clusters = clusters_of(questions.pairs.problem, questions.pairs.candidate)
@@ -88,14 +99,14 @@ def score(questions: Questions, table: ForecastTable, settings: Settings | None 
         if not np.isnan(questions.pairs.speedup_low).all():
             best = _pair_figures(questions, _oracle_rows(questions, settings.seed), Bootstrap(clusters, 0))
             ceilings |= {track: {name: f.value for name, f in values.items()} for track, values in best.items()}
-        if "forecast" in questions.tracks:
-            sliced = _slices(questions, rows, settings)
+        if sliced and "forecast" in questions.tracks:
+            parts = _slices(questions, rows, settings)
     if len(questions.pools):
         pooled, best_ranks = _pool_figures(questions, table, settings)
         figures |= pooled
         ceilings |= {"rank": best_ranks}
     rows_by_track = {track: len(questions.pairs if track in PAIR_TRACKS else questions.pools) for track in figures}
-    return Scored(figures=figures, ceilings=ceilings, slices=sliced, rows=rows_by_track)
+    return Scored(figures=figures, ceilings=ceilings, slices=parts, rows=rows_by_track)
 
 
 def pair_forecasts(questions: Questions, table: ForecastTable) -> PairForecasts:
@@ -123,7 +134,9 @@ def pool_scores(pools: PoolLabels, table: ForecastTable, weigh_validity: bool) -
     if weigh_validity:
         chance = table.p_valid[:, pools.query]
         scores = scores + np.log2(np.maximum(np.where(np.isnan(chance), 1.0, chance), 1e-6))
-    return scores
+    # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
+    rounded: Floats = np.round(scores, SCORE_DECIMALS)
+    return rounded
 
 
 def clusters_of(problem: Strings, kernel: Strings) -> Strings:

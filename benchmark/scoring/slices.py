@@ -11,10 +11,14 @@ from kbench.benchmark.tasks.labels import PairLabels, Strings, strings
 
 FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "origin")
 
+LOWEST = -6
+POWERS = np.array([float(f"1e{exponent}") for exponent in range(LOWEST, 16)])
+
 
 def _decades(runtime_us: Floats) -> Strings:
     known = ~np.isnan(runtime_us)
-    exponents = np.floor(np.log10(np.where(known, runtime_us, 1.0))).astype(np.int64)
+    # By comparison, like the bins: a logarithm would put 1,000 us below or above its edge as the processor has it.
+    exponents = np.searchsorted(POWERS, np.where(known, runtime_us, 1.0), side="right") - 1 + LOWEST
     names = {e: f"{10.0**e:g}-{10.0 ** (e + 1):g} us" for e in np.unique(exponents).tolist()}
     decades = strings([names[e] for e in exponents.tolist()])
     decades[~known] = "unknown"

@@ -107,6 +107,45 @@ def test_queries_without_a_forecast_are_flagged(
     assert any("no usable forecast" in flag for flag in result.flags) is flagged
 
 
+def _pairs_alone(source: Path, to: Path, name: str, questions: Questions, tracks: list[str]) -> Path:
+    """An entry for some tracks that answers the questions about pairs and no others."""
+    _renamed(source, to, name)
+    data = json.loads((to / "submission.json").read_text("utf-8")) | {"tracks": tracks, "total_seconds": 10.0}
+    (to / "submission.json").write_text(json.dumps(data), "utf-8")
+    wanted = {questions.queries[at].query_id for at in questions.pairs.query.tolist()}
+    table = pq.read_table(to / "forecasts.parquet", columns=["query_id", "probabilities"])
+    pq.write_table(table.filter(pa.array([one in wanted for one in table["query_id"].to_pylist()])), to / "f.parquet")
+    (to / "f.parquet").replace(to / "forecasts.parquet")
+    return to
+
+
+def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_asked(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    pairs = len(np.unique(questions.pairs.query))
+    assert pairs < len(questions.queries)
+    entry = _pairs_alone(submissions["prior"], tmp_path / "entry", "pairs", questions, ["forecast"])
+    (result,) = score_all([entry], questions, SETTINGS)
+    assert result.flags == []
+    assert result.answered_share == 1.0
+    assert result.cost["seconds_per_1000"] == pytest.approx(10_000 / pairs, abs=1e-6)
+    checked = check(entry)
+    assert checked.submission is not None
+    whole = dataclasses.replace(checked.submission, tracks=["forecast", "rank"])
+    table = align(checked.forecasts, [query.query_id for query in questions.queries])
+    share = 1 - pairs / len(questions.queries)
+    assert flags(whole, table, questions, {}, None) == [f"gives no usable forecast for {share:.1%} of queries"]
+
+
+def test_entries_about_pairs_alone_are_compared_by_what_they_answer(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    part = _pairs_alone(submissions["length"], tmp_path / "part", "part", questions, ["forecast"])
+    first, second = score_all([submissions["length"], part], questions, SETTINGS)
+    assert first.flags == ["forecasts are nearly identical to those of part 0.1.0"]
+    assert second.flags == ["forecasts are nearly identical to those of length 0.1.0"]
+
+
 def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Questions) -> None:
     checked = check(submissions["prior"])
     assert checked.submission is not None

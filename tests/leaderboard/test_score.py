@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.special
 
-from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.scoring.score import Settings, pool_scores
+from kbench.benchmark.surrogates.table import from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all, submission_paths, write_results
 from kbench.leaderboard.labels import read_labels, write_labels, write_queries
 from kbench.leaderboard.results import Results, read_results
+from kbench.leaderboard.rounding import rounded_figure
 from kbench.leaderboard.tracks import TRACKS
 from kbench.schemas import DataError, UserError
 
@@ -30,6 +36,24 @@ from kbench.leaderboard.board import score_all, write_results
 from kbench.leaderboard.labels import read_labels
 *submissions, labels, out = map(Path, sys.argv[1:])
 write_results(score_all(submissions, read_labels(labels), Settings(resamples=50)), out)
+"""
+
+BARE = """
+import json, sys
+from pathlib import Path
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("polars", "jsonschema", "datasets", "scoringrules", "matplotlib", "torch", "yaml"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from kbench.benchmark.surrogates.table import read_forecasts
+from kbench.leaderboard.labels import read_labels
+from kbench.leaderboard.score import score_submission
+from kbench.schemas import Submission, from_dict
+folder, labels = map(Path, sys.argv[1:])
+submission = from_dict(Submission, json.loads((folder / "submission.json").read_text("utf-8")))
+result = score_submission(submission, read_forecasts(folder / "forecasts.parquet"), read_labels(labels))
+print(result.headline("forecast", "rps_skill"))
 """
 
 
@@ -64,6 +88,68 @@ def test_scores_are_the_same_to_the_bit_on_another_processor(
     assert len(here) == len(submissions)
     for path in here:
         assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()
+
+
+def _unsteady(function: Callable[..., Any], generator: np.random.Generator) -> Callable[..., Any]:
+    """The function with outcomes up to two units off in the last place, as another library's may be."""
+
+    def off(*given: Any, **named: Any) -> Any:
+        found = function(*given, **named)
+        return found * (1.0 + generator.integers(-2, 3, np.shape(found)) * 2.0**-52)
+
+    return off
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_scores_are_the_same_to_the_bit_where_every_logarithm_ends_in_other_bits(
+    seed: int,
+    submissions: dict[str, Path],
+    questions: Questions,
+    results: list[Results],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = np.random.default_rng(seed)
+    for name in ("log", "log2", "exp", "einsum", "interp", "sqrt"):
+        monkeypatch.setattr(np, name, _unsteady(getattr(np, name), generator))
+    monkeypatch.setattr(scipy.special, "ndtr", _unsteady(scipy.special.ndtr, generator))
+    assert np.log(np.full(100, 3.0)).std() > 0
+    assert _text(score_all(list(submissions.values()), questions, SETTINGS)) == _text(results)
+
+
+def test_forecasts_that_differ_in_their_last_bit_alone_are_tied(questions: Questions) -> None:
+    pools, shape = questions.pools, (1, len(questions.queries))
+    generator = np.random.default_rng(0)
+    forecasts = from_forecasts([], [query.query_id for query in questions.queries])
+    level = dataclasses.replace(forecasts, speedup=np.full(shape, 1.1))
+    uneven = dataclasses.replace(forecasts, speedup=1.1 * (1.0 + generator.integers(0, 4, shape) * 2.0**-52))
+    assert len(np.unique(uneven.speedup)) > 1
+    assert len(np.unique(pool_scores(pools, level, weigh_validity=True))) == 1
+    assert np.array_equal(pool_scores(pools, uneven, True), pool_scores(pools, level, True))
+
+
+@pytest.mark.parametrize("share", [1 / 128, 3 / 640, 0.1234565, 1.0000005])
+def test_a_figure_between_two_sixth_decimals_is_published_alike_from_either_side(share: float) -> None:
+    nearby = [share * (1 + ulps * 2.0**-52) for ulps in range(-8, 9)]
+    assert len({rounded_figure(value) for value in nearby}) == 1
+    assert rounded_figure(share) == pytest.approx(share, abs=5.1e-7)
+
+
+def test_published_figures_have_no_negative_zero() -> None:
+    assert str(rounded_figure(-1e-9)) == "0.0"
+
+
+def test_scoring_needs_none_of_the_larger_libraries(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    write_labels(questions, tmp_path / "private.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, str(submissions["length"]), str(tmp_path / "private.parquet")],
+        check=True,
+        env={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert float(done.stdout) > -1.0
 
 
 def test_the_order_of_rows_in_the_file_does_not_matter(

@@ -23,6 +23,8 @@ class Device(Protocol):
     """A stream of work with marks in it."""
 
     torch_name: str
+    model: str
+    """The device's name as its driver reports it."""
     is_gpu: bool
     cache_policy: str
 
@@ -34,6 +36,9 @@ class Device(Protocol):
 
     def flush(self) -> None:
         """Queue an eviction of the L2 cache."""
+
+    def nothing(self) -> None:
+        """Queue an empty kernel: one block, one thread, no work."""
 
     def mark(self) -> Any:
         """Queue a timestamp."""
@@ -73,7 +78,7 @@ class CudaDevice:
             torch.zeros(1, device=f"cuda:{index}")
         except (RuntimeError, AssertionError) as error:
             raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
-        self.torch_name = f"cuda:{index}"
+        self.torch_name, self.model = f"cuda:{index}", str(self.properties.name)
         self.l2_bytes = int(self.properties.L2_cache_size)
         # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
         self._scratch = torch.empty(max(2 * self.l2_bytes, 32 << 20) // 4, dtype=torch.int32, device=self.torch_name)
@@ -102,6 +107,10 @@ class CudaDevice:
 
     def flush(self) -> None:
         self._scratch.zero_()
+
+    def nothing(self) -> None:
+        # The kernel that holds the stream, asked to hold it for no time: it is there without a compiler.
+        self._sleep(0)
 
     def mark(self) -> Any:
         if self._used == len(self._marks):
@@ -132,7 +141,7 @@ class CpuDevice:
 
     is_gpu = False
     cache_policy = "none"
-    torch_name = "cpu"
+    torch_name = model = "cpu"
 
     def __init__(self) -> None:
         """Use one thread, so that neighbours disturb little."""
@@ -149,6 +158,9 @@ class CpuDevice:
         return None
 
     def flush(self) -> None:
+        return None
+
+    def nothing(self) -> None:
         return None
 
     def mark(self) -> Any:

@@ -311,6 +311,9 @@ def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
         "temperature_c": _readings([c.temperature_c for c in seen]),
         "power_w": _readings([c.power_w for c in seen]),
         "throttle_reasons": sorted({reason for c in seen for reason in c.throttle_reasons}),
+        "ruler_us": timing.ruler_us,
+        "shift_us": timing.shift_us,
+        "trace": timing.trace,
         "exposed": timing.exposed,
         "drift": timing.drift,
     }

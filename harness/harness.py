@@ -109,6 +109,8 @@ class Harness:
         self.settings = Settings(half_width=half_width, timing=timing, **settings)
         self.gpus: tuple[int | None, ...] = (gpu,) if gpu is None or isinstance(gpu, int) else tuple(gpu)
         self.tally = Tally()
+        self.on_result: Callable[[KernelSource, Mapping[str, Any]], None] | None = None
+        """Told every worker's result as it came, with what does not become part of the record."""
         self._lanes: list[Lane] = []
         self._spawner: Spawner | None = None
         self._build_spawner: Spawner | None = None
@@ -322,6 +324,8 @@ class Harness:
         self.tally.build_s += outcome.job.build_s
         self.tally.deaths = sum(lane.deaths for lane in self._lanes)
         for place, result in enumerate(results):
+            if self.on_result is not None:
+                self.on_result(outcome.job.kernel, result)
             measurement = self._record(outcome.job.kernel, result, outcome, first=place == 0)
             self.tally.measurements += 1
             self.tally.verify_s += measurement.verify_s or 0.0

@@ -1,19 +1,36 @@
-"""Batch: calls queued behind a busy stream, each between two marks, so that the host's launch time is not counted."""
+"""Batch: calls queued behind a busy stream, each between two marks, so that the host's launch time is not counted.
+
+The GPU fetches queued commands in pieces, and where a piece ends between a start mark and its kernel the call looks up
+to a microsecond longer. Commands of equal size per call make that a pattern that lasts for a whole batch, so a random
+number of spare marks lies between the calls: the pieces end anywhere, and the rounds average over it. Calls with little
+queued behind them look shorter, so a tail of marks closes each batch, and a call the host was not well ahead of counts
+as exposed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kbench.harness.device import Device
+from kbench.harness.timing.ruler import RULER, Ruler
 
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""
 FIRST_HOLD_US = 200.0
 LONGEST_HOLD_US = 30_000.0
 """A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
+HOLD_MARGIN = 1.5
+LEAD = 8
+"""Calls that must be queued behind a call when the stream reaches it."""
+SPARE_MARKS = 4
+"""Spare marks before a call: 0 to one fewer than this."""
+TAIL_MARKS = 48
+"""Marks behind the last call of a batch, in place of further calls."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -38,75 +55,147 @@ class Sample:
     round: int
     time_us: float
     exposed: bool
-    """The stream reached the call before the host had finished launching it, so host time may be inside."""
+    """The stream came close to the host while the call was launched, so host time may be inside."""
     kept: Any
+
+
+@dataclasses.dataclass(slots=True)
+class Queued:
+    """A call on the stream, with its marks."""
+
+    slot: Slot
+    opened: Any
+    start: Any
+    end: Any
+    kept: Any
+    exposed: bool = False
+
+
+Watch = Callable[[int], None]
+"""Called once in every round while the device works on it, with the round's number."""
 
 
 class Sampler:
     """Times batches on a device and learns how long the stream must be held."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, spare_marks: int = SPARE_MARKS, tail_marks: int = TAIL_MARKS) -> None:
         """Sample on a device."""
         self.device = device
-        self.host_us: dict[str, float] = {}
-        """Host time to queue one call, by label."""
+        self.ruler = Ruler(device.model)
+        self.spare_marks, self.tail_marks = spare_marks, tail_marks
+        self.host_us: dict[tuple[str, bool], float] = {}
+        """Host time to queue one call, by label and whether it is audited."""
         self.device_us: dict[str, float] = {}
         """Device time of one call with its flush, by label."""
+        self.tail_us = 0.0
+        """Host time to queue a tail."""
         self.exposed = 0
+        self._rng = random.Random(0)
 
     def forget(self, label: str) -> None:
         """Drop what was learnt about a kernel."""
-        self.host_us.pop(label, None)
+        for audited in (False, True):
+            self.host_us.pop((label, audited), None)
         self.device_us.pop(label, None)
 
-    def run(self, slots: Sequence[Slot]) -> list[Sample]:
+    def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
         """Time every slot in order."""
         done: list[Sample] = []
-        for start in range(0, len(slots), LONGEST_BATCH):
-            part = slots[start : start + LONGEST_BATCH]
-            samples = self._run_part(part)
+        for part in batches(slots):
+            samples = self._run_part(part, watch)
             if any(s.exposed for s in samples) and not any(s.kept is not None for s in samples):
                 # The hold was too short; by now the host's pace is known.
-                samples = self._run_part(part)
+                samples = self._run_part(part, watch)
             self.exposed += sum(s.exposed for s in samples)
             done.extend(samples)
+        self.ruler.add(s.time_us for s in done if s.label == RULER and not s.exposed)
         return done
 
-    def _hold_us(self, slots: Sequence[Slot]) -> float:
-        host = [self.host_us.get(slot.label, FIRST_HOLD_US) for slot in slots]
-        ahead, needed = 0.0, 0.0
-        for slot, cost in zip(slots, host, strict=True):
-            ahead += cost
-            needed = max(needed, ahead)
-            # While this call runs on the device the host gets that far ahead for free.
-            ahead -= self.device_us.get(slot.label, 0.0)
-        return min(1.3 * needed + 20.0, LONGEST_HOLD_US)
+    def calibrate(self) -> None:
+        """Take the samples of the ruler that are still missing."""
+        self.run([Slot(RULER, 0, self.device.nothing)] * self.ruler.missing)
 
-    def _run_part(self, slots: Sequence[Slot]) -> list[Sample]:
+    def _hold_us(self, slots: Sequence[Slot]) -> float:
+        host = [self.host_us.get((slot.label, slot.before is not None), FIRST_HOLD_US) for slot in slots]
+        queued = list(itertools.accumulate(host))
+        queued[-1] += self.tail_us
+        reached, needed = 0.0, 0.0
+        for at, slot in enumerate(slots):
+            needed = max(needed, queued[min(at + LEAD, len(slots) - 1)] - reached)
+            # While this call runs on the device the host gets that far ahead for free.
+            reached += self.device_us.get(slot.label, 0.0)
+        return min(HOLD_MARGIN * needed + 20.0, LONGEST_HOLD_US)
+
+    def _run_part(self, slots: Sequence[Slot], watch: Watch | None) -> list[Sample]:
         device = self.device
         device.hold(self._hold_us(slots))
-        queued = []
+        queued: list[Queued] = []
         for slot in slots:
-            began = time.perf_counter()
-            if slot.before is not None:
-                slot.before()
-            opened = device.mark()
-            device.flush()
-            start = device.mark()
-            output = slot.call()
-            end = device.mark()
-            exposed = device.passed(start)
-            kept = slot.after(output) if slot.after is not None else None
-            del output
-            queued.append((slot, opened, start, end, exposed, kept))
-            self._learn(self.host_us, slot.label, 1e6 * (time.perf_counter() - began))
+            queued.append(self._queue(slot))
+            if len(queued) > LEAD:
+                self._expose(queued[-1 - LEAD])
+        began = time.perf_counter()
+        for _ in range(self.tail_marks):
+            device.mark()
+        self.tail_us = 1e6 * (time.perf_counter() - began)
+        for entry in queued[-LEAD:]:
+            self._expose(entry)
+        if watch is not None:
+            self._watch(queued, watch)
         device.synchronize()
-        samples = []
-        for slot, opened, start, end, exposed, kept in queued:
-            samples.append(Sample(slot.label, slot.round, device.elapsed_us(start, end), exposed, kept))
-            self._learn(self.device_us, slot.label, device.elapsed_us(opened, end))
-        return samples
+        return [self._sample(entry) for entry in queued]
 
-    @staticmethod
-    def _learn(known: dict[str, float], label: str, value: float) -> None:
-        known[label] = value if label not in known else 0.7 * known[label] + 0.3 * value
+    def _queue(self, slot: Slot) -> Queued:
+        device = self.device
+        began = time.perf_counter()
+        for _ in range(self._rng.randrange(self.spare_marks) if self.spare_marks else 0):
+            device.mark()
+        if slot.before is not None:
+            slot.before()
+        opened = device.mark()
+        device.flush()
+        start = device.mark()
+        output = slot.call()
+        end = device.mark()
+        kept = slot.after(output) if slot.after is not None else None
+        self._learn_host((slot.label, slot.before is not None), 1e6 * (time.perf_counter() - began))
+        return Queued(slot, opened, start, end, kept)
+
+    def _expose(self, entry: Queued) -> None:
+        entry.exposed = self.device.passed(entry.start)
+
+    def _watch(self, queued: Sequence[Queued], watch: Watch) -> None:
+        for number, entries in itertools.groupby(queued, key=lambda entry: entry.slot.round):
+            first = next(entries)
+            while self.device.is_gpu and not self.device.passed(first.start):
+                pass
+            watch(number)
+
+    def _sample(self, entry: Queued) -> Sample:
+        device, slot = self.device, entry.slot
+        spent = device.elapsed_us(entry.opened, entry.end)
+        known = self.device_us.get(slot.label, spent)
+        self.device_us[slot.label] = 0.7 * known + 0.3 * spent
+        return Sample(slot.label, slot.round, device.elapsed_us(entry.start, entry.end), entry.exposed, entry.kept)
+
+    def _learn_host(self, key: tuple[str, bool], value: float) -> None:
+        known = self.host_us.get(key, value)
+        # A host that became slower is believed at once: too short a hold spoils samples, too long a one only waits.
+        weight = 0.5 if value > known else 0.3
+        self.host_us[key] = known + weight * (value - known)
+
+
+def batches(slots: Sequence[Slot]) -> Iterator[list[Slot]]:
+    """Whole rounds, as many as fit into a batch; a round that does not fit is cut."""
+    part: list[Slot] = []
+    for _, together in itertools.groupby(slots, key=lambda slot: slot.round):
+        group = list(together)
+        if part and len(part) + len(group) > LONGEST_BATCH:
+            yield part
+            part = []
+        part += group
+        while len(part) > LONGEST_BATCH:
+            yield part[:LONGEST_BATCH]
+            part = part[LONGEST_BATCH:]
+    if part:
+        yield part

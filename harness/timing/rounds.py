@@ -12,7 +12,9 @@ from typing import Any
 from kbench.harness.context import ProblemContext
 from kbench.harness.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
+from kbench.harness.timing.centre import centre
 from kbench.harness.timing.interval import Interval, log_interval, process_sigma
+from kbench.harness.timing.ruler import RULER, corrected
 from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"
@@ -22,8 +24,8 @@ SLOW_RATIO = 40.0
 """So is a kernel this many times slower than the reference."""
 DRIFT = 0.03
 """Relative change of the anchor's time that means the machine is no longer in the state it was ramped to."""
-DISCARDS = 3
-"""Looks thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
+DISCARDS = 12
+"""Rounds thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
 Z95 = 1.96
 AUDITS = 2
 """Calls of each look whose inputs are changed unannounced and whose outputs are judged."""
@@ -38,6 +40,8 @@ class TimingSettings:
     """Rounds after which the interval is looked at."""
     budget_us: float = 150_000.0
     """Device time for one kernel and workload; the interval reached by then is recorded as it is."""
+    trace: bool = False
+    """Keep every sample with its label, round and whether it was exposed, in the order taken."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,6 +56,12 @@ class Timing:
     runtime: Interval | None = None
     speedup: Interval | None = None
     conditions: list[Conditions] = dataclasses.field(default_factory=list)
+    """One reading a round, of the rounds thrown away too."""
+    ruler_us: float | None = None
+    """What an empty kernel takes in this process."""
+    shift_us: float | None = None
+    """What was taken off every time; None when nothing was."""
+    trace: list[tuple[str, int, float, bool]] | None = None
     exposed: int = 0
     drift: float = 0.0
 
@@ -74,6 +84,7 @@ class Plan:
     samples: int
     anchors: int
     looks: tuple[int, ...]
+    rulers: int = 1
 
 
 def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
@@ -106,6 +117,11 @@ def anchor(context: ProblemContext) -> Candidate:
     return Candidate(ANCHOR, call)
 
 
+def ruler(context: ProblemContext) -> Candidate:
+    """The empty kernel as a candidate."""
+    return Candidate(RULER, lambda stage: context.device.nothing())
+
+
 def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> Plan:
     """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
     samples = 15 if candidate_us < 20.0 else 5 if candidate_us < 50.0 else 3 if candidate_us < 500.0 else 1
@@ -133,47 +149,78 @@ def time_candidate(
         candidate: the kernel.
         context: the problem and size; its anchor must have been ramped.
         sampler: where calls are queued.
-        reader: reads clocks, temperature, power and throttle reasons.
+        reader: reads clocks, temperature, power and throttle reasons in every round.
         rng: orders the rounds and picks the audited calls.
         settings: when to stop.
         judge: sees the samples of each look, outputs of audited calls included; False ends the timing.
     """
     timing = Timing()
+    sampler.calibrate()
     steady = context.anchor_us if context.anchor_us is not None else ramp(context, sampler)
-    probe = [Slot(candidate.label, -1, lambda at=at: candidate.call(at)) for at in (0, 1)]  # type: ignore[misc]
-    first = min(s.time_us for s in sampler.run(probe))
-    flush = max(0.0, sampler.device_us[candidate.label] - first)
-    chosen = plan(first, steady, flush, settings)
+    chosen = probe(candidate, sampler, steady, settings)
     timed: list[Sample] = []
-    discarded = 0
+    begun = 0
     while timing.rounds < chosen.looks[-1]:
         target = next(look for look in chosen.looks if look > timing.rounds)
-        slots = make_slots([candidate], context, range(timing.rounds, target), chosen, rng)
-        samples = sampler.run(slots)
-        timing.conditions.append(reader.read())
-        if timing.conditions[-1].harmful:
-            discarded += 1
-            if discarded > DISCARDS:
-                raise InfrastructureError(f"the GPU is throttled: {', '.join(timing.conditions[-1].throttle_reasons)}")
-            continue
-        timed.extend(samples)
-        timing.rounds = target
+        numbers = range(begun, begun + target - timing.rounds)
+        begun = numbers.stop
+        samples, readings = take(make_slots([candidate], context, numbers, chosen, rng), sampler, reader)
+        timing.conditions.extend(readings.values())
+        spoilt = {number for number, conditions in readings.items() if conditions.harmful}
+        timed.extend(s for s in samples if s.round not in spoilt)
+        timing.rounds += len(numbers) - len(spoilt)
         if not judge(samples):
             break
-        summarise(timing, timed, candidate.label)
+        give_up_when_throttled(timing.conditions)
+        summarise(timing, timed, candidate.label, sampler.ruler.shift_us)
         if settled(timing, settings.half_width):
             break
-    summarise(timing, timed, candidate.label)
+    summarise(timing, timed, candidate.label, sampler.ruler.shift_us)
+    if settings.trace:
+        timing.trace = [(s.label, s.round, s.time_us, s.exposed) for s in timed]
+    timing.ruler_us = sampler.ruler.time_us
     timing.exposed = sum(s.exposed for s in timed)
-    timing.drift = abs(statistics.median(timing.anchor_us) / steady - 1.0)
+    timing.drift = abs(statistics.median(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
+
+
+def probe(candidate: Candidate, sampler: Sampler, steady_us: float, settings: TimingSettings) -> Plan:
+    """Call a kernel twice to plan its rounds."""
+    slots = [Slot(candidate.label, -1, lambda at=at: candidate.call(at)) for at in (0, 1)]  # type: ignore[misc]
+    first = min(s.time_us for s in sampler.run(slots))
+    flush = max(0.0, sampler.device_us[candidate.label] - first)
+    return plan(first, steady_us, flush, settings)
+
+
+def take(
+    slots: Sequence[Slot], sampler: Sampler, reader: ConditionsReader
+) -> tuple[list[Sample], dict[int, Conditions]]:
+    """Time some rounds; the conditions of each are read while the device works on it, so that reading costs no time."""
+    readings: dict[int, Conditions] = {}
+
+    def read(number: int) -> None:
+        readings[number] = reader.read()
+
+    return sampler.run(slots, read), readings
+
+
+def give_up_when_throttled(seen: Sequence[Conditions]) -> None:
+    """Say that the machine has failed when too many rounds were thrown away.
+
+    Raises:
+        InfrastructureError: names the reasons.
+    """
+    harmful = [conditions for conditions in seen if conditions.harmful]
+    if len(harmful) > DISCARDS:
+        raise InfrastructureError(f"the GPU is throttled: {', '.join(harmful[-1].throttle_reasons)}")
 
 
 def make_slots(
     candidates: Sequence[Candidate], context: ProblemContext, rounds: range, chosen: Plan, rng: random.Random
 ) -> list[Slot]:
     """The calls of some rounds, in random order within each, with audits at random places."""
-    blocks = [(c, chosen.samples) for c in candidates] + [(anchor(context), chosen.anchors)]
+    blocks = [(c, chosen.samples) for c in candidates]
+    blocks += [(anchor(context), chosen.anchors), (ruler(context), chosen.rulers)]
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     for number in rounds:
@@ -199,11 +246,12 @@ def settled(timing: Timing, half_width: float) -> bool:
     return timing.runtime.half_width <= half_width or timing.sampling.half_width <= beyond_rounds / 2
 
 
-def summarise(timing: Timing, samples: Sequence[Sample], label: str) -> None:
-    """Recompute figures and intervals from all samples so far."""
-    mine, anchors = (by_round(hidden(samples, name), name) for name in (label, ANCHOR))
+def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: float | None = None) -> None:
+    """Recompute figures and intervals from all samples so far, without what this process adds to every call."""
+    timing.shift_us = shift_us
+    mine, anchors = (by_round(hidden(samples, name), name, shift_us) for name in (label, ANCHOR))
     if len(mine.keys() & anchors.keys()) < 2:
-        mine, anchors = by_round(samples, label), by_round(samples, ANCHOR)
+        mine, anchors = by_round(samples, label, shift_us), by_round(samples, ANCHOR, shift_us)
     timing.samples_us = [s.time_us for s in samples if s.label == label]
     timing.anchor_us = [s.time_us for s in samples if s.label == ANCHOR]
     both = sorted(mine.keys() & anchors.keys())
@@ -224,10 +272,10 @@ def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
     return [s for s in mine if not s.exposed] or mine
 
 
-def by_round(samples: Sequence[Sample], label: str) -> dict[int, float]:
-    """Median time of a kernel's calls in each round."""
+def by_round(samples: Sequence[Sample], label: str, shift_us: float | None = None) -> dict[int, float]:
+    """Typical time of a kernel's calls in each round."""
     found: dict[int, list[float]] = {}
     for sample in samples:
         if sample.label == label:
             found.setdefault(sample.round, []).append(sample.time_us)
-    return {number: statistics.median(times) for number, times in found.items()}
+    return {number: corrected(centre(times), shift_us) for number, times in found.items()}

@@ -1,0 +1,51 @@
+"""Ruler: an empty kernel timed like any other, which shows how far apart the marks themselves lie in this process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from kbench.harness.timing.centre import centre
+
+RULER = "ruler"
+NOMINAL_US: Mapping[str, float] = {}
+"""The ruler's usual time by GPU name: what the figures of that GPU are stated for. Without one nothing is corrected."""
+CALIBRATION = 192
+"""Samples a process takes before its first kernel; one varies by 0.4 us, so that their centre is known to 0.03 us."""
+WINDOW = 512
+"""Latest samples that count."""
+
+
+class Ruler:
+    """The ruler's samples in one process on one GPU."""
+
+    def __init__(self, model: str) -> None:
+        """Start without samples on a GPU of this name."""
+        self.nominal_us = NOMINAL_US.get(model)
+        self._recent: deque[float] = deque(maxlen=WINDOW)
+
+    def add(self, times_us: Iterable[float]) -> None:
+        """Take in samples."""
+        self._recent.extend(times_us)
+
+    @property
+    def missing(self) -> int:
+        """Samples that should be taken before the ruler is used."""
+        return max(0, CALIBRATION - len(self._recent))
+
+    @property
+    def time_us(self) -> float | None:
+        """What the ruler takes in this process; None before the first sample."""
+        return centre(self._recent) if self._recent else None
+
+    @property
+    def shift_us(self) -> float | None:
+        """How much longer than usual the ruler takes here; None for a GPU whose usual time is not known."""
+        if self.nominal_us is None or self.time_us is None:
+            return None
+        return self.time_us - self.nominal_us
+
+
+def corrected(time_us: float, shift_us: float | None) -> float:
+    """A time without what this process adds to every call, but never less than half of it."""
+    return time_us if shift_us is None else max(time_us - shift_us, time_us / 2.0)

@@ -215,12 +215,16 @@ def status(run: Path, as_json: bool) -> None:
 @generate.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Corpus folder to write.")
+@click.option(
+    "--repeats", multiple=True, type=click.Path(exists=True, path_type=Path),
+    help="Corpus of measurements made again, by kbench measure --corpus; may be given several times.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
-def assemble(runs: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Merge run logs into a corpus: kernels, measurements, problems, pairs, environments, events."""
+def assemble(runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], as_json: bool) -> None:
+    """Merge run logs into a corpus: kernels, measurements, repeats, problems, pairs, environments, events."""
     from kbench.generation.assemble import assemble as build
 
-    ledger = build(runs, out)
+    ledger = build(runs, out, repeats)
     click.echo(json.dumps(ledger.to_json()) if as_json else ledger.text())
 
 

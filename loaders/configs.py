@@ -70,6 +70,11 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
                 "events", Event, "one fact in a search's log", key=("run_id", "index"), sort=("run_id", "index"),
                 facets=("kind",),
             ),
+            Config(
+                "repeats", Measurement, "a measurement made again, in fresh processes on another day or machine",
+                key=("measurement_id",), sort=("problem_id", "gpu", "kernel_id", "workload", "started_at"),
+                facets=("problem_id", "gpu", "status"),
+            ),
         )
     }
 )  # fmt: skip

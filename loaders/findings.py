@@ -9,6 +9,7 @@ from kbench.loaders.corpus import Corpus
 from kbench.loaders.coverage import Coverage, coverage_of
 from kbench.loaders.ledger import Costs, costs_of
 from kbench.loaders.plots import render_plots
+from kbench.loaders.repeats import Repeats, repeats_of
 from kbench.loaders.timed import Timed, timed
 from kbench.loaders.trust import Trust, trust_of
 
@@ -35,6 +36,7 @@ class Findings:
     """The problems with the largest speedups, largest first."""
     coverage: Coverage
     trust: Trust
+    repeats: Repeats | None
     costs: Costs | None
     plots: Mapping[str, str]
     """SVG by file name."""
@@ -48,6 +50,7 @@ def findings_of(corpus: Corpus) -> Findings:
         peaks=peaks_of(kernels),
         coverage=coverage_of(corpus, kernels),
         trust=trust_of(corpus),
+        repeats=repeats_of(corpus),
         costs=costs_of(corpus, len(kernels)),
         plots=render_plots(corpus, kernels),
         parquet_bytes=sum(entry.bytes for name in corpus.configs for entry in corpus.files(name)),

@@ -12,6 +12,7 @@ from kbench.loaders.findings import Findings, Peak
 from kbench.loaders.ledger import Costs
 from kbench.loaders.plots import CAPTIONS
 from kbench.loaders.references import WEAKNESSES
+from kbench.loaders.repeats import Repeats
 from kbench.loaders.trust import Trust
 
 GPU_HOURS, PARQUET_MB = 1, 30
@@ -35,7 +36,8 @@ def findings_sections(found: Findings) -> Iterator[str]:
     if found.peaks:
         yield "## The largest speedups, explained\n\n" + _peaks(found.peaks)
     if found.trust.noise:
-        yield "## Trust\n\n" + "\n\n".join(_trust(found.trust))
+        told = [*_trust(found.trust), *([_repeated(found.repeats)] if found.repeats else [])]
+        yield "## Trust\n\n" + "\n\n".join(told)
     if found.costs:
         yield "## Cost\n\n" + _costs(found.costs)
     if found.coverage.problems:
@@ -102,6 +104,22 @@ def _clocks(trust: Trust) -> Iterator[str]:
     ]  # fmt: skip
     head = ("kernel", "problem", "workload", "event timer, µs", "CUPTI, µs", "difference, µs")
     yield _folded(f"The {len(rows)} measurements whose clocks disagree", markdown_table(head, rows))
+
+
+def _repeated(repeats: Repeats) -> str:
+    rows = [
+        (
+            f"≥ {group.low_us:g} µs" if group.low_us else f"< {group.high_us:g} µs", f"{group.measurements:,}",
+            f"{group.median:.2%}", f"{group.p95:.2%}", f"{group.bias:+.2%}", f"{group.overlapping:.1%}",
+        )
+        for group in repeats.groups
+    ]  # fmt: skip
+    head = ("runtime", "measurements", "median difference", "95th percentile", "median with sign", "intervals overlap")
+    return (
+        f"Repeats: {repeats.kernels:,} kernels, {repeats.share:.1%} of all, were measured again in fresh processes on "
+        f"another machine or day; {repeats.same_status:,} of {repeats.measurements:,} measurements ended with the same "
+        "status. How far the runtimes lie apart, as the logarithm of their ratio:\n\n" + markdown_table(head, rows)
+    )
 
 
 def _costs(costs: Costs) -> str:

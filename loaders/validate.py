@@ -132,6 +132,8 @@ REFERENCES = (
     ("kernels", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
     ("measurements", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
     ("measurements", "env_id", "environments", "env_id", "the environment is not in the corpus"),
+    ("repeats", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
+    ("repeats", "env_id", "environments", "env_id", "the environment is not in the corpus"),
     ("pairs", "anchor_id", "kernels", "kernel_id", "the anchor is not in the corpus"),
     ("pairs", "candidate_id", "kernels", "kernel_id", "the candidate is not in the corpus"),
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections import Counter
@@ -18,7 +19,9 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.session import Drive, drive
 from kbench.generation.settings import FilterSettings
 from kbench.loaders.corpus import Corpus
-from kbench.schemas import DataError, Kernel, Pair, Status, UserError, bins, from_dict
+from kbench.loaders.repeats import repeats_of
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import DataError, Environment, Kernel, Measurement, Pair, Status, UserError, bins, from_dict
 
 from .conftest import FAMILY, recording, settings_for, ticking
 
@@ -176,3 +179,44 @@ def test_independent_intervals_combine_in_quadrature() -> None:
     ratio = Interval(2.0, 1.98, 2.02).over(Interval(1.0, 0.99, 1.01))
     assert ratio.value == 2.0
     assert math.log(ratio.high / ratio.value) == pytest.approx(math.hypot(math.log(1.01), math.log(1 / 0.99)))
+
+
+def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is_on_the_card(
+    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+) -> None:
+    first = Corpus.open(assembled[0])
+    measured = [from_dict(Measurement, row) for row in first.table("measurements").to_pylist()]
+    chosen = [row for row in measured if row.status is Status.OK][:10]
+    assert all(row.runtime_us is not None for row in chosen)
+    elsewhere = "e" * len(chosen[0].env_id)
+    again = [
+        dataclasses.replace(row, measurement_id=f"{n:064x}", env_id=elsewhere, runtime_us=(row.runtime_us or 0) * 1.02)
+        for n, row in enumerate(chosen)
+    ]
+    stranger = dataclasses.replace(again[0], measurement_id="f" * 64, kernel_id="0" * len(again[0].kernel_id))
+    place = from_dict(Environment, Corpus.open().table("environments").to_pylist()[0])
+    with CorpusWriter(tmp_path / "again") as writer:
+        writer.append("measurements", [*again, stranger])
+        writer.append("environments", [dataclasses.replace(place, env_id=elsewhere)])
+    assemble([campaign], tmp_path / "corpus", [tmp_path / "again"])
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert corpus.rows("repeats") == len(again)
+    assert corpus.rows("measurements") == len(measured)
+    assert elsewhere in corpus.table("environments").column("env_id").to_pylist()
+    found = repeats_of(corpus)
+    assert found is not None
+    assert (found.kernels, found.same_status) == (len({row.kernel_id for row in again}), len(again))
+    assert sum(group.measurements for group in found.groups) == len(again)
+    for group in found.groups:
+        assert group.median == group.p95 == pytest.approx(math.log(1.02)) == pytest.approx(group.bias)
+    card = (tmp_path / "corpus" / "README.md").read_text()
+    assert "were measured again in fresh processes" in card
+    assert "+1.98%" in card
+
+
+def test_repeats_of_other_kernels_are_refused(campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path) -> None:
+    row = from_dict(Measurement, Corpus.open(assembled[0]).table("measurements").to_pylist()[0])
+    with CorpusWriter(tmp_path / "again") as writer:
+        writer.append("measurements", [dataclasses.replace(row, kernel_id="0" * len(row.kernel_id))])
+    with pytest.raises(UserError, match="repeats no kernel of these runs"):
+        assemble([campaign], tmp_path / "corpus", [tmp_path / "again"])

@@ -146,6 +146,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
     with CorpusWriter(path) as writer:
         writer.append("kernels", rows)
         writer.append("measurements", [make_measurement(row) for row in rows])
+        writer.append("repeats", [make_measurement(row) for row in rows[:2]])
         writer.append("pairs", [make_pair(row) for row in rows if row.speedup is not None])
         writer.append("problems", [make_problem(name) for name in PROBLEMS])
         writer.append("environments", [make_environment()])

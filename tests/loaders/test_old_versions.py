@@ -24,7 +24,7 @@ def test_there_is_a_corpus_for_every_published_version() -> None:
 @pytest.mark.parametrize("version", FINGERPRINTS)
 def test_a_corpus_of_every_version_opens_and_validates(version: str) -> None:
     corpus = Corpus.open(FIXTURES / version)
-    assert corpus.configs == tuple(CONFIGS)
+    assert corpus.configs == tuple(name for name in CONFIGS if name != "repeats"), "repeats came later"
     assert validate(corpus) == []
     for name in corpus.configs:
         assert sum(1 for _ in corpus.select(name).records()) == corpus.rows(name) > 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,13 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 
 @pytest.fixture(scope="module")
-def rows(harness: Harness) -> dict[str, Measurement]:
+def results() -> dict[str, Mapping[str, Any]]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def rows(harness: Harness, results: dict[str, Mapping[str, Any]]) -> dict[str, Measurement]:
+    harness.on_result = lambda kernel, result: results.update({kernel.kernel_id: result})
     kernels = [
         KERNEL,
         variant("0.044715", "0.05"),
@@ -55,6 +62,15 @@ def test_a_right_kernel_has_a_time_an_interval_and_its_samples(rows: dict[str, M
     assert row.anchor_us
     assert row.registers
     assert row.cubin_sha
+
+
+def test_what_the_ruler_took_comes_with_a_result_and_corrects_nothing_on_a_cpu(
+    rows: dict[str, Measurement], results: dict[str, Mapping[str, Any]]
+) -> None:
+    found = results[rows["ok"].kernel_id]
+    assert found["ruler_us"] > 0.0
+    assert found["shift_us"] is None
+    assert "ruler_us" not in results[rows["wrong"].kernel_id]
 
 
 @pytest.mark.parametrize(

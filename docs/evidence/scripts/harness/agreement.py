@@ -1,24 +1,28 @@
 """Agreement of the harness with two independent timers. Usage: agreement.py OUT (after throughput.py OUT)
 
 Writes agreement.json: for kernels of at least 50 us, the harness's time, triton.testing.do_bench's median and CUPTI's
-median, all in one process.
+median, all in one process. A dry run has neither of the other timers and shows only that the rest works.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from pool import out_folder, pool, say, write
+from pool import DRY, out_folder, pool, say, write
 
-KERNELS = 40
+KERNELS = 32
+SHORTEST_US = 50.0
 
 
 def main() -> None:
+    if DRY:
+        os.environ["TRITON_INTERPRET"] = "1"
     import torch
     from triton.testing import do_bench
 
@@ -28,37 +32,41 @@ def main() -> None:
     from kbench.harness.build.target import Target
     from kbench.harness.context import ContextCache
     from kbench.harness.cuda import CudaModule
-    from kbench.harness.device import CudaDevice
+    from kbench.harness.device import CpuDevice, CudaDevice, Device
     from kbench.harness.execute import Bench, Task, audited, execute
     from kbench.harness.loading import LoadedKernel
-    from kbench.harness.nvml import NvmlReader
+    from kbench.harness.nvml import NoConditions, NvmlReader
     from kbench.harness.second_clock import cupti_us
     from kbench.harness.timing.batch import Sampler
     from kbench.harness.timing.rounds import TimingSettings
 
     folder = out_folder()
     rows = json.loads((folder / "throughput.json").read_text())["rows"]
-    long = {r["kernel_id"] for r in rows if r["status"] == "ok" and r["runtime_us"] >= 50.0}
+    long = {r["kernel_id"] for r in rows if r["status"] == "ok" and r["runtime_us"] >= SHORTEST_US}
     known = [k for k in pool() if k.kernel_id in long]
     chosen = sorted(random.Random(0).sample(known, min(KERNELS, len(known))), key=lambda k: k.problem_id)
-    device = CudaDevice(0)
+    device: Device = CpuDevice() if DRY else CudaDevice(0)
+    reader = NoConditions() if DRY else NvmlReader(0)
     torch.set_grad_enabled(False)
-    bench = Bench(device, ContextCache(device, 8 << 30, (1, 2, 3)), Sampler(device), NvmlReader(0))
+    bench = Bench(device, ContextCache(device, 8 << 30, (1, 2, 3)), Sampler(device), reader)
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
         cache = BuildCache(Path(place))
         for kernel in chosen:
-            built = build(kernel, Target(device.properties.major, device.properties.minor), cache, call=False)
-            CudaModule.prebuilt = cache.prebuilt(built)
-            loaded = LoadedKernel(kernel)
-            task = Task(kernel.problem_id, TimingSettings(), seed=1)
+            if isinstance(device, CudaDevice):
+                built = build(kernel, Target(device.properties.major, device.properties.minor), cache, call=False)
+                CudaModule.prebuilt = cache.prebuilt(built)
+            loaded, definition = LoadedKernel(kernel), problem(kernel.problem_id)
+            task = Task(kernel.problem_id, TimingSettings(), seed=1, workloads=("tiny",) if DRY else None)
             for result in execute(loaded, task, bench, lambda stage: None):
-                if result["status"] != "ok" or result["runtime_us"] < 50.0:
+                if result["status"] != "ok" or result["runtime_us"] < SHORTEST_US:
                     continue
-                context = bench.contexts.get(kernel.problem_id, problem(kernel.problem_id).size(result["workload"]))
-                call = audited("x", loaded, context, bench).call
-                benched = 1e3 * do_bench(lambda call=call: call(0), warmup=25, rep=100, return_mode="median")
-                second = cupti_us(call, device)
+                size = next(s for s in (*definition.sizes, definition.tiny) if s.name == result["workload"])
+                call = audited("x", loaded, bench.contexts.get(kernel.problem_id, size), bench).call
+                benched, second = None, None
+                if not DRY:
+                    benched = 1e3 * do_bench(lambda call=call: call(0), warmup=25, rep=100, return_mode="median")
+                    second = cupti_us(call, device)
                 found.append(
                     {"kernel_id": kernel.kernel_id, "problem_id": kernel.problem_id, "workload": result["workload"],
                      "harness_us": result["runtime_us"], "do_bench_us": benched, "cupti_us": second}
@@ -74,7 +82,7 @@ def main() -> None:
         for name, v in apart.items() if v
     }  # fmt: skip
     write(folder, "agreement.json", {"summary": summary, "rows": found})
-    say(str(summary))
+    say(f"{len(found)} kernels and workloads of at least {SHORTEST_US:g} us: {summary}")
 
 
 if __name__ == "__main__":

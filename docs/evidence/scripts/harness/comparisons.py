@@ -10,6 +10,7 @@ from collections import Counter
 
 from pool import DRY, choose_problems, kernels, make_harness, out_folder, pool, say, write
 
+from kbench.benchmark.problems import problem
 from kbench.harness.comparison import judge
 from kbench.schemas import Backend, KernelSource, to_dict
 
@@ -58,16 +59,17 @@ def main() -> None:
         right = {m.kernel_id for m in harness.measure(own) if m.status == "ok"}
         honest = [k for k in own if k.kernel_id in right][:20]
         honest.sort(key=lambda k: k.problem_id)
-        each = 1 if DRY else -(-SELF_TRIALS // len(honest))
-        pairs = [(k, k) for k in honest for _ in range(each)][:SELF_TRIALS]
+        # A trial is a comparison on one workload; a kernel's comparison has one for each of its problem's.
+        each = 1 if DRY else -(-SELF_TRIALS // sum(len(problem(k.problem_id).sizes) for k in honest))
+        pairs = [(k, k) for k in honest for _ in range(each)]
         selves = [c for outcome in harness.duels(pairs, THRESHOLD) for c in judge(outcome, THRESHOLD)]
-        say(str(Counter(c.verdict for c in selves)))
+        say(f"{len(selves)} with themselves: {dict(Counter(c.verdict.value for c in selves))}")
         environment = to_dict(harness.environment())
     only_large = {} if DRY else {"workloads": ("large",)}
     with make_harness(**only_large) as harness:
         slow = [(honest[0], honest[1])] * 2 if DRY else [(gelu(0), gelu(30))] * SLOW_TRIALS
         slows = [c for outcome in harness.duels(slow, THRESHOLD) for c in judge(outcome, THRESHOLD)]
-        say(str(Counter(c.verdict for c in slows)))
+        say(f"{len(slows)} with a slower twin: {dict(Counter(c.verdict.value for c in slows))}")
     result = {
         "environment": environment,
         "threshold": THRESHOLD,

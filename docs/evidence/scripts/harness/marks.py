@@ -1,0 +1,148 @@
+"""Marks: what the launch queue adds to short calls, and what reading the sensors costs. Usage: marks.py OUT
+
+Writes marks.json. In three fresh processes, an empty kernel, a small PyTorch operation and a small CUDA kernel are
+timed with and without spare marks between the calls and a tail behind them, and with the sensors read meanwhile or not.
+For each: the typical time, whether neighbouring samples alternate (lag-1 correlation), how much more batches differ
+than their samples explain (batch ratio), and by how much the last six calls of a batch look shorter (end).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pool import DRY, out_folder, say, write
+from traces import exposed_share, order_effects
+
+from kbench.harness.device import CpuDevice, CudaDevice, Device
+from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.timing.batch import Sample, Sampler, Slot
+from kbench.harness.timing.centre import centre
+
+PROCESSES = 1 if DRY else 3
+PASSES, CALLS, END = 20, 57, 6
+VARIANTS = {
+    "as before": {"spare_marks": 0, "tail_marks": 0},
+    "tail": {"spare_marks": 0},
+    "spare and tail": {},
+    "more spare": {"spare_marks": 8},
+    "sensors": {},
+}
+"""Sampler settings; `sensors` is the default with the conditions read in every batch."""
+COPY = r"""
+extern "C" __global__ void copy(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i];
+}
+"""
+
+
+def make_work(device: Device) -> dict[str, Callable[[], Any]]:
+    """Calls of a few microseconds."""
+    import torch
+
+    from kbench.harness.cuda import CudaModule
+
+    x = torch.randn(1 << 20, device=device.torch_name)
+    y = torch.empty_like(x)
+    work: dict[str, Callable[[], Any]] = {
+        "empty": device.nothing,
+        "relu": lambda: torch.clamp_min(x, 0.0, out=y),
+    }
+    if device.is_gpu:
+        module = CudaModule(COPY)
+        work["cuda copy"] = lambda: module.launch("copy", grid=(1 << 20) // 256, block=256, args=(x, y, 1 << 20))
+    return work
+
+
+def describe(batches: list[list[Sample]]) -> dict[str, Any]:
+    """One kind of call under one variant."""
+    trace = {
+        "label": "".join("c" for batch in batches for _ in batch),
+        "exposed": "".join(str(int(s.exposed)) for batch in batches for s in batch),
+        "round": [number for number, batch in enumerate(batches) for _ in batch],
+        "ns": [round(1e3 * s.time_us) for batch in batches for s in batch],
+    }
+    ends = [centre([s.time_us for s in b[-END:]]) - centre([s.time_us for s in b[:-END]]) for b in batches]
+    hidden = [s.time_us for batch in batches for s in batch if not s.exposed] or [0.0, 0.0]
+    return {
+        "centre_us": centre(hidden),
+        "median_us": statistics.median(hidden),
+        "spread_us": statistics.stdev(hidden),
+        "end_us": statistics.median(ends),
+        "exposed": exposed_share([trace]),
+        "trace": trace,
+    } | order_effects([trace])
+
+
+def measure(device: Device, reader: ConditionsReader) -> dict[str, Any]:
+    """Every kind of call under every variant, taking turns."""
+    work = make_work(device)
+    samplers = {name: Sampler(device, **settings) for name, settings in VARIANTS.items()}
+    taken: dict[tuple[str, str], list[list[Sample]]] = {}
+    for turn in range(2 if DRY else PASSES):
+        for name, sampler in samplers.items():
+            watch = (lambda number: reader.read()) if name == "sensors" else None
+            for kind, call in work.items():
+                samples = sampler.run([Slot(kind, turn, call)] * CALLS, watch)
+                if turn:
+                    # The first turn warms up.
+                    taken.setdefault((name, kind), []).append(samples)
+    return {f"{name}: {kind}": describe(batches) for (name, kind), batches in taken.items()}
+
+
+def sensor_cost(device: Device, reader: ConditionsReader) -> dict[str, Any]:
+    """Host time of one reading, on an idle and on a busy device, and that of each sensor."""
+    found: dict[str, Any] = {}
+    for name in ("idle", "busy"):
+        spent = []
+        for _ in range(100):
+            if name == "busy":
+                device.hold(2_000.0)
+            began = time.perf_counter()
+            reader.read()
+            spent.append(1e6 * (time.perf_counter() - began))
+            device.synchronize()
+        found[name] = {"median_us": statistics.median(spent), "p95_us": sorted(spent)[95], "most_us": max(spent)}
+    return found
+
+
+def one_process(path: str) -> None:
+    device: Device = CpuDevice() if DRY else CudaDevice(0)
+    reader: ConditionsReader = NoConditions() if DRY else NvmlReader(0)
+    found = {"sensors": sensor_cost(device, reader), "model": device.model, "calls": measure(device, reader)}
+    with open(path, "w") as file:
+        json.dump(found, file)
+
+
+def main() -> None:
+    folder = out_folder()
+    processes = []
+    for number in range(PROCESSES):
+        path = folder / f"marks_{number}.json"
+        command = [sys.executable, __file__, str(folder), f"--process={path}", *(["--dry-run"] if DRY else [])]
+        subprocess.run(command, check=True, timeout=120)
+        processes.append(json.loads(path.read_text()))
+        path.unlink()
+    write(folder, "marks.json", {"processes": processes})
+    say(f"sensors: {processes[0]['sensors']}")
+    for name in processes[0]["calls"]:
+        rows = [one["calls"][name] for one in processes]
+        level, lag, ratio, end, exposed = (
+            " ".join(f"{row[key]:+.3f}" for row in rows)
+            for key in ("centre_us", "lag_1_correlation", "round_spread_ratio", "end_us", "exposed")
+        )
+        say(f"{name:26} us {level}  lag-1 {lag}  batch ratio {ratio}  end {end}  exposed {exposed}")
+
+
+if __name__ == "__main__":
+    inner = [a.removeprefix("--process=") for a in sys.argv if a.startswith("--process=")]
+    if inner:
+        one_process(inner[0])
+    else:
+        main()

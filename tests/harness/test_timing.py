@@ -1,0 +1,255 @@
+"""Timing on a clockwork stream: what lies between calls, what counts as exposed, the ruler, conditions by round."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from kbench.benchmark.problems import problem
+from kbench.harness.context import ProblemContext
+from kbench.harness.nvml import Conditions
+from kbench.harness.timing import ruler
+from kbench.harness.timing.batch import LEAD, LONGEST_BATCH, TAIL_MARKS, Sampler, Slot, batches
+from kbench.harness.timing.centre import centre
+from kbench.harness.timing.rounds import DISCARDS, Candidate, Timing, TimingSettings, time_candidate
+from kbench.harness.timing.ruler import CALIBRATION, RULER, WINDOW, Ruler, corrected
+from kbench.schemas import InfrastructureError
+
+PATIENCE = 3
+NEVER = range(0)
+
+
+class Clockwork:
+    """A device whose clock only moves when told to: a flush takes 30 us and two marks lie `gap_us` apart."""
+
+    is_gpu = True
+    cache_policy = "none"
+    torch_name = model = "cpu"
+
+    def __init__(self, gap_us: float = 3.0, behind: bool = False) -> None:
+        """Let the stream stay ahead of the host when `behind` is set, so that every call is exposed."""
+        self.gap_us, self.behind = gap_us, behind
+        self.now_us = 0.0
+        self.asked: Counter[float] = Counter()
+        self.events: list[str] = []
+
+    def work(self, microseconds: float) -> None:
+        self.now_us += microseconds
+        self.events.append("call")
+
+    def nothing(self) -> None:
+        self.events.append("call")
+
+    def mark(self) -> float:
+        self.now_us += self.gap_us
+        self.events.append("mark")
+        return self.now_us
+
+    def flush(self) -> None:
+        self.now_us += 30.0
+        self.events.append("flush")
+
+    def hold(self, microseconds: float) -> None:
+        self.events.append("hold")
+
+    def passed(self, mark: float) -> bool:
+        # A host that asks for the same mark again and again sees it pass.
+        self.asked[mark] += 1
+        return self.behind or self.asked[mark] > PATIENCE
+
+    def synchronize(self) -> None:
+        self.events.append("synchronize")
+
+    def elapsed_us(self, start: float, end: float) -> float:
+        return end - start
+
+    def poison(self, nbytes: int) -> None:
+        return None
+
+    def release(self) -> None:
+        return None
+
+
+class Thermometer:
+    """Reads conditions that turn harmful in given readings."""
+
+    def __init__(self, hot: range) -> None:
+        """Be hot in these readings, counted from 0."""
+        self.hot, self.readings = hot, 0
+
+    def read(self) -> Conditions:
+        self.readings += 1
+        reasons = ("hw_thermal",) if self.readings - 1 in self.hot else ()
+        return Conditions(1980.0, 40.0 + self.readings, 100.0, reasons)
+
+
+def slots(device: Clockwork, rounds: int, calls: int) -> list[Slot]:
+    return [Slot("k", number, lambda: device.work(7.0)) for number in range(rounds) for _ in range(calls)]
+
+
+def marks_between_calls(device: Clockwork) -> list[int]:
+    groups = itertools.groupby(device.events, key=lambda event: event == "flush")
+    return [sum(event == "mark" for event in group) for flush, group in groups if not flush]
+
+
+def test_batches_are_whole_rounds_in_order() -> None:
+    made = slots(Clockwork(), rounds=7, calls=19)
+    parts = list(batches(made))
+    assert [slot for part in parts for slot in part] == made
+    assert [len(part) for part in parts] == [57, 57, 19]
+
+
+def test_a_round_longer_than_a_batch_is_cut() -> None:
+    made = slots(Clockwork(), rounds=1, calls=150)
+    assert [len(part) for part in batches(made)] == [LONGEST_BATCH, LONGEST_BATCH, 150 - 2 * LONGEST_BATCH]
+
+
+def test_a_sample_is_the_time_between_its_marks() -> None:
+    device = Clockwork(gap_us=3.0)
+    found = Sampler(device).run(slots(device, rounds=2, calls=5))
+    assert [s.time_us for s in found] == pytest.approx([10.0] * 10)
+    assert not any(s.exposed for s in found)
+
+
+def test_the_number_of_marks_between_calls_varies() -> None:
+    plain, spaced = Clockwork(), Clockwork()
+    Sampler(plain, spare_marks=0).run(slots(plain, rounds=1, calls=40))
+    Sampler(spaced).run(slots(spaced, rounds=1, calls=40))
+    assert len(set(marks_between_calls(plain)[1:-1])) == 1
+    assert len(set(marks_between_calls(spaced)[1:-1])) == 4
+
+
+def test_a_tail_of_marks_follows_the_last_call() -> None:
+    device = Clockwork()
+    Sampler(device).run(slots(device, rounds=1, calls=3))
+    after = device.events[len(device.events) - device.events[::-1].index("call") :]
+    assert after == ["mark"] * (1 + TAIL_MARKS) + ["synchronize"]
+
+
+def test_calls_the_stream_has_caught_up_with_are_exposed_and_taken_once_more() -> None:
+    device = Clockwork(behind=True)
+    sampler = Sampler(device)
+    found = sampler.run(slots(device, rounds=1, calls=LEAD + 4))
+    assert all(s.exposed for s in found)
+    assert sampler.exposed == LEAD + 4
+    assert device.events.count("synchronize") == 2
+
+
+def test_each_round_is_watched_once_while_the_device_works_on_it() -> None:
+    device = Clockwork()
+    seen: list[tuple[int, bool]] = []
+    Sampler(device).run(slots(device, rounds=5, calls=19), lambda n: seen.append((n, device.events[-1] == "mark")))
+    assert seen == [(number, True) for number in range(5)]
+
+
+def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None:
+    device, late = Clockwork(gap_us=2.5), Clockwork(gap_us=2.5, behind=True)
+    sampler, exposed = Sampler(device), Sampler(late)
+    sampler.calibrate()
+    exposed.run([Slot(RULER, 0, late.nothing)] * 5)
+    assert sampler.ruler.time_us == pytest.approx(2.5)
+    assert sampler.ruler.missing == 0
+    assert exposed.ruler.time_us is None
+
+
+def test_a_host_that_became_slower_is_held_for_at_once() -> None:
+    device = Clockwork()
+    sampler = Sampler(device)
+    sampler._learn_host(("k", False), 10.0)
+    sampler._learn_host(("k", False), 110.0)
+    risen = sampler.host_us["k", False]
+    sampler._learn_host(("k", False), 10.0)
+    assert risen == pytest.approx(60.0)
+    assert 40.0 < sampler.host_us["k", False] < risen
+
+
+@pytest.mark.parametrize(
+    ("values", "typical"),
+    [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)],
+)
+def test_the_centre_leaves_extremes_out(values: list[float], typical: float) -> None:
+    assert centre(values) == pytest.approx(typical)
+
+
+def test_the_centre_of_two_heaps_lies_between_them_where_a_median_jumps() -> None:
+    fewer, more = centre([6.0] * 7 + [7.0] * 8), centre([6.0] * 8 + [7.0] * 7)
+    assert 6.4 < more < fewer < 6.6
+
+
+def timed(device: Clockwork, hot: range = NEVER, trace: bool = False) -> Timing:
+    """A kernel of 7 us against a reference that takes no time, marks included."""
+    definition = problem("gelu_tanh")
+    context = ProblemContext(definition, definition.tiny, device, (1, 2))
+    kernel = Candidate("k", lambda stage: device.work(7.0))
+    rng, reader = random.Random(0), Thermometer(hot)
+    return time_candidate(
+        kernel, context, Sampler(device), reader, rng, TimingSettings(trace=trace), lambda samples: True
+    )
+
+
+def test_without_a_usual_time_of_the_ruler_nothing_is_corrected() -> None:
+    found = timed(Clockwork(gap_us=3.0))
+    assert found.runtime is not None
+    assert found.runtime.value == pytest.approx(10.0)
+    assert found.ruler_us == pytest.approx(3.0)
+    assert found.shift_us is None
+
+
+def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ruler, "NOMINAL_US", {"cpu": 2.5})
+    near, far = timed(Clockwork(gap_us=2.4)), timed(Clockwork(gap_us=3.0))
+    assert near.shift_us == pytest.approx(-0.1)
+    assert far.shift_us == pytest.approx(0.5)
+    for found in (near, far):
+        assert found.runtime is not None
+        assert found.speedup is not None
+        assert found.runtime.value == pytest.approx(9.5)
+        assert found.speedup.value == pytest.approx(2.5 / 9.5)
+    assert far.samples_us == pytest.approx([10.0] * len(far.samples_us))
+
+
+def test_every_sample_is_in_the_trace_when_one_is_wanted() -> None:
+    found = timed(Clockwork(), trace=True)
+    assert found.trace is not None
+    labels = [label for label, _, _, _ in found.trace]
+    assert labels.count("k") == len(found.samples_us)
+    assert labels.count("anchor") == len(found.anchor_us)
+    assert labels.count("ruler") == found.rounds
+    assert timed(Clockwork()).trace is None
+
+
+def test_conditions_are_read_in_every_round() -> None:
+    found = timed(Clockwork())
+    assert found.rounds >= 5
+    assert [c.temperature_c for c in found.conditions] == [41.0 + n for n in range(found.rounds)]
+
+
+def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> None:
+    found = timed(Clockwork(), hot=range(1, 3), trace=True)
+    assert found.trace is not None
+    assert {number for _, number, _, _ in found.trace}.isdisjoint({1, 2})
+    assert len(found.conditions) == found.rounds + 2
+    assert found.runtime is not None
+
+
+def test_a_gpu_that_stays_slowed_is_a_failure_of_the_machine() -> None:
+    with pytest.raises(InfrastructureError, match="hw_thermal"):
+        timed(Clockwork(), hot=range(10 * DISCARDS))
+
+
+def test_the_ruler_forgets_old_samples() -> None:
+    one = Ruler("no such gpu")
+    assert one.missing == CALIBRATION
+    one.add([9.0] * WINDOW)
+    one.add([2.0] * WINDOW)
+    assert one.time_us == pytest.approx(2.0)
+    assert one.shift_us is None
+
+
+def test_a_correction_never_takes_more_than_half() -> None:
+    assert corrected(2.0, 0.3) == pytest.approx(1.7)
+    assert corrected(2.0, 5.0) == pytest.approx(1.0)
+    assert corrected(2.0, None) == 2.0

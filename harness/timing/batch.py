@@ -3,8 +3,8 @@
 The GPU fetches queued commands in pieces, and where a piece ends between a start mark and its kernel the call looks up
 to a microsecond longer. Commands of equal size per call make that a pattern that lasts for a whole batch, so a random
 number of spare marks lies between the calls: the pieces end anywhere, and the rounds average over it. Calls with little
-queued behind them look shorter, so a tail of marks closes each batch, and a call the host was not well ahead of counts
-as exposed.
+queued behind them look shorter, so a tail of marks closes each batch, and samples the host was not well ahead of are
+told apart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_HOLD_US = 30_000.0
 """A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
 HOLD_MARGIN = 1.5
 LEAD = 8
-"""Calls that must be queued behind a call when the stream reaches it."""
+"""Calls that should be queued behind a call when the stream reaches it; with fewer its sample is thin."""
 SPARE_MARKS = 4
 """Spare marks before a call: 0 to one fewer than this."""
 TAIL_MARKS = 48
@@ -55,8 +55,15 @@ class Sample:
     round: int
     time_us: float
     exposed: bool
-    """The stream came close to the host while the call was launched, so host time may be inside."""
+    """The stream reached the call before the host had finished launching it, so host time may be inside."""
     kept: Any
+    thin: bool = False
+    """Too little was queued behind the call when the stream reached it."""
+
+    @property
+    def good(self) -> bool:
+        """Neither exposed nor thin."""
+        return not (self.exposed or self.thin)
 
 
 @dataclasses.dataclass(slots=True)
@@ -67,8 +74,9 @@ class Queued:
     opened: Any
     start: Any
     end: Any
+    exposed: bool
     kept: Any
-    exposed: bool = False
+    thin: bool = False
 
 
 Watch = Callable[[int], None]
@@ -108,7 +116,7 @@ class Sampler:
                 samples = self._run_part(part, watch)
             self.exposed += sum(s.exposed for s in samples)
             done.extend(samples)
-        self.ruler.add(s.time_us for s in done if s.label == RULER and not s.exposed)
+        self.ruler.add(s.time_us for s in done if s.label == RULER and s.good)
         return done
 
     def calibrate(self) -> None:
@@ -133,13 +141,13 @@ class Sampler:
         for slot in slots:
             queued.append(self._queue(slot))
             if len(queued) > LEAD:
-                self._expose(queued[-1 - LEAD])
+                queued[-1 - LEAD].thin = device.passed(queued[-1 - LEAD].start)
         began = time.perf_counter()
         for _ in range(self.tail_marks):
             device.mark()
         self.tail_us = 1e6 * (time.perf_counter() - began)
         for entry in queued[-LEAD:]:
-            self._expose(entry)
+            entry.thin = device.passed(entry.start)
         if watch is not None:
             self._watch(queued, watch)
         device.synchronize()
@@ -157,12 +165,10 @@ class Sampler:
         start = device.mark()
         output = slot.call()
         end = device.mark()
+        exposed = device.passed(start)
         kept = slot.after(output) if slot.after is not None else None
         self._learn_host((slot.label, slot.before is not None), 1e6 * (time.perf_counter() - began))
-        return Queued(slot, opened, start, end, kept)
-
-    def _expose(self, entry: Queued) -> None:
-        entry.exposed = self.device.passed(entry.start)
+        return Queued(slot, opened, start, end, exposed, kept)
 
     def _watch(self, queued: Sequence[Queued], watch: Watch) -> None:
         for number, entries in itertools.groupby(queued, key=lambda entry: entry.slot.round):
@@ -176,7 +182,8 @@ class Sampler:
         spent = device.elapsed_us(entry.opened, entry.end)
         known = self.device_us.get(slot.label, spent)
         self.device_us[slot.label] = 0.7 * known + 0.3 * spent
-        return Sample(slot.label, slot.round, device.elapsed_us(entry.start, entry.end), entry.exposed, entry.kept)
+        taken = device.elapsed_us(entry.start, entry.end)
+        return Sample(slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin)
 
     def _learn_host(self, key: tuple[str, bool], value: float) -> None:
         known = self.host_us.get(key, value)

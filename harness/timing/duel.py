@@ -12,7 +12,7 @@ from enum import StrEnum
 from kbench.harness.context import ProblemContext
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.interval import Interval, log_interval
-from kbench.harness.timing.rounds import Candidate, Plan, by_round, make_slots
+from kbench.harness.timing.rounds import Candidate, Plan, by_round, hidden, make_slots
 
 LOOKS = (8, 13, 21, 34)
 CONFIDENCE = 0.998
@@ -101,8 +101,7 @@ def fight(
 
 def summarise_duel(duel: Duel, samples: Sequence[Sample], first: str, second: str) -> None:
     """Recompute the ratio from all samples so far."""
-    hidden = [s for s in samples if not s.exposed] or list(samples)
-    ones, others = by_round(hidden, first), by_round(hidden, second)
+    ones, others = (by_round(hidden(samples, label), label) for label in (first, second))
     both = sorted(ones.keys() & others.keys())
     if len(both) < 3:
         return

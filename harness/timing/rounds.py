@@ -41,7 +41,7 @@ class TimingSettings:
     budget_us: float = 150_000.0
     """Device time for one kernel and workload; the interval reached by then is recorded as it is."""
     trace: bool = False
-    """Keep every sample with its label, round and whether it was exposed, in the order taken."""
+    """Keep every sample with its label, round and state, in the order taken."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,7 +61,8 @@ class Timing:
     """What an empty kernel takes in this process."""
     shift_us: float | None = None
     """What was taken off every time; None when nothing was."""
-    trace: list[tuple[str, int, float, bool]] | None = None
+    trace: list[tuple[str, int, float, int]] | None = None
+    """Label, round, time and state of each sample: 0 good, 1 exposed, 2 thin."""
     exposed: int = 0
     drift: float = 0.0
 
@@ -177,7 +178,7 @@ def time_candidate(
             break
     summarise(timing, timed, candidate.label, sampler.ruler.shift_us)
     if settings.trace:
-        timing.trace = [(s.label, s.round, s.time_us, s.exposed) for s in timed]
+        timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.ruler_us = sampler.ruler.time_us
     timing.exposed = sum(s.exposed for s in timed)
     timing.drift = abs(statistics.median(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
@@ -267,9 +268,12 @@ def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: f
 
 
 def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
-    """A kernel's samples whose launch was hidden; all of them for a kernel that waits for the device by itself."""
+    """A kernel's good samples; without any those whose launch was hidden, and all of them if there are none either.
+
+    Kernels of very many launches fill the queue and are never followed by much; some wait for the device by themselves.
+    """
     mine = [s for s in samples if s.label == label]
-    return [s for s in mine if not s.exposed] or mine
+    return [s for s in mine if s.good] or [s for s in mine if not s.exposed] or mine
 
 
 def by_round(samples: Sequence[Sample], label: str, shift_us: float | None = None) -> dict[int, float]:

@@ -12,9 +12,9 @@ from kbench.benchmark.problems import problem
 from kbench.harness.context import ProblemContext
 from kbench.harness.nvml import Conditions
 from kbench.harness.timing import ruler
-from kbench.harness.timing.batch import LEAD, LONGEST_BATCH, TAIL_MARKS, Sampler, Slot, batches
+from kbench.harness.timing.batch import LEAD, LONGEST_BATCH, TAIL_MARKS, Sample, Sampler, Slot, batches
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.rounds import DISCARDS, Candidate, Timing, TimingSettings, time_candidate
+from kbench.harness.timing.rounds import DISCARDS, Candidate, Timing, TimingSettings, hidden, time_candidate
 from kbench.harness.timing.ruler import CALIBRATION, RULER, WINDOW, Ruler, corrected
 from kbench.schemas import InfrastructureError
 
@@ -29,9 +29,10 @@ class Clockwork:
     cache_policy = "none"
     torch_name = model = "cpu"
 
-    def __init__(self, gap_us: float = 3.0, behind: bool = False) -> None:
-        """Let the stream stay ahead of the host when `behind` is set, so that every call is exposed."""
+    def __init__(self, gap_us: float = 3.0, behind: bool = False, passes_second_time: bool = False) -> None:
+        """Let the stream stay ahead of the host when `behind` is set, or catch up soon after a call was queued."""
         self.gap_us, self.behind = gap_us, behind
+        self.patience = 1 if passes_second_time else PATIENCE
         self.now_us = 0.0
         self.asked: Counter[float] = Counter()
         self.events: list[str] = []
@@ -58,7 +59,7 @@ class Clockwork:
     def passed(self, mark: float) -> bool:
         # A host that asks for the same mark again and again sees it pass.
         self.asked[mark] += 1
-        return self.behind or self.asked[mark] > PATIENCE
+        return self.behind or self.asked[mark] > self.patience
 
     def synchronize(self) -> None:
         self.events.append("synchronize")
@@ -136,6 +137,21 @@ def test_calls_the_stream_has_caught_up_with_are_exposed_and_taken_once_more() -
     assert all(s.exposed for s in found)
     assert sampler.exposed == LEAD + 4
     assert device.events.count("synchronize") == 2
+
+
+def test_calls_with_too_little_queued_behind_them_are_thin_and_left_out_when_others_are_there() -> None:
+    samples = [Sample("k", 0, 5.0 + n, exposed=n == 2, kept=None, thin=n > 0) for n in range(3)]
+    assert hidden(samples, "k") == samples[:1]
+    assert hidden(samples[1:], "k") == samples[1:2]
+    assert hidden(samples[2:], "k") == samples[2:]
+
+
+def test_a_stream_that_passes_a_call_before_the_lead_is_queued_makes_it_thin() -> None:
+    device = Clockwork(passes_second_time=True)
+    found = Sampler(device).run(slots(device, rounds=1, calls=LEAD + 4))
+    assert all(s.thin for s in found)
+    assert not any(s.exposed for s in found)
+    assert device.events.count("synchronize") == 1
 
 
 def test_each_round_is_watched_once_while_the_device_works_on_it() -> None:

@@ -64,18 +64,21 @@ def describe(batches: list[list[Sample]]) -> dict[str, Any]:
     """One kind of call under one variant."""
     trace = {
         "label": "".join("c" for batch in batches for _ in batch),
-        "exposed": "".join(str(int(s.exposed)) for batch in batches for s in batch),
+        "exposed": "".join("1" if s.exposed else "2" if s.thin else "0" for batch in batches for s in batch),
         "round": [number for number, batch in enumerate(batches) for _ in batch],
         "ns": [round(1e3 * s.time_us) for batch in batches for s in batch],
     }
     ends = [centre([s.time_us for s in b[-END:]]) - centre([s.time_us for s in b[:-END]]) for b in batches]
-    hidden = [s.time_us for batch in batches for s in batch if not s.exposed] or [0.0, 0.0]
+    good = [s.time_us for batch in batches for s in batch if s.good]
+    # Without a tail the end of a batch is thin by definition.
+    hidden = good if len(good) > 1 else [s.time_us for batch in batches for s in batch]
     return {
         "centre_us": centre(hidden),
         "median_us": statistics.median(hidden),
         "spread_us": statistics.stdev(hidden),
         "end_us": statistics.median(ends),
         "exposed": exposed_share([trace]),
+        "thin": exposed_share([trace], "2"),
         "trace": trace,
     } | order_effects([trace])
 
@@ -133,11 +136,11 @@ def main() -> None:
     say(f"sensors: {processes[0]['sensors']}")
     for name in processes[0]["calls"]:
         rows = [one["calls"][name] for one in processes]
-        level, lag, ratio, end, exposed = (
+        level, lag, ratio, end, exposed, thin = (
             " ".join(f"{row[key]:+.3f}" for row in rows)
-            for key in ("centre_us", "lag_1_correlation", "round_spread_ratio", "end_us", "exposed")
+            for key in ("centre_us", "lag_1_correlation", "round_spread_ratio", "end_us", "exposed", "thin")
         )
-        say(f"{name:26} us {level}  lag-1 {lag}  batch ratio {ratio}  end {end}  exposed {exposed}")
+        say(f"{name:26} us {level}  lag-1 {lag}  batch ratio {ratio}  end {end}  exposed {exposed}  thin {thin}")
 
 
 if __name__ == "__main__":

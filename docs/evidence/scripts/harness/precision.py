@@ -194,6 +194,7 @@ def summarise(folder: Path) -> dict[str, Any]:
     short = [[rows[n]["trace"] for rows in groups.get("below_20_us", [])] for n in range(PROCESSES)]
     summary["order_effects_below_20_us"] = [order_effects(traces) for traces in short]
     summary["exposed_share_below_20_us"] = [exposed_share(traces) for traces in short]
+    summary["thin_share_below_20_us"] = [exposed_share(traces, "2") for traces in short]
     read = [(len(row["sm_clock_mhz"] or ()), row["rounds"]) for rows in runs for row in rows if row.get("trace")]
     summary["conditions"] = {"readings": sum(one for one, _ in read), "rounds": sum(two for _, two in read)}
     summary["variants"] = {name: variants(group, shifts) for name, group in groups.items()}
@@ -216,7 +217,8 @@ def table(summary: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"process {number}: ruler {one['centre_us']:.3f} us (median {one['median_us']:.3f}, spread "
             f"{one['spread_us']:.3f}, n {one['samples']}, drift {one['second_half_minus_first_us']:+.3f}), exposed "
-            f"{100 * summary['exposed_share_below_20_us'][number]:.1f} %, lag-1 {effects['lag_1_correlation']:+.2f}, "
+            f"{100 * summary['exposed_share_below_20_us'][number]:.1f} %, thin "
+            f"{100 * summary['thin_share_below_20_us'][number]:.1f} %, lag-1 {effects['lag_1_correlation']:+.2f}, "
             f"round spread ratio {effects['round_spread_ratio']:.2f}"
         )
     lines.append(f"conditions {summary['conditions']}, coverage as recorded {summary['interval_coverage']:.3f}")

@@ -1,4 +1,4 @@
-"""What can be worked out again from traces: every sample of a measurement with its label, round and exposure."""
+"""What can be worked out again from traces: every sample of a measurement with its label, round and state."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def pack(trace: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """A trace as a few short lists: a letter and a digit a sample, times in nanoseconds."""
     return {
         "label": "".join(LETTERS[label] for label, _, _, _ in trace),
-        "exposed": "".join(str(int(exposed)) for _, _, _, exposed in trace),
+        "exposed": "".join(str(state) for _, _, _, state in trace),
         "round": [number for _, number, _, _ in trace],
         "ns": [round(1e3 * time_us) for _, _, time_us, _ in trace],
     }
 
 
 def times(trace: dict[str, Any], letter: str) -> list[tuple[int, float]]:
-    """Round and time in microseconds of a label's hidden samples; of all of them when none was hidden."""
+    """Round and time in microseconds of a label's good samples, chosen as the harness does."""
     columns = (trace[name] for name in ("label", "exposed", "round", "ns"))
     mine = [entry for entry in zip(*columns, strict=True) if entry[0] == letter]
-    kept = [entry for entry in mine if entry[1] == "0"] or mine
+    kept = [entry for entry in mine if entry[1] == "0"] or [entry for entry in mine if entry[1] != "1"] or mine
     return [(number, ns / 1e3) for _, _, number, ns in kept]
 
 
@@ -80,7 +80,7 @@ def order_effects(traces: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def exposed_share(traces: Sequence[dict[str, Any]]) -> float:
-    """Share of samples that the host was not well ahead of."""
+def exposed_share(traces: Sequence[dict[str, Any]], state: str = "1") -> float:
+    """Share of samples in a state: 1 exposed, 2 thin."""
     flags = "".join(trace["exposed"] for trace in traces)
-    return flags.count("1") / max(1, len(flags))
+    return flags.count(state) / max(1, len(flags))

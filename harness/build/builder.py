@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import ScalarSpec, problem
@@ -15,6 +17,7 @@ from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.schemas import Backend, KernelSource
 from kbench.schemas.ids import content_hash
 
+COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
 ERROR_LENGTH = 2000
 """Characters of a compiler's complaint that are kept."""
 
@@ -40,6 +43,9 @@ def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool
         loaded = LoadedKernel(kernel)
     except LoadError as error:
         made = _failed(identity, str(error))
+        missing = missing_tool(error.__cause__)
+        if missing is not None:
+            return dataclasses.replace(made, error=missing, machine=True)
     else:
         try:
             if kernel.backend is Backend.CUDA:
@@ -53,6 +59,20 @@ def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool
             loaded.unload()
     cache.put(made, cubins)
     return made
+
+
+def missing_tool(error: BaseException | None) -> str | None:
+    """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
+    if not isinstance(error, OSError | RuntimeError):
+        return None
+    said = str(error)
+    if "CUDA_HOME environment variable is not set" in said:
+        return "a torch extension needs CUDA's compiler, and no nvcc was found; put it on PATH or set CUDA_HOME"
+    if "Ninja is required" in said:
+        return "a torch extension needs ninja, and none was found; pip install ninja"
+    if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name in COMPILERS:
+        return f"a torch extension needs {Path(str(error.filename)).name}, and none was found; install it"
+    return None
 
 
 def _failed(identity: str, error: str) -> Build:

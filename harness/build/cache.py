@@ -36,6 +36,8 @@ class Build:
     """False when the machine code is only made at the first call, in the worker that runs it."""
     note: str | None = None
     """Why it could not be built ahead of time."""
+    machine: bool = False
+    """Whether the error is the machine's, which lacks a tool, and says nothing about the kernel; never stored."""
     symbols: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     """Mangled names by exported name, for each CUDA module's key."""
 

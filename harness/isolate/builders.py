@@ -123,6 +123,8 @@ class Builders:
                 build, compile_ms=1e3 * job.build_s, registers=None, shared_bytes=None, spill_bytes=None, cubin_sha=None
             )
             job.build = build
+        if build.machine:
+            return Outcome(job, -1, infrastructure=build.error)
         if build.error is not None:
             return Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=build.error)
         return job

@@ -13,7 +13,7 @@ from kbench.harness.context import ProblemContext
 from kbench.harness.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.interval import Interval, log_interval, process_sigma
+from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, log_interval, process_sigma
 from kbench.harness.timing.ruler import RULER, corrected
 from kbench.schemas import InfrastructureError
 
@@ -40,6 +40,8 @@ class TimingSettings:
     """Rounds after which the interval is looked at."""
     budget_us: float = 150_000.0
     """Device time for one kernel and workload; the interval reached by then is recorded as it is."""
+    process_sigma_us: float = PROCESS_SIGMA_US
+    """Spread between processes that intervals allow for, on top of the part that scales with the time."""
     trace: bool = False
     """Keep every sample with its label, round and state, in the order taken."""
 
@@ -173,10 +175,10 @@ def time_candidate(
         if not judge(samples):
             break
         give_up_when_throttled(timing.conditions)
-        summarise(timing, timed, candidate.label, sampler.ruler.shift_us)
-        if settled(timing, settings.half_width):
+        summarise(timing, timed, candidate.label, settings, sampler.ruler.shift_us)
+        if settled(timing, settings):
             break
-    summarise(timing, timed, candidate.label, sampler.ruler.shift_us)
+    summarise(timing, timed, candidate.label, settings, sampler.ruler.shift_us)
     if settings.trace:
         timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.ruler_us = sampler.ruler.time_us
@@ -239,15 +241,17 @@ def make_slots(
     return slots
 
 
-def settled(timing: Timing, half_width: float) -> bool:
+def settled(timing: Timing, settings: TimingSettings) -> bool:
     """Whether more rounds would be of no use: the interval is narrow enough, or what is left of it is not sampling."""
     if timing.runtime is None or timing.sampling is None:
         return False
-    beyond_rounds = Z95 * process_sigma(timing.runtime.value)
-    return timing.runtime.half_width <= half_width or timing.sampling.half_width <= beyond_rounds / 2
+    beyond_rounds = Z95 * process_sigma(timing.runtime.value, settings.process_sigma_us)
+    return timing.runtime.half_width <= settings.half_width or timing.sampling.half_width <= beyond_rounds / 2
 
 
-def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: float | None = None) -> None:
+def summarise(
+    timing: Timing, samples: Sequence[Sample], label: str, settings: TimingSettings, shift_us: float | None
+) -> None:
     """Recompute figures and intervals from all samples so far, without what this process adds to every call."""
     timing.shift_us = shift_us
     mine, anchors = (by_round(hidden(samples, name), name, shift_us) for name in (label, ANCHOR))
@@ -262,9 +266,10 @@ def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: f
     ratios = [math.log(anchors[number] / mine[number]) for number in both]
     middle = math.exp(statistics.fmean(runtimes))
     timing.sampling = log_interval(runtimes)
-    timing.runtime = log_interval(runtimes, process_sigma(middle))
+    spread = process_sigma(middle, settings.process_sigma_us)
+    timing.runtime = log_interval(runtimes, spread)
     base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
-    timing.speedup = log_interval(ratios, math.hypot(process_sigma(middle), process_sigma(base)))
+    timing.speedup = log_interval(ratios, math.hypot(spread, process_sigma(base, settings.process_sigma_us)))
 
 
 def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:

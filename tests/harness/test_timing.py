@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import Counter
 
@@ -195,14 +196,20 @@ def test_the_centre_of_two_heaps_lies_between_them_where_a_median_jumps() -> Non
     assert 6.4 < more < fewer < 6.6
 
 
-def timed(device: Clockwork, hot: range = NEVER, trace: bool = False) -> Timing:
+def timed(device: Clockwork, hot: range = NEVER, trace: bool = False, sigma_us: float = 0.1) -> Timing:
     """A kernel of 7 us against a reference that takes no time, marks included."""
     definition = problem("gelu_tanh")
     context = ProblemContext(definition, definition.tiny, device, (1, 2))
     kernel = Candidate("k", lambda stage: device.work(7.0))
     rng, reader = random.Random(0), Thermometer(hot)
     return time_candidate(
-        kernel, context, Sampler(device), reader, rng, TimingSettings(trace=trace), lambda samples: True
+        kernel,
+        context,
+        Sampler(device),
+        reader,
+        rng,
+        TimingSettings(process_sigma_us=sigma_us, trace=trace),
+        lambda samples: True,
     )
 
 
@@ -254,6 +261,14 @@ def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> No
 def test_a_gpu_that_stays_slowed_is_a_failure_of_the_machine() -> None:
     with pytest.raises(InfrastructureError, match="hw_thermal"):
         timed(Clockwork(), hot=range(10 * DISCARDS))
+
+
+def test_a_wider_spread_between_processes_widens_the_interval() -> None:
+    narrow, wide = timed(Clockwork(), sigma_us=0.05), timed(Clockwork(), sigma_us=0.5)
+    assert narrow.runtime is not None
+    assert wide.runtime is not None
+    assert narrow.runtime.half_width == pytest.approx(1.96 * math.hypot(0.002, 0.005), rel=0.01)
+    assert wide.runtime.half_width == pytest.approx(1.96 * math.hypot(0.002, 0.05), rel=0.01)
 
 
 def test_the_ruler_forgets_old_samples() -> None:

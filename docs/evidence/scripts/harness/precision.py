@@ -7,6 +7,7 @@ and without the ruler's correction, and for other values of PROCESS_SIGMA_US.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -16,12 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pool import DRY, make_harness, out_folder, pool, say, write
+from pool import DRY, TIMING, make_harness, out_folder, pool, say, write
 from traces import exposed_share, interval, order_effects, pack, speedup, times
 
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval
-from kbench.harness.timing.rounds import TimingSettings
+from kbench.harness.timing.interval import Interval
 from kbench.schemas import KernelSource, to_dict
 
 PROCESSES = 2 if DRY else 5
@@ -61,7 +61,7 @@ def run_once(kernels: list[KernelSource], folder: Path, number: int) -> None:
                 "trace": pack(result["trace"]), "ruler_us": result["ruler_us"], "shift_us": result["shift_us"]
             }  # fmt: skip
 
-    with make_harness(second_clock_share=0.0, timing=TimingSettings(trace=True)) as harness:
+    with make_harness(second_clock_share=0.0, timing=dataclasses.replace(TIMING, trace=True)) as harness:
         harness.on_result = keep_extra
         rows = [to_dict(m) for m in harness.measure(kernels)]
         environment = to_dict(harness.environment())
@@ -189,7 +189,7 @@ def summarise(folder: Path) -> dict[str, Any]:
     summary: dict[str, Any] = {"kernel_workloads": len(full), "processes": PROCESSES}
     summary |= {name: recorded(group) for name, group in groups.items()}
     summary["interval_coverage"] = recorded(list(full.values()))["interval_coverage"]
-    summary["process_sigma_us"] = PROCESS_SIGMA_US
+    summary["process_sigma_us"] = TIMING.process_sigma_us
     summary["rulers"] = [rulers(rows) for rows in runs]
     short = [[rows[n]["trace"] for rows in groups.get("below_20_us", [])] for n in range(PROCESSES)]
     summary["order_effects_below_20_us"] = [order_effects(traces) for traces in short]

@@ -69,8 +69,12 @@ class Journal:
         self.measurements[kernel.kernel_id] = list(measurements)
         self.environments |= {e.env_id: e for e in environments}
 
-    def commit(self) -> int:
-        """Move everything into the folder's corpus and clear the journal; returns the measurements added."""
+    def commit(self, *, clear: bool = True) -> int:
+        """Put everything into the folder's corpus; returns the measurements added.
+
+        Args:
+            clear: whether the run is complete; an uncleared journal lets the next one do what is missing.
+        """
         from kbench.loaders.writer import CorpusWriter
 
         known = _ids(self.folder, "measurements", "measurement_id")
@@ -84,7 +88,8 @@ class Journal:
                 fresh_kernels = {m.kernel_id for m in fresh}
                 writer.append("kernels", [row for row in rows if row.kernel_id in fresh_kernels])
         self.close()
-        self.path.unlink()
+        if clear:
+            self.path.unlink()
         return len(fresh)
 
     def close(self) -> None:

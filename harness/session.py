@@ -13,7 +13,7 @@ from kbench.harness.journal import Journal
 from kbench.harness.progress import Progress
 from kbench.harness.record import aggregate
 from kbench.harness.sources import read_kernel
-from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError
+from kbench.schemas import Backend, InfrastructureError, KernelSource, Measurement, Status, UserError
 
 Named = Sequence[tuple[str, KernelSource]]
 
@@ -43,7 +43,11 @@ def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]
 
 
 def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
-    """Measure kernels, through a journal when there is an output folder."""
+    """Measure kernels, through a journal when there is an output folder.
+
+    Raises:
+        InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
+    """
     out: Path | None = options["out"]
     journal = Journal(out) if out is not None else None
     names = {kernel.kernel_id: name for name, kernel in named}
@@ -51,23 +55,33 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
     finished = dict(journal.measurements) if journal is not None else {}
     todo = [kernel for key, kernel in kernels.items() if key not in finished]
     rows = {key: group for key, group in finished.items() if key in names}
+    lost: list[tuple[KernelSource, str]] = []
     with make_harness(options) as harness:
         progress = Progress(len(todo), quiet=quiet)
-        for kernel, group in run_journaled(harness, todo, journal):
+        for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
             rows[kernel.kernel_id] = group
             progress.add(aggregate(group).status)
         progress.finish()
     if journal is not None:
-        journal.commit()
+        journal.commit(clear=not lost)
+    if lost:
+        kernel, why = lost[0]
+        raise InfrastructureError(
+            f"the machine failed {len(lost)} of {len(todo)} kernels, which are not recorded;"
+            f" first {names[kernel.kernel_id]}: {why}"
+        )
     return [(names[key], row) for key in kernels for row in rows.get(key, [])]
 
 
 def run_journaled(
-    harness: Harness, todo: Sequence[KernelSource], journal: Journal | None
+    harness: Harness,
+    todo: Sequence[KernelSource],
+    journal: Journal | None,
+    on_lost: Callable[[KernelSource, str], None] | None = None,
 ) -> Iterator[tuple[KernelSource, list[Measurement]]]:
-    """Measure kernels, each in the journal before it is yielded."""
+    """Measure kernels, each in the journal before it is yielded; those the machine fails are told to `on_lost`."""
     kernels = {kernel.kernel_id: kernel for kernel in todo}
-    for group in by_kernel(harness.measure(todo)):
+    for group in by_kernel(harness.measure(todo, on_lost=on_lost)):
         kernel = kernels[group[0].kernel_id]
         if journal is not None:
             journal.add(kernel, group, [harness.environment(i) for i in range(len(harness.gpus))])

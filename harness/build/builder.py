@@ -68,6 +68,8 @@ def missing_tool(error: BaseException | None) -> str | None:
     said = str(error)
     if "CUDA_HOME environment variable is not set" in said:
         return "a torch extension needs CUDA's compiler, and no nvcc was found; put it on PATH or set CUDA_HOME"
+    if "mismatches the version that was used to compile" in said:
+        return "a torch extension needs the CUDA that torch was built with: " + " ".join(said.split())[:300]
     if "Ninja is required" in said:
         return "a torch extension needs ninja, and none was found; pip install ninja"
     if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name in COMPILERS:

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kbench.benchmark.problems.registry import resolve
+from kbench.harness import session
 from kbench.harness.adapters import LAYOUTS, adapt, adapter_for
+from kbench.harness.build.builder import build
+from kbench.harness.build.cache import BuildCache
+from kbench.harness.build.target import Target
+from kbench.harness.environment import make_environment
+from kbench.harness.progress import Progress
+from kbench.harness.record import make_measurement
 from kbench.harness.session import measurable
+from kbench.loaders.corpus import load
 from kbench.loaders.expression import read_expression
 from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.loaders.writer import CorpusWriter
-from kbench.schemas import Kernel, Status, from_dict
+from kbench.schemas import (
+    Backend,
+    Environment,
+    InfrastructureError,
+    Kernel,
+    KernelSource,
+    Measurement,
+    Status,
+    from_dict,
+)
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "published"
 FILES = sorted(FOLDER.glob("*.py"))
+FACTS: dict[str, Any] = {
+    "gpu": "G", "compute_capability": "9.0", "sm_count": 1, "memory_bytes": 1, "l2_bytes": 1,
+    "shared_bytes_per_block": 1, "driver": "d", "cuda": "c",
+}  # fmt: skip
 
 
 def write_corpus(folder: Path) -> Path:
@@ -85,20 +107,94 @@ def test_a_condition_may_be_written_with_one_equals_sign() -> None:
     assert read_expression("backend='a=b'", ["backend"], Words()) is False
 
 
+EXTENSION = """
+import torch
+class ModelNew(torch.nn.Module):
+    pass
+raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("OSError('CUDA_HOME environment variable is not set. Please set it to your CUDA install root.')", "nvcc"),
+        ("RuntimeError('Ninja is required to load C++ extensions (pip install ninja to get it)')", "ninja"),
+        ("FileNotFoundError(2, 'No such file or directory', 'c++')", "c++"),
+        ("RuntimeError('The detected CUDA version (12.8) mismatches the version that was used to compile')", "(12.8)"),
+    ],
+)
+def test_a_tool_the_machine_lacks_is_not_held_against_the_kernel(tmp_path: Path, error: str, told: str) -> None:
+    kernel = KernelSource("relu", Backend.CUDA, EXTENSION.format(error=error))
+    cache = BuildCache(tmp_path)
+    made = build(kernel, Target(9, 0), cache, call=False)
+    assert made.machine
+    assert made.error is not None
+    assert told in made.error
+    assert cache.get(made.build_id) is None, "the tool may be there next time"
+
+
+def test_what_the_kernel_does_wrong_on_import_is_held_against_it(tmp_path: Path) -> None:
+    kernel = KernelSource("relu", Backend.CUDA, EXTENSION.format(error="OSError('no such table')"))
+    made = build(kernel, Target(9, 0), BuildCache(tmp_path), call=False)
+    assert not made.machine
+    assert made.error == "OSError: no such table"
+
+
+class FailingHarness:
+    """A machine that measures every kernel but the ones of one problem."""
+
+    gpus = (0,)
+
+    def __init__(self, fails: str | None) -> None:
+        self.fails, self.asked = fails, 0
+
+    def __enter__(self) -> FailingHarness:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        return None
+
+    def environment(self, lane: int) -> Environment:
+        return make_environment(FACTS, "none", None)
+
+    def measure(self, kernels: list[KernelSource], on_lost: Any) -> Iterator[Measurement]:
+        for kernel in kernels:
+            self.asked += 1
+            if kernel.problem_id == self.fails:
+                on_lost(kernel, "no nvcc was found")
+                continue
+            where = {"gpu": "G", "env_id": self.environment(0).env_id, "started_at": "2026-01-01T00:00:00+00:00"}
+            result = {"workload": "large", "status": "incorrect", "error": "wrong"}
+            yield make_measurement(kernel, None, result, build_s=0.0, **where)
+
+
+def test_kernels_the_machine_fails_keep_nobody_else_from_being_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
+    options = {"corpus": str(corpus), "where": None, "limit": None, "gpu": "0", "out": out}
+    machine = FailingHarness("fp8_quant")
+    monkeypatch.setattr(session, "make_harness", lambda given: machine)
+    with pytest.raises(InfrastructureError, match=r"failed 2 of 4 kernels.*no nvcc was found"):
+        session.remeasure(options, Progress)
+    assert set(load(out).to_arrow().column("problem_id").to_pylist()) == {"relu"}
+    machine = FailingHarness(None)
+    assert session.remeasure(options, Progress)["kernels"] == 4
+    assert machine.asked == 2, "what was measured the first time is not measured again"
+    assert load(out).to_arrow().num_rows == load(out, config="measurements").to_arrow().num_rows == 4
+    assert load(out, config="environments").to_arrow().num_rows == 1
+
+
 @pytest.mark.gpu
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("backend", ["triton", "cuda"])
 def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str) -> None:
-    from kbench.harness.progress import Progress
-    from kbench.harness.session import remeasure
-    from kbench.loaders.corpus import load
-    from kbench.schemas.measurement import Measurement
-
     options = {
         "corpus": str(write_corpus(tmp_path / "corpus")), "where": f"backend='{backend}'", "limit": None, "gpu": "0",
         "out": tmp_path / "measured", "half_width": 0.02, "timeout_s": 300.0,
     }  # fmt: skip
-    assert remeasure(options, Progress)["kernels"] == 2
+    assert session.remeasure(options, Progress)["kernels"] == 2
     rows = [row for row in load(tmp_path / "measured", config="measurements").records() if isinstance(row, Measurement)]
     assert {row.problem_id for row in rows} == {"fp8_quant", "relu"}
     assert {(row.status, row.error) for row in rows} == {(Status.OK, None)}

@@ -1,4 +1,4 @@
-"""No shared memory: lanes load sixteen bytes of a row at a time and use them as tensor-core operands in permuted order."""
+"""No shared memory: lanes load sixteen bytes of a row and use them as tensor-core operands in permuted order."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Tiles of 128 by 256 through a three-stage asynchronous ring with a swizzled layout; the epilogue works in registers."""
+"""Tiles of 128 by 256 through a three-stage asynchronous ring with a swizzled layout, epilogue in registers."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Four warps make the same 64 by 64 tile from different quarters of each inner step and add up through shared memory."""
+"""Four warps make one 64 by 64 tile from different quarters of each inner step and add up in shared memory."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A fixed set of programs takes product tiles in turn into a float32 buffer; the activation is a second, flat kernel."""
+"""A fixed set of programs takes product tiles in turn into a float32 buffer; a flat second kernel activates."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""Float32 register tiles without tensor cores, then three small kernels: activation with row maxima, sums, quotients."""
+"""Float32 register tiles without tensor cores, then three small kernels: row maxima, row sums, quotients."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""No buffer of logits: a first sweep of products leaves row statistics, a second computes the products again and normalises."""
+"""No buffer of logits: one sweep of products leaves row statistics, a second repeats them and normalises."""
 
 import torch
 import triton

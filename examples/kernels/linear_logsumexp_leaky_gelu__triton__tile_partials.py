@@ -1,4 +1,4 @@
-"""Logits never leave registers: a tile gives a maximum and a sum of exponentials per row, combined by a second kernel."""
+"""Logits stay in registers: a tile gives a maximum and a sum of exponentials per row, combined by a second kernel."""
 
 import torch
 import triton

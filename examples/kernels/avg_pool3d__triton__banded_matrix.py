@@ -37,5 +37,5 @@ def run(x):
     y = torch.empty((n, c, od, oh, ow), device=x.device, dtype=torch.float32)
     lines = n * c * od * oh
     grid = (triton.cdiv(lines, 32), triton.cdiv(ow, 32))
-    banded[grid](x, y, d, h, w, od, oh, ow, lines, BL=32, BK=32, BO=32, num_warps=4)
+    banded[grid](x, y, d, h, w, od, oh, ow, lines, BL=32, BK=32, BO=32, num_warps=4, num_stages=1)
     return y

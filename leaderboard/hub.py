@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.leaderboard.results import Results
-from kbench.leaderboard.tracks import TRACKS
+from kbench.loaders.eval_tasks import eval_facts
 
 HUB_METRICS = {"forecast": "rps_skill", "rank": "spearman", "validity": "auroc"}
 """One value a task, higher is better, as the Hub expects."""
@@ -14,16 +14,7 @@ HUB_METRICS = {"forecast": "rps_skill", "rank": "spearman", "validity": "auroc"}
 
 def eval_yaml() -> dict[str, Any]:
     """The dataset's eval.yaml."""
-    return {
-        "name": "kbench",
-        "description": "How fast will this GPU kernel run, and how sure are you?",
-        "evaluation_framework": "kbench",
-        "tasks": [
-            {"id": track.id, "config": "pairs" if track.id == "forecast" else "kernels", "split": "test"}
-            for track in TRACKS
-            if track.id in HUB_METRICS
-        ],
-    }
+    return eval_facts()
 
 
 def eval_results(result: Results, dataset_id: str, revision: str | None = None) -> list[dict[str, Any]]:

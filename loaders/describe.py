@@ -1,4 +1,4 @@
-"""Describe a corpus: card, plots, cost ledger and metadata, generated from the data and written into its folder."""
+"""Describe a corpus: card, plots, ledger, tasks and metadata, generated from the data and written into its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from kbench.loaders.card import render_card
 from kbench.loaders.corpus import Corpus
 from kbench.loaders.croissant import render_croissant
-from kbench.loaders.files import CARD, CROISSANT, LEDGER, PLOTS
+from kbench.loaders.eval_tasks import render_eval
+from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.findings import findings_of
 from kbench.loaders.ledger import render_ledger
 from kbench.loaders.writer import CorpusWriter, write_atomically
@@ -20,11 +21,14 @@ def describe(corpus: Corpus, folder: Path) -> None:
     files = {f"{PLOTS}/{name}": text for name, text in found.plots.items()}
     if found.costs:
         files[LEDGER] = render_ledger(found.costs)
+    tasks = render_eval(corpus)
+    if tasks is not None:
+        files[EVAL] = tasks
     files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, found)}
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         write_atomically(folder / name, text.encode())
-    for path in [folder / LEDGER, *(folder / PLOTS).glob("*.svg")]:
+    for path in [folder / LEDGER, folder / EVAL, *(folder / PLOTS).glob("*.svg")]:
         if path.relative_to(folder).as_posix() not in files:
             path.unlink(missing_ok=True)
 

@@ -163,6 +163,6 @@ def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_js
     verb = "would upload" if dry_run else "uploaded"
     click.echo(f"{verb} {len(done.files)} files, {done.bytes:,} bytes, to {repository}, tag {done.fingerprint}")
     if "eval.yaml" not in done.files:
-        click.echo("note: the folder has no eval.yaml, so the Hub shows no benchmark", err=True)
+        click.echo("note: the corpus has no test split, so the Hub shows no benchmark", err=True)
     if done.url:
         click.echo(done.url)

@@ -3,4 +3,5 @@
 CARD = "README.md"
 CROISSANT = "croissant.json"
 LEDGER = "ledger.json"
+EVAL = "eval.yaml"
 PLOTS = "plots"

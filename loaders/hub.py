@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbench.loaders.corpus import HUB_ID, Corpus
-from kbench.loaders.files import CARD, CROISSANT, LEDGER, PLOTS
+from kbench.loaders.eval_tasks import render_eval
+from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.manifest import NAME as MANIFEST
 from kbench.loaders.shards import first_line
+from kbench.loaders.writer import write_atomically
 from kbench.schemas import DataError, InfrastructureError, UserError
 
-COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, "eval.yaml")
+COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
 """What is pushed beside the tables."""
 OPEN_LICENCES = re.compile(
     r"(?:CC-BY-(?:SA-)?[34]\.0|CC0-1\.0|Apache-2\.0|MIT|MIT-0|BSD-[23]-Clause|ISC|Unlicense|0BSD|BSL-1\.0|"
@@ -155,12 +157,18 @@ def push(
     refuse_unsound(corpus, advance)
     refuse_closed(corpus)
     files = [entry.path for name in corpus.configs for entry in corpus.files(name)]
+    tasks = None if (folder / EVAL).is_file() else render_eval(corpus)
     files += [name for name in COMPANIONS if (folder / name).is_file()]
     files += sorted(f"{PLOTS}/{path.name}" for path in (folder / PLOTS).glob("*.svg"))
     size = sum((folder / name).stat().st_size for name in files)
+    if tasks is not None:
+        # A folder written before tasks were part of its description: without them the Hub shows no benchmark.
+        files, size = [*files, EVAL], size + len(tasks.encode())
     made = Push(repository, corpus.fingerprint, tuple(files), size)
     if dry_run:
         return made
+    if tasks is not None:
+        write_atomically(folder / EVAL, tasks.encode())
     return dataclasses.replace(made, url=_upload(folder, made, private))
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kbench.loaders import manifest as manifests
 from kbench.loaders.configs import CONFIGS, WHOLE, Config, config
-from kbench.loaders.files import CARD, CROISSANT, LEDGER, PLOTS
+from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.fingerprint import rows_hash
 from kbench.loaders.manifest import FileEntry, Manifest, file_sha256, read_manifest
 from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
@@ -305,7 +305,7 @@ def _existing(folder: Path) -> Manifest:
 
 def _is_ours(item: Path) -> bool:
     # What a writer that was killed before its first commit leaves behind.
-    return item.name in (CARD, CROISSANT, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(".part")
+    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(".part")
 
 
 def _remove_strays(folder: Path, manifest: Manifest) -> None:

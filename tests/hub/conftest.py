@@ -71,7 +71,6 @@ def made_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus whose rows may be passed on."""
     makers = load_module(ROOT / "tests" / "loaders" / "conftest.py")
     folder: Path = makers.write_corpus(tmp_path_factory.mktemp("ours") / "corpus", 24)
-    (folder / "eval.yaml").write_text("name: kbench\n")
     return folder
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kbench.loaders.corpus import Corpus
 
@@ -48,6 +49,22 @@ def test_a_corpus_survives_the_round_trip_byte_for_byte(
     ]
     _, mismatch, errors = filecmp.cmpfiles(made_corpus, tmp_path / "back", [*names, "manifest.json"], shallow=False)
     assert (mismatch, errors) == ([], [])
+
+
+def test_a_corpus_without_its_tasks_is_given_them(hub: Any, kbench: Run, made_corpus: Path, tmp_path: Path) -> None:
+    written = (made_corpus / "eval.yaml").read_bytes()
+    bare = Path(shutil.copytree(made_corpus, tmp_path / "bare"))
+    (bare / "eval.yaml").unlink()
+    dry = json.loads(kbench("data", "push", REPO, "--path", str(bare), "--dry-run", "--json").stdout)
+    assert "eval.yaml" in dry["files"]
+    assert not (bare / "eval.yaml").exists(), "a dry run writes nothing"
+    done = json.loads(kbench("data", "push", REPO, "--path", str(bare), "--json").stdout)
+    assert (done["files"], done["bytes"]) == (dry["files"], dry["bytes"])
+    assert hub.commits[REPO][-1][1]["eval.yaml"] == written
+    tasks = yaml.safe_load(written)["tasks"]
+    assert {(task["id"], task["config"], task["split"]) for task in tasks} == {
+        ("forecast", "pairs", "test"), ("rank", "kernels", "test"), ("validity", "kernels", "test"),
+    }  # fmt: skip
 
 
 def test_an_interrupted_upload_goes_on_where_it_stopped(hub: Any, kbench: Run, made_corpus: Path) -> None:

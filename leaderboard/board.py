@@ -97,7 +97,9 @@ def score_all(
     for path, one in checked.items():
         if not one.ok:
             more = f" (and {len(one.findings) - 1} more: kbench leaderboard check {path})" if one.findings[1:] else ""
-            raise UserError(f"{path}: {one.findings[0]}{more}")
+            # A path that is no submission at all is named by its finding already.
+            where = "" if Path(path).name == one.findings[0].file else f"{path}: "
+            raise UserError(f"{where}{one.findings[0]}{more}")
     ids = list(expected.query_ids)
     tables = {path: align(one.forecasts, ids) for path, one in checked.items()}
     scored: list[Results] = []

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kbench.loaders.near_group import NearGroup
 from kbench.schemas import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,9 +27,13 @@ def question_options(command: F) -> F:
     return command
 
 
-@click.group()
+@click.group(cls=NearGroup)
 def leaderboard() -> None:
-    """Check, score and publish submissions."""
+    """Check, score and publish submissions.
+
+    A submission is what `kbench evaluate --surrogate MINE --out FOLDER` writes. `check` says whether it can be entered,
+    `score` what it scores, `build` makes the page and `serve` shows it.
+    """
 
 
 @leaderboard.command(short_help="List everything wrong with submissions.")
@@ -145,24 +150,17 @@ def verify(
 @click.option("--split", default="test", show_default=True, help="Which split the entries answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def baselines(submissions: Path | None, results: Path | None, dataset: str | None, split: str, as_json: bool) -> None:
-    """Make the built-in surrogates' submissions again, and score every submission of the folder.
-
-    For the shipped dataset, its eval.yaml is written again too: a corpus that replaces it has none.
-    """
+    """Make the built-in surrogates' submissions again, and score every submission of the folder."""
     from kbench.benchmark.tasks.build import build_questions
     from kbench.leaderboard.baselines import write_baselines
     from kbench.leaderboard.board import RESULTS, SUBMISSIONS, score_all, write_results
-    from kbench.leaderboard.hub import eval_yaml as tasks
-    from kbench.leaderboard.hub import write_yaml
-    from kbench.loaders.corpus import Corpus, shipped
+    from kbench.loaders.corpus import Corpus
 
     corpus = Corpus.open(dataset)
     questions = build_questions(corpus, split)
     write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
     scored = score_all([submissions or SUBMISSIONS], questions, tell=_tell("scoring"))
     paths = write_results(scored, results or RESULTS)
-    if dataset is None:
-        write_yaml(tasks(), shipped() / "eval.yaml")
     if as_json:
         click.echo(json.dumps({"dataset": questions.dataset, "results": [str(path) for path in paths]}))
         return

@@ -97,7 +97,11 @@ def read_results(path: Path) -> Results:
             curves=data["curves"],
             flags=data["flags"],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}); give a file that `leaderboard score --out` wrote"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None

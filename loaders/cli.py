@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kbench.loaders.near_group import NearGroup
 from kbench.schemas.errors import DataError, UserError
 
 if TYPE_CHECKING:
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
     from kbench.loaders.selection import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+TELLING = {
+    "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
+    "measurements": {"kernel_id", "problem_id", "workload", "gpu", "status", "runtime_us", "speedup"},
+    "pairs": {"pair_id", "problem_id", "backend", "gpu", "kind", "speedup", "bin", "split"},
+}
+"""Columns shown to people who chose none; of other configs, all."""
 
 # command name -> (module, attribute). These talk to the network or read foreign formats and load only when called.
 LAZY_COMMANDS: dict[str, tuple[str, str]] = {
@@ -29,7 +38,7 @@ LAZY_COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class DataGroup(click.Group):
+class DataGroup(NearGroup):
     """Commands of this module, and those that load when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -45,7 +54,7 @@ class DataGroup(click.Group):
 
 @click.group(cls=DataGroup)
 def data() -> None:
-    """Inspect, query, export, validate and describe corpora.
+    """Inspect, query, assemble, import, export, pull and push corpora.
 
     PATH is a corpus folder, a Hub id such as owner/name, or Parquet files; the shipped dataset when left out.
     """
@@ -67,7 +76,7 @@ def filter_options(command: F) -> F:
         click.option("--family", multiple=True, help="Problem family."),
         click.option("--split", multiple=True, help="train, validation, test or test_seen."),
         click.option("--where", help="A condition such as: runtime_us < 10 and registers > 64"),
-        click.option("--columns", help="Columns to show, separated by commas; all when left out."),
+        click.option("--columns", help="Columns to take, separated by commas."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -143,7 +152,7 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
         click.echo(line)
 
 
-@data.command()
+@data.command(short_help="Show rows that match.")
 @path_argument
 @filter_options
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show; 0 for all.")
@@ -151,7 +160,7 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
 def query(
     path: tuple[str, ...], config: str, columns: str | None, where: str | None, limit: int, as_json: bool, **facets: Any
 ) -> None:
-    """Show rows that match."""
+    """Show rows that match: the telling columns and those of --where, or --columns; with --json all columns."""
     from itertools import islice
 
     selection = _select(path, config, columns, where, facets)
@@ -160,9 +169,18 @@ def query(
     if as_json:
         _echo_json(rows)
         return
-    for line in _layout(rows):
+    shown = rows if columns else [_telling(row, config, where or "") for row in rows]
+    for line in _layout(shown):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
+    if rows and len(shown[0]) < len(rows[0]):
+        click.echo(f"{len(rows[0]) - len(shown[0])} columns are not shown; choose with --columns, or --json", err=True)
+
+
+def _telling(row: dict[str, Any], config: str, where: str) -> dict[str, Any]:
+    """What fits a terminal: the columns that tell a row apart, and those a condition names."""
+    chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", where))
+    return {name: value for name, value in row.items() if name in chosen}
 
 
 def _layout(rows: list[dict[str, Any]], width: int = 36) -> list[str]:
@@ -180,7 +198,7 @@ def _short(value: Any, width: int) -> str:
     return first if first == text and len(text) <= width else first[: width - 1] + "…"
 
 
-@data.command()
+@data.command(short_help="Write rows that match to a file.")
 @path_argument
 @filter_options
 @click.option("--output", "-o", required=True, help="File to write, or - for standard output.")
@@ -212,7 +230,7 @@ def export(
         click.echo(f"{rows:,} rows written to {output}")
 
 
-@data.command()
+@data.command(short_help="Check every row of a corpus.")
 @path_argument
 @json_option
 def validate(path: tuple[str, ...], as_json: bool) -> None:
@@ -237,7 +255,7 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
     sys.exit(1 if issues else 0)
 
 
-@data.command()
+@data.command(short_help="Print or rewrite the dataset card.")
 @path_argument
 @click.option("--croissant", is_flag=True, help="Print the Croissant metadata instead.")
 @click.option("--write", is_flag=True, help="Write card, plots, cost ledger and metadata anew into the corpus folder.")
@@ -270,7 +288,7 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
         click.echo(render_card(corpus), nl=False)
 
 
-@data.command("split-check")
+@data.command("split-check", short_help="Prove that no test kernel has a twin in train.")
 @path_argument
 @json_option
 def split_check(path: tuple[str, ...], as_json: bool) -> None:

@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from kbench.cli import cli
 from kbench.loaders import corpus as corpus_module
 from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.exchange_cli import FORMATS
+from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits import assign_splits
 from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import UserError
@@ -51,6 +53,30 @@ def test_query_filters_and_limits(corpus_path: Path) -> None:
     shown = run("query", corpus_path, "--columns", "problem_id,source", "--limit", 2).output.splitlines()
     assert shown[0].split() == ["problem_id", "source"]
     assert run("query", corpus_path, "--status", "timeout").output.splitlines() == ["0 of 0 rows"]
+
+
+def test_query_shows_people_the_telling_columns_and_those_of_the_condition(corpus_path: Path) -> None:
+    shown = run("query", corpus_path, "--where", "step > 3", "--limit", 2)
+    assert shown.stdout.splitlines()[0].split() == [
+        "kernel_id", "problem_id", "backend", "gpu", "search_method", "step", "status", "runtime_us", "speedup",
+    ]  # fmt: skip
+    rows = json.loads(run("query", corpus_path, "--limit", 1, "--json").stdout)
+    assert f"{len(rows[0]) - 9} columns are not shown" in shown.stderr
+    problems = run("query", corpus_path, "--config", "problems", "--limit", 1)
+    assert "not shown" not in problems.stderr
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(corpus_path: Path) -> None:
+    result = run("pul", corpus_path)
+    assert result.exit_code == 2
+    assert "No such command 'pul'. Did you mean 'pull'?" in result.output
+    assert "Did you mean" not in run("nothing-like-it").output
+
+
+def test_help_of_the_group_cuts_no_line_of_ours_and_names_every_import_format() -> None:
+    lines = run("--help").output.splitlines()[1:]
+    assert [line for line in lines if line.endswith("...") and "assemble" not in line] == []
+    assert [name for name in NAMES if name not in FORMATS] == []
 
 
 def test_query_of_another_config_and_all_rows(corpus_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kbench.schemas import Environment, Event, Kernel, Measurement, Pair, Problem, Record, UnknownNameError
+from kbench.schemas.record import optional_fields
 
 SPLITS = ("train", "validation", "test", "test_seen")
 """test holds unseen problems; test_seen holds unseen near-duplicate clusters of seen problems."""
@@ -34,6 +35,11 @@ class Config:
     def splits(self) -> tuple[str, ...]:
         """Splits in order."""
         return SPLITS if self.is_split else (WHOLE,)
+
+    @property
+    def later(self) -> frozenset[str]:
+        """Columns that joined after the record type's first schema version; they are null in older rows."""
+        return optional_fields(self.record)
 
 
 _FACETS = ("problem_id", "backend", "gpu", "search_method", "status", "family")

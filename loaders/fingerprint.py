@@ -1,7 +1,8 @@
 """Content fingerprint: equal rows, equal fingerprint, however they are ordered, sharded or compressed.
 
 A row's hash is SHA-256 over its columns' exact values; rows are summed modulo 2^256, so that appending needs only the
-new rows and compaction changes nothing.
+new rows and compaction changes nothing. A column that joined its config in a later schema version counts only where it
+is set, so that rows written before keep their hashes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,13 +21,22 @@ MODULUS = 2**256
 BATCH_ROWS = 16_384
 
 
-def rows_hash(table: pa.Table) -> int:
-    """Sum of the row hashes."""
+def rows_hash(table: pa.Table, later: Collection[str] = ()) -> int:
+    """Sum of the row hashes.
+
+    Args:
+        table: the rows.
+        later: columns that joined the config after its first schema version.
+    """
     total = 0
     for start in range(0, table.num_rows, BATCH_ROWS):
         part = table.slice(start, BATCH_ROWS).combine_chunks()
-        columns = [_as_text(part.column(name)) for name in part.column_names]
+        columns = [_as_text(part.column(name)) for name in part.column_names if name not in later]
         rows = pc.binary_join_element_wise(*columns, pa.scalar("\x1f", pa.large_string()))
+        for name in sorted(set(later) & set(part.column_names)):
+            rows = pc.binary_join_element_wise(
+                rows, _where_set(name, part.column(name)), pa.scalar("", pa.large_string())
+            )
         total += sum(int.from_bytes(hashlib.sha256(row).digest(), "big") for row in _slices(rows))
     return total % MODULUS
 
@@ -48,6 +58,13 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
     lengths = pc.cast(pc.binary_length(text), pa.large_string())
     joined = pc.binary_join_element_wise(lengths, text, pa.scalar(":", pa.large_string()))
     return pc.fill_null(joined, "-")
+
+
+def _where_set(name: str, column: pa.ChunkedArray) -> pa.Array:
+    """Each value with the column's name before it; nothing for null."""
+    head = pa.scalar(f"\x1f{name}=", pa.large_string())
+    joined = pc.binary_join_element_wise(head, _as_text(column), pa.scalar("", pa.large_string()))
+    return pc.if_else(pc.is_valid(column.combine_chunks()), joined, pa.scalar("", pa.large_string()))
 
 
 def _spell(array: pa.Array) -> pa.Array:

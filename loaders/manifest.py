@@ -48,7 +48,7 @@ class Manifest:
         return {
             name: config_hash(
                 name,
-                field_types(CONFIGS[name].record),
+                (field for field in field_types(CONFIGS[name].record) if field not in CONFIGS[name].later),
                 sum(entry.rows for entry in entries),
                 sum(int(entry.rows_hash, 16) for entry in entries) % MODULUS,
             )

@@ -43,7 +43,7 @@ def _describe(path: Path) -> tuple[str, FileEntry]:
         rows=table.num_rows,
         bytes=path.stat().st_size,
         sha256=file_sha256(path),
-        rows_hash=f"{rows_hash(table):064x}",
+        rows_hash=f"{rows_hash(table, chosen.later):064x}",
         schema_version=chosen.record.VERSION,
         values={},
     )

@@ -126,7 +126,7 @@ class CorpusWriter:
 
     def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
         table = table.sort_by([(column, "ascending") for column in chosen.sort])
-        total = f"{rows_hash(table):064x}"
+        total = f"{rows_hash(table, chosen.later):064x}"
         number = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
         relative = f"{chosen.name}/{split}-{number:05d}-{total[:16]}.parquet"
         path = self.folder / relative

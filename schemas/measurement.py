@@ -14,7 +14,7 @@ class Measurement(Record):
     """One kernel on one GPU and one workload: verdict, raw samples, interval, conditions."""
 
     TYPE: ClassVar[str] = "measurement"
-    VERSION: ClassVar[str] = "1.1.0"
+    VERSION: ClassVar[str] = "1.2.0"
 
     measurement_id: Sha
     """Hash of kernel, GPU, workload, environment and start time."""
@@ -62,12 +62,16 @@ class Measurement(Record):
     """Median by an independent clock (CUPTI), on a sampled share."""
     clocks_disagree: bool | None
     """Whether the two clocks differ by more than the stated bound."""
+    ruler_us: Positive | None = None
+    """What an empty kernel took between the same marks in this process; null when none was timed."""
+    shift_us: float | None = None
+    """Taken off every time of kernel and anchor: ruler less the GPU model's usual one; null when nothing was."""
     sm_clock_mhz: tuple[float, ...] | None
-    """SM clock at each look; a look follows several rounds."""
+    """SM clock read in every round, one value a round (rows of older schemas: one every several rounds)."""
     temperature_c: tuple[float, ...] | None
-    """GPU temperature at each look."""
+    """GPU temperature read in every round, one value a round."""
     power_w: tuple[float, ...] | None
-    """Board power at each look."""
+    """Board power read in every round, one value a round."""
     throttle_reasons: tuple[str, ...] | None
     """Every throttle reason seen during the rounds."""
     compile_ms: NonNegative | None

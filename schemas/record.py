@@ -115,6 +115,13 @@ def field_types(record: type[Record]) -> Mapping[str, FieldType]:
 
 
 @_once_per_type
+def optional_fields(record: type[Record]) -> frozenset[str]:
+    """The fields a mapping may leave out, because their declaration gives a default."""
+    fields = dataclasses.fields(record)  # type: ignore[arg-type]
+    return frozenset(f.name for f in fields if f.default is not dataclasses.MISSING)
+
+
+@_once_per_type
 def field_docs(record: type[Record]) -> Mapping[str, str]:
     """The string literal under each field."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(record)))
@@ -154,7 +161,7 @@ def _json_type(field: FieldType) -> dict[str, Any]:
 
 def _object_schema(record: type[Record]) -> dict[str, Any]:
     docs = field_docs(record)
-    defaults = {f.name for f in dataclasses.fields(record) if f.default is not dataclasses.MISSING}  # type: ignore[arg-type]
+    defaults = optional_fields(record)
     properties = {name: {"description": docs.get(name, "")} | _json_type(t) for name, t in field_types(record).items()}
     return {
         "type": "object",

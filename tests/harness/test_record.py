@@ -30,6 +30,17 @@ def test_a_result_becomes_a_record() -> None:
     assert made.runtime_us == 10.0
 
 
+def test_the_ruler_and_what_was_taken_off_are_recorded() -> None:
+    corrected = record(OK | {"ruler_us": 3.25, "shift_us": -0.125})
+    assert (corrected.ruler_us, corrected.shift_us) == (3.25, -0.125)
+    uncorrected = record(OK | {"ruler_us": 3.25, "shift_us": None})
+    assert (uncorrected.ruler_us, uncorrected.shift_us) == (3.25, None)
+    untimed = record(failure("small", Status.INCORRECT, "output is wrong"))
+    assert (untimed.ruler_us, untimed.shift_us) == (None, None)
+    with pytest.raises(DataError, match="ruler_us"):
+        record(OK | {"ruler_us": 0.0})
+
+
 def test_a_result_with_an_impossible_figure_is_refused() -> None:
     with pytest.raises(DataError, match="runtime_us"):
         record(OK | {"runtime_us": -1.0})

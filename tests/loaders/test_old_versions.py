@@ -11,10 +11,15 @@ import pytest
 from kbench.loaders.configs import CONFIGS
 from kbench.loaders.corpus import Corpus, load
 from kbench.loaders.validate import validate
+from kbench.loaders.writer import CorpusWriter
 from kbench.schemas.files import versions
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FINGERPRINTS = {"1.0.0": "063f24a8f40e7f42e8456bfce52f602d", "1.1.0": "95762e8c89cc7d1d2514ec301a81a44a"}
+FINGERPRINTS = {
+    "1.0.0": "063f24a8f40e7f42e8456bfce52f602d",
+    "1.1.0": "95762e8c89cc7d1d2514ec301a81a44a",
+    "1.2.0": "02810955a63294748ba44c1938d72930",
+}
 
 
 def test_there_is_a_corpus_for_every_published_version() -> None:
@@ -33,6 +38,18 @@ def test_a_corpus_of_every_version_opens_and_validates(version: str) -> None:
 @pytest.mark.parametrize("version", FINGERPRINTS)
 def test_the_fingerprint_of_old_content_stays(version: str) -> None:
     assert Corpus.open(FIXTURES / version).fingerprint == FINGERPRINTS[version]
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
+def test_writing_old_rows_again_with_later_columns_keeps_their_fingerprint(version: str, tmp_path: Path) -> None:
+    old = Corpus.open(FIXTURES / version)
+    with CorpusWriter(tmp_path / "again") as writer:
+        for name in old.configs:
+            writer.append(name, old.table(name))
+    again = Corpus.open(tmp_path / "again")
+    assert again.fingerprint == old.fingerprint
+    assert validate(again) == []
+    assert again.table("measurements").column("ruler_us").null_count == old.rows("measurements")
 
 
 def test_a_column_an_older_file_lacks_reads_as_null(corpus_path: Path, tmp_path: Path) -> None:

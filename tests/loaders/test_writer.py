@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kbench.loaders import writer as writer_module
+from kbench.loaders.configs import config
 from kbench.loaders.corpus import Corpus, load
 from kbench.loaders.fingerprint import rows_hash
 from kbench.loaders.writer import CorpusWriter, compact, config_table
@@ -102,6 +103,26 @@ def test_the_fingerprint_reads_lists_and_structs(build: Any) -> None:
     assert rows_hash(table.slice(1, 1)) == rows_hash(config_table("measurements", [other]))
     assert rows_hash(config_table("problems", [build.problem("relu")])) == rows_hash(
         config_table("problems", [build.problem("relu")])
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({}, {"ruler_us": 3.25}),
+        ({"ruler_us": 3.25}, {"ruler_us": 3.5}),
+        ({"ruler_us": 3.25}, {"shift_us": 3.25}),
+        ({"shift_us": None}, {"shift_us": 0.0}),
+    ],
+)
+def test_the_fingerprint_sees_a_later_column_where_it_is_set(
+    build: Any, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    later = config("measurements").later
+    assert later == {"ruler_us", "shift_us"}
+    first, second = (build.measurement(build.kernel(0), **changes) for changes in (one, other))
+    assert rows_hash(config_table("measurements", [first]), later) != rows_hash(
+        config_table("measurements", [second]), later
     )
 
 

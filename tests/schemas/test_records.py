@@ -11,9 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.schemas import RECORD_TYPES, DataError, Environment, Kernel, Pair, Record, arrow_schema, from_dict, to_dict
+from kbench.schemas import (
+    RECORD_TYPES,
+    DataError,
+    Environment,
+    Kernel,
+    Measurement,
+    Pair,
+    Record,
+    arrow_schema,
+    from_dict,
+    to_dict,
+)
 from kbench.schemas.files import publish, published_schema, schema_path, schema_text, versions
-from kbench.schemas.record import FieldType, Limit, field_docs, field_types, json_schema
+from kbench.schemas.record import FieldType, Limit, field_docs, field_types, json_schema, optional_fields
 
 every_type = pytest.mark.parametrize("record", RECORD_TYPES, ids=lambda record: record.TYPE)
 
@@ -142,6 +153,15 @@ def test_a_missing_field_is_named() -> None:
     del row["driver"]
     with pytest.raises(DataError, match=r"environment\.driver is missing"):
         from_dict(Environment, row)
+
+
+def test_a_measurement_of_an_older_schema_reads_with_later_fields_null() -> None:
+    older = published_schema("measurement", "1.1.0")["properties"]
+    later = set(field_types(Measurement)) - set(older)
+    assert later == optional_fields(Measurement) == {"ruler_us", "shift_us"}
+    row = dict.fromkeys(older, None) | {"gpu": "G", "status": "incorrect", "workload": "large", "problem_id": "relu"}
+    read = from_dict(Measurement, row | {"measurement_id": "0" * 32, "kernel_id": "1" * 32})
+    assert (read.ruler_us, read.shift_us) == (None, None)
 
 
 def test_an_unknown_enumeration_value_lists_the_known_ones() -> None:

@@ -26,7 +26,7 @@ def sums(x_ptr, m_ptr, b_ptr, y_ptr, C, H, W, O, PW, count, BO: tl.constexpr, BP
     at = x_ptr + image * C * H * W + (p // PW) * 2 * W + (p % PW) * 2
     acc = tl.zeros((BO, BP), dtype=tl.float32) + tl.load(b_ptr + o, mask=o < O, other=0.0)[:, None]
     for c in range(C):
-        for t in tl.static_range(16):
+        for t in range(16):
             x = tl.load(at + c * H * W + (t // 4) * W + t % 4, mask=p < count, other=0.0)
             m = tl.load(m_ptr + (o * C + c) * 16 + t, mask=o < O, other=0.0)
             acc += m[:, None] * x[None, :]

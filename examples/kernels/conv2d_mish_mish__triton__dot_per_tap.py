@@ -21,7 +21,7 @@ def taps(x_ptr, w_ptr, b_ptr, y_ptr, C, H, W, O, OH, OW, BO: tl.constexpr, BW: t
     acc = tl.zeros((BO, BW), dtype=tl.float32)
     for start in range(0, C, BC):
         c = start + tl.arange(0, BC)
-        for t in tl.static_range(9):
+        for t in range(9):
             x = tl.load(
                 x_ptr + (image * C + c[:, None]) * H * W + (row + t // 3) * W + col[None, :] + t % 3,
                 mask=(c < C)[:, None] & (col < OW)[None, :],
@@ -41,5 +41,5 @@ def run(x, weight, conv_bias):
     o = weight.shape[0]
     y = torch.empty((n, o, h - 2, w - 2), device=x.device, dtype=torch.float32)
     grid = (triton.cdiv(w - 2, 128), triton.cdiv(o, 32), n * (h - 2))
-    taps[grid](x, weight, conv_bias, y, c, h, w, o, h - 2, w - 2, BO=32, BW=128, BC=16, num_warps=4)
+    taps[grid](x, weight, conv_bias, y, c, h, w, o, h - 2, w - 2, BO=32, BW=128, BC=16, num_warps=4, num_stages=2)
     return y

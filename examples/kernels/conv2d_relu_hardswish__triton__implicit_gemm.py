@@ -36,5 +36,5 @@ def run(x, weight, conv_bias):
     y = torch.empty((n, o, oh, ow), device=x.device, dtype=x.dtype)
     pixels = n * oh * ow
     grid = (triton.cdiv(pixels, 128), triton.cdiv(o, 64))
-    gemm[grid](x, weight, conv_bias, y, c, h, w, o, oh, ow, pixels, BO=64, BP=128, BK=16, num_warps=4, num_stages=3)
+    gemm[grid](x, weight, conv_bias, y, c, h, w, o, oh, ow, pixels, BO=64, BP=128, BK=16, num_warps=8, num_stages=3)
     return y

@@ -67,5 +67,5 @@ def run(x, weight, conv_bias):
     bands = triton.cdiv(h - 2, 16)
     deep = max(16, triton.next_power_of_2(4 * c))
     grid = (triton.cdiv(w - 2, 64), triton.cdiv(o, 64), n * bands)
-    march[grid](x, weight, conv_bias, y, c, h, w, o, h - 2, w - 2, bands, TALL=16, BO=64, BW=64, BK=deep, num_warps=4)
+    march[grid](x, weight, conv_bias, y, c, h, w, o, h - 2, w - 2, bands, TALL=16, BO=64, BW=64, BK=deep, num_warps=8)
     return y

@@ -38,6 +38,6 @@ def run(x, weight, conv_bias):
     y = torch.empty((n, 1, oh, ow), device=x.device, dtype=torch.float32)
     pixels = n * oh * ow
     smallest[(triton.cdiv(pixels, 128),)](
-        x, weight, conv_bias, y, c, h, w, o, oh, ow, pixels, BO=64, BP=128, BK=16, num_warps=4, num_stages=3
+        x, weight, conv_bias, y, c, h, w, o, oh, ow, pixels, BO=64, BP=128, BK=16, num_warps=8, num_stages=3
     )
     return y

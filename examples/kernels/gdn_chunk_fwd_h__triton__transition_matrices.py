@@ -19,8 +19,8 @@ def chunk_maps(k_ptr, w_ptr, u_ptr, g_ptr, m_ptr, n_ptr, T, H, D: tl.constexpr, 
     u = tl.load(u_ptr + rows[:, None] * D + d[None, :])
     keep = tl.where(d[:, None] == d[None, :], tl.exp(last), 0.0)
     at = slot * D * D + d[:, None] * D + d[None, :]
-    tl.store(m_ptr + at, keep - tl.dot(k, w, input_precision="ieee"))
-    tl.store(n_ptr + at, tl.dot(k, u, input_precision="ieee"))
+    tl.store(m_ptr + at, keep - tl.dot(k, w, input_precision="tf32x3"))
+    tl.store(n_ptr + at, tl.dot(k, u, input_precision="tf32x3"))
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def apply_maps(m_ptr, n_ptr, h_ptr, chunks, H, D: tl.constexpr, BV: tl.constexpr
         tl.store(h_ptr + base + d[:, None] * D + c[None, :], state)
         m = tl.load(m_ptr + base + d[:, None] * D + d[None, :])
         offset = tl.load(n_ptr + base + d[:, None] * D + c[None, :])
-        state = tl.dot(m, state, offset, input_precision="ieee")
+        state = tl.dot(m, state, offset, input_precision="tf32x3")
 
 
 @triton.jit
@@ -45,7 +45,7 @@ def fresh_values(w_ptr, u_ptr, h_ptr, new_ptr, T, H, D: tl.constexpr, BT: tl.con
     rows = ((slot // H) * BT + tl.arange(0, BT)) * H + slot % H
     at = rows[:, None] * D + d[None, :]
     state = tl.load(h_ptr + slot * D * D + d[:, None] * D + d[None, :])
-    lost = tl.dot(tl.load(w_ptr + at), state, input_precision="ieee")
+    lost = tl.dot(tl.load(w_ptr + at), state, input_precision="tf32x3")
     tl.store(new_ptr + at, tl.load(u_ptr + at) - lost)
 
 

@@ -1,4 +1,4 @@
-"""No tensor cores: operands widen to float32 in shared memory, each thread holds a small tile of scores and of outputs."""
+"""No tensor cores: operands widen to float32 in shared memory; a thread holds small tiles of scores and outputs."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Blocks merge filter and mean into four by four weights in shared memory; a thread meets sixteen of them with one patch."""
+"""Blocks merge filter and mean into four by four weights in shared memory; a patch meets sixteen of them."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A thread walks down a strip of eight output rows with the last three input rows in registers, four channels at once."""
+"""A thread walks down a strip of eight output rows, row by row of input, for four channels at once."""
 
 import torch
 

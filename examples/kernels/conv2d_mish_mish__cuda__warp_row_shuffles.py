@@ -1,4 +1,4 @@
-"""A warp covers 32 columns of a row; neighbours' columns arrive by shuffle, so each number is loaded once per filter row."""
+"""A warp covers 32 columns of a row; neighbours' columns arrive by shuffle, so a number is loaded once."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A matrix product of 64 filters by 128 pixels per block, patches gathered on the way into shared memory, 8 by 4 a thread."""
+"""A product of 64 filters by 128 pixels per block, patches gathered into shared memory, 8 by 4 a thread."""
 
 import torch
 

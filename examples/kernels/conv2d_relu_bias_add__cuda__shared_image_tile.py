@@ -1,4 +1,4 @@
-"""A block keeps a square of the image and eight filters in shared memory; a thread owns one pixel in all eight channels."""
+"""A block keeps a square of the image and eight filters in shared memory; a thread owns one pixel."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A lane is an output channel with its nine weights in registers; pixels come by broadcast, results leave through shared."""
+"""A lane is an output channel with its weights in registers; pixels come by broadcast from shared memory."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A program walks the image rows of a stretch of columns and adds each row's product to the three outputs it belongs to."""
+"""A program walks the image rows; each row's products go to the three output rows it belongs to."""
 
 import torch
 import triton

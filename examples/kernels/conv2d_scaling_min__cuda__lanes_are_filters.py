@@ -1,4 +1,4 @@
-"""A lane is a filter; the minimum over channels is a shuffle reduction across the warp and a second one across warps."""
+"""A lane is a filter; the minimum over channels is a shuffle reduction in the warp, then one across warps."""
 
 import torch
 

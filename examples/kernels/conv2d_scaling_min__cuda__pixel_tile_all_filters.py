@@ -1,4 +1,4 @@
-"""A block keeps all channels of a tile in shared memory; threads own two pixels and pass eight filters at a time over them."""
+"""A block keeps all channels of a tile in shared memory and passes eight filters at a time over it."""
 
 import torch
 

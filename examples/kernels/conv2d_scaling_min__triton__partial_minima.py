@@ -1,4 +1,4 @@
-"""Groups of sixteen filters in parallel by outer products, each leaving its own minimum; a second kernel compares them."""
+"""Groups of sixteen filters in parallel by outer products, each leaving its minimum for a second kernel."""
 
 import torch
 import triton

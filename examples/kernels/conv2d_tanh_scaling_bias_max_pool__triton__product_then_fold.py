@@ -1,4 +1,4 @@
-"""A matrix product whose columns are the sixteen positions of eight windows; the tile is folded and its maximum taken."""
+"""A matrix product whose columns are the sixteen positions of eight windows, folded for the maximum."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""The sixteen positions of a window one after another, keeping the largest; tanh rises, so it is taken once at the end."""
+"""The positions of a window one after another, keeping the largest; tanh rises, so it comes last."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""All output channels of a line of voxels at once: each of the 81 inputs is loaded once and meets a vector of weights."""
+"""All channels of a line of voxels at once: each of the 81 inputs meets a vector of weights."""
 
 import torch
 import triton

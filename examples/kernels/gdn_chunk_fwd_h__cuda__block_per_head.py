@@ -1,4 +1,4 @@
-"""One block per head, four by four numbers per thread; the state lives in registers and, for reading, in shared memory."""
+"""One block per head, four by four numbers per thread; the state lives in registers and in shared memory."""
 
 import torch
 

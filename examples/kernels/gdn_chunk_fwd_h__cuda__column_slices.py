@@ -1,4 +1,4 @@
-"""Eight columns of a head's state per block, so that few heads still fill the device; a thread owns half a line of them."""
+"""Eight columns of a head's state per block, so that few heads still fill the device."""
 
 import torch
 

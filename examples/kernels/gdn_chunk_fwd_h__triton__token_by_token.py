@@ -1,4 +1,4 @@
-"""Tokens one at a time: a sum over the state's rows gives the token's new value, an outer product goes to the next state."""
+"""Tokens one at a time: a sum over the state's rows, then an outer product into the next state."""
 
 import torch
 import triton

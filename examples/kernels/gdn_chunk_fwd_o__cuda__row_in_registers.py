@@ -1,4 +1,4 @@
-"""A thread owns a token with its query and half its output in registers; other rows come by broadcast from shared memory."""
+"""A thread owns a token, its query and half its output in registers; other rows come by broadcast."""
 
 import torch
 

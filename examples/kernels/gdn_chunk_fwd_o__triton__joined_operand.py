@@ -1,4 +1,4 @@
-"""A first kernel writes decayed queries and scores side by side; a second multiplies that by state and values stacked."""
+"""One kernel writes decayed queries and scores side by side, a second multiplies by state and values stacked."""
 
 import torch
 import triton

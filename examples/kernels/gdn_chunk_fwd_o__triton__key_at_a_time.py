@@ -1,4 +1,4 @@
-"""Rows of the chunk are added one at a time: scores by sums over the width, values and state lines by outer products."""
+"""Rows of the chunk are added one at a time: scores by sums over the width, values by outer products."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""A warp per row of the matrix: lanes hold its coefficients, hand them round by shuffle and own two columns of each output."""
+"""A warp per row of the matrix: lanes hand its coefficients round by shuffle and own two columns of each output."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A thread is a channel: 80 sums in the projections, an eight by eight tile of pairs in the product, which ends fused."""
+"""A thread is a channel: 80 sums in the projections, an eight by eight tile of pairs in the fused product."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The first normalisation is folded into the projections: row sums are gathered while raw rows are multiplied, in tf32."""
+"""The first normalisation is folded into the projections: row sums are gathered beside raw products, in tf32."""
 
 import torch
 import triton

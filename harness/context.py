@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 GUARD_BYTES = 4096
 GUARD_BYTE = 0xA5
-STAGES = 2
-"""Sets of input buffers a kernel is called with in turn."""
+STAGES, MANY_STAGES = 2, 8
+"""Sets of input buffers a kernel is called with in turn; many for small inputs."""
+SMALL_BYTES = 32 << 20
+"""Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
+and a process that has but one or two places for them has that time for good."""
 
 
 class Guarded:
@@ -36,6 +39,11 @@ class Guarded:
         self._block = torch.full((padded + 2 * GUARD_BYTES,), GUARD_BYTE, dtype=torch.uint8, device=like.device)
         inner = self._block[GUARD_BYTES : GUARD_BYTES + self._bytes]
         self.tensor: Tensor = inner.view(like.dtype).view(like.shape)
+
+    def restore(self) -> None:
+        """Queue writing the pattern again."""
+        self._block[:GUARD_BYTES].fill_(GUARD_BYTE)
+        self._block[GUARD_BYTES + self._bytes :].fill_(GUARD_BYTE)
 
     def intact(self) -> Tensor:
         """A one-element tensor: whether both guards still hold their pattern."""
@@ -67,9 +75,13 @@ class Stage:
         self._handed.append(inputs)
         return inputs
 
-    def forget_handed(self) -> None:
-        """Let go of the objects handed out; called between kernels."""
+    def reset(self, master: tuple[Any, ...]) -> None:
+        """Make ready for the next kernel, whatever the last one did to the buffers: the first master, whole guards."""
         self._handed.clear()
+        for guarded in self._guarded:
+            if guarded:
+                guarded.restore()
+        self.fill(0, master)
 
     def fill(self, index: int, master: tuple[Any, ...]) -> None:
         """Queue a copy of a master into the buffers."""
@@ -124,6 +136,11 @@ def digest(tensors: Sequence[Any]) -> list[Tensor]:
     return found
 
 
+def nbytes(values: Sequence[Any]) -> int:
+    """Device memory of the tensors among some values."""
+    return int(sum(v.numel() * v.element_size() for v in values if hasattr(v, "data_ptr")))
+
+
 @dataclasses.dataclass(slots=True)
 class ProblemContext:
     """Inputs, expected outputs and anchor of one problem and size on one device."""
@@ -142,7 +159,8 @@ class ProblemContext:
     def __post_init__(self) -> None:
         """Draw the masters and allocate the stages."""
         self.masters = [self.definition.draw(self.size, seed, self.device.torch_name) for seed in self.seeds]
-        self.stages = [Stage(self.masters[0]) for _ in range(STAGES)]
+        small = nbytes(self.masters[0]) <= SMALL_BYTES
+        self.stages = [Stage(self.masters[0]) for _ in range(MANY_STAGES if small else STAGES)]
         for at, master in enumerate(self.masters):
             self.digests[f"master {at}"] = [int(value) for value in digest(master)]
 
@@ -185,11 +203,8 @@ class ProblemContext:
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        held: list[Any] = [
-            t for group in (*self.masters, *self.answers.values()) for t in group if hasattr(t, "data_ptr")
-        ]
-        staged: list[Any] = [t for t in self.masters[0] if hasattr(t, "data_ptr")]
-        return int(sum(t.numel() * t.element_size() for t in (*held, *(staged * STAGES))))
+        kept = sum(nbytes(group) for group in (*self.masters, *self.answers.values()))
+        return kept + nbytes(self.masters[0]) * len(self.stages)
 
 
 class ContextCache:
@@ -208,6 +223,8 @@ class ContextCache:
             found = None
         if found is None:
             found = ProblemContext(problem(problem_id), size, self.device, self.seeds)
+        for stage in found.stages:
+            stage.reset(found.masters[0])
         self._held[key] = found
         self._shrink()
         return found

@@ -142,13 +142,9 @@ def _workload(
     loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
-    for stage in context.stages:
-        stage.forget_handed()
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     if context.anchor_us is None:
         report("context")
-        for stage in context.stages:
-            stage.fill(0, context.masters[0])
         ramp(context, bench.sampler)
     started = time.perf_counter()
     report(f"verify {size.name}")

@@ -42,8 +42,6 @@ def _workload(
     pair: Sequence[LoadedKernel], size: Size, task: Task, bench: Bench, report: Report, threshold: float
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
-    for stage in context.stages:
-        stage.forget_handed()
     verdict = Verdict()
     for name, loaded in zip(("first", "second"), pair, strict=True):
         report(f"verify {name}")

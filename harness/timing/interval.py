@@ -12,7 +12,7 @@ LARGEST_CORRELATION = 0.8
 """Estimates of the lag-1 correlation above this are clipped: five rounds cannot tell 0.8 from 1."""
 PROCESS_SIGMA = 0.002
 """Standard deviation of the log time between processes on one idle machine; no number of rounds averages it away."""
-PROCESS_SIGMA_US = 0.15
+PROCESS_SIGMA_US = 0.08
 """The same for the part that does not scale with the time: how far the two marks lie from the kernel. It is common to
 all kernels of a process; five processes on an H200 differed by up to 0.28 us (docs/evidence/harness)."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
 import random
 import statistics
@@ -27,6 +29,8 @@ DRIFT = 0.03
 DISCARDS = 12
 """Rounds thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
 Z95 = 1.96
+SHORT_US, VERY_SHORT_US = 50.0, 20.0
+"""Below these a kernel's rounds have two turns, and more samples."""
 AUDITS = 2
 """Calls of each look whose inputs are changed unannounced and whose outputs are judged."""
 
@@ -85,9 +89,12 @@ class Plan:
     """How many calls a round has, and how many rounds there are."""
 
     samples: int
+    """Calls of the kernel in each turn."""
     anchors: int
     looks: tuple[int, ...]
     rulers: int = 1
+    turns: int = 1
+    """Batches a round is spread over: two for short kernels, because every other batch takes longer."""
 
 
 def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
@@ -127,14 +134,15 @@ def ruler(context: ProblemContext) -> Candidate:
 
 def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> Plan:
     """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
-    samples = 15 if candidate_us < 20.0 else 5 if candidate_us < 50.0 else 3 if candidate_us < 500.0 else 1
-    anchors = 3 if anchor_us < 50.0 else 2 if anchor_us < 500.0 else 1
+    turns = 2 if candidate_us < SHORT_US else 1
+    samples = 8 if candidate_us < VERY_SHORT_US else 3 if candidate_us < 500.0 else 1
+    anchors = 2 if anchor_us < 500.0 and turns * anchor_us < 500.0 else 1
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
         return Plan(1, 1, (3,))
-    cost = samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us)
+    cost = turns * (samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us))
     most = max(3, int(settings.budget_us / cost))
     looks = tuple(look for look in settings.looks if look <= most) or (most,)
-    return Plan(samples, anchors, looks)
+    return Plan(samples, anchors, looks, turns=turns)
 
 
 def time_candidate(
@@ -202,7 +210,9 @@ def take(
     readings: dict[int, Conditions] = {}
 
     def read(number: int) -> None:
-        readings[number] = reader.read()
+        # A round of two turns is read in both; that it was slowed in one of them counts.
+        if number not in readings or not readings[number].harmful:
+            readings[number] = reader.read()
 
     return sampler.run(slots, read), readings
 
@@ -226,19 +236,26 @@ def make_slots(
     blocks += [(anchor(context), chosen.anchors), (ruler(context), chosen.rulers)]
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
-    for number in rounds:
+    for number, turn in itertools.product(rounds, range(chosen.turns)):
         for candidate, count in rng.sample(blocks, len(blocks)):
-            for _ in range(count):
-                stage = rng.randrange(len(context.stages))
+            for stage in shuffled_stages(count, len(context.stages), rng):
                 if candidate.audit is not None:
                     places[candidate.label].append((len(slots), stage))
-                slots.append(Slot(candidate.label, number, lambda c=candidate, s=stage: c.call(s)))  # type: ignore[misc]
+                slots.append(Slot(candidate.label, number, functools.partial(candidate.call, stage), turn=turn))
     for candidate in candidates:
         if candidate.audit is None:
             continue
         for place, stage in rng.sample(places[candidate.label], min(AUDITS, len(places[candidate.label]))):
             slots[place].before, slots[place].after = candidate.audit(stage, rng.randrange(1 << 16))
     return slots
+
+
+def shuffled_stages(count: int, stages: int, rng: random.Random) -> list[int]:
+    """Buffer sets for some calls, in random order, each as often as any other give or take one."""
+    order: list[int] = []
+    while len(order) < count:
+        order += rng.sample(range(stages), stages)
+    return order[:count]
 
 
 def settled(timing: Timing, settings: TimingSettings) -> bool:

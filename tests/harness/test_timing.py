@@ -15,7 +15,16 @@ from kbench.harness.nvml import Conditions
 from kbench.harness.timing import ruler
 from kbench.harness.timing.batch import LEAD, LONGEST_BATCH, TAIL_MARKS, Sample, Sampler, Slot, batches
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.rounds import DISCARDS, Candidate, Timing, TimingSettings, hidden, time_candidate
+from kbench.harness.timing.rounds import (
+    DISCARDS,
+    Candidate,
+    Timing,
+    TimingSettings,
+    hidden,
+    plan,
+    shuffled_stages,
+    time_candidate,
+)
 from kbench.harness.timing.ruler import CALIBRATION, RULER, WINDOW, Ruler, corrected
 from kbench.schemas import InfrastructureError
 
@@ -102,6 +111,26 @@ def test_batches_are_whole_rounds_in_order() -> None:
     parts = list(batches(made))
     assert [slot for part in parts for slot in part] == made
     assert [len(part) for part in parts] == [57, 57, 19]
+
+
+def test_each_turn_of_a_round_has_a_batch_to_itself() -> None:
+    device = Clockwork()
+    made = [Slot("k", number, device.nothing, turn=turn) for number in range(3) for turn in (0, 1) for _ in range(9)]
+    assert [len(part) for part in batches(made)] == [9] * 6
+
+
+def test_short_kernels_are_timed_in_two_batches_a_round_and_long_ones_in_one() -> None:
+    settings = TimingSettings()
+    short, middle, long = (plan(us, us, 40.0, settings) for us in (5.0, 30.0, 300.0))
+    assert (short.turns, middle.turns, long.turns) == (2, 2, 1)
+    assert short.samples > middle.samples == long.samples
+
+
+def test_every_buffer_set_is_used_as_often_as_any_other() -> None:
+    rng = random.Random(1)
+    assert sorted(shuffled_stages(16, 8, rng)) == sorted(2 * list(range(8)))
+    assert len({tuple(shuffled_stages(8, 8, rng)) for _ in range(20)}) > 10
+    assert len(set(shuffled_stages(3, 8, rng))) == 3
 
 
 def test_a_round_longer_than_a_batch_is_cut() -> None:
@@ -240,20 +269,22 @@ def test_every_sample_is_in_the_trace_when_one_is_wanted() -> None:
     labels = [label for label, _, _, _ in found.trace]
     assert labels.count("k") == len(found.samples_us)
     assert labels.count("anchor") == len(found.anchor_us)
-    assert labels.count("ruler") == found.rounds
+    assert labels.count("ruler") == 2 * found.rounds, "one in each turn of a short kernel"
     assert timed(Clockwork()).trace is None
 
 
 def test_conditions_are_read_in_every_round() -> None:
     found = timed(Clockwork())
     assert found.rounds >= 5
-    assert [c.temperature_c for c in found.conditions] == [41.0 + n for n in range(found.rounds)]
+    # Read in both turns of a round, of which the later reading is kept.
+    assert [c.temperature_c for c in found.conditions] == [42.0 + 2 * n for n in range(found.rounds)]
 
 
 def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> None:
     found = timed(Clockwork(), hot=range(1, 3), trace=True)
     assert found.trace is not None
-    assert {number for _, number, _, _ in found.trace}.isdisjoint({1, 2})
+    # The second and third reading are of the first round's second turn and of the second round's first.
+    assert {number for _, number, _, _ in found.trace}.isdisjoint({0, 1})
     assert len(found.conditions) == found.rounds + 2
     assert found.runtime is not None
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import ContextCache, Guarded, ProblemContext, Stage
+from kbench.harness.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage
 from kbench.harness.device import CpuDevice
 from kbench.harness.verify import Verdict, verify
 from kbench.schemas import Status
@@ -108,3 +108,18 @@ def test_damage_to_a_master_or_an_answer_is_noticed_and_repaired() -> None:
     context.answers[1][0].view(-1)[5] += 1.0
     assert context.corrupted() == "answer 1"
     assert cache.get("gelu_tanh", size) is not context
+
+
+def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None:
+    cache = ContextCache(CpuDevice(), 1 << 30, (1, 2, 3))
+    size = problem("gelu_tanh").tiny
+    context = cache.get("gelu_tanh", size)
+    assert len(context.stages) == MANY_STAGES > STAGES
+    for stage in context.stages:
+        stage.inputs[0].fill_(7.0)
+        guarded = stage._guarded[0]
+        assert guarded is not None
+        guarded._block.fill_(0)
+    assert context.stages[-1].changed(context.masters[0]) is not None
+    assert cache.get("gelu_tanh", size) is context
+    assert [stage.changed(context.masters[0]) for stage in context.stages] == [None] * MANY_STAGES

@@ -53,8 +53,7 @@ DRY = "--dry-run" in sys.argv
 """Try a script without a GPU: a few Triton kernels through the interpreter on the CPU, tiny workloads."""
 
 
-TIMING = TimingSettings(process_sigma_us=0.05)
-"""Narrower than the default, which was chosen for times without spare marks: `precision.py` shows what holds."""
+TIMING = TimingSettings()
 
 
 def make_harness(**settings: Any) -> Harness:

@@ -48,7 +48,10 @@ REPORT_EVERY_S = 2.0
     "--variants", type=click.IntRange(min=0), default=0, show_default=True,
     help="With --from-folder: rewrites searched and measured for each kernel.",
 )  # fmt: skip
-@click.option("--executor", type=click.Choice(["local", "ray", "replay"]), default="local", show_default=True)
+@click.option(
+    "--executor", type=click.Choice(["local", "ray", "replay"]), default="local", show_default=True,
+    help="Measure on this machine's GPU, on a Ray cluster's, or answer from --recorded measurements without one.",
+)  # fmt: skip
 @click.option(
     "--recorded", type=click.Path(path_type=Path), help="Run folder or corpus that --executor replay answers from."
 )
@@ -212,7 +215,7 @@ def status(run: Path, as_json: bool) -> None:
     click.echo(json.dumps(rows) if as_json else render(rows))
 
 
-@generate.command()
+@generate.command(short_help="Merge run logs into a corpus.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Corpus folder to write.")
 @click.option(
@@ -228,7 +231,7 @@ def assemble(runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], as_js
     click.echo(json.dumps(ledger.to_json()) if as_json else ledger.text())
 
 
-@generate.command()
+@generate.command(short_help="Replay every method on recorded pools.")
 @click.argument("corpus", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="Folder for points.csv, table.md, plot.png."

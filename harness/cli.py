@@ -131,7 +131,7 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @click.option("--threshold", default=0.01, show_default=True, help="Relative difference that matters.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
-    """Say whether B is the SAME as, FASTER or SLOWER than A, or UNDECIDED."""
+    """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line a workload."""
     from kbench.harness.session import compare_files
 
     gpus = parse_gpus(options["gpu"])

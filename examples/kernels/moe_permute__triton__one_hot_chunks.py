@@ -16,7 +16,7 @@ def tally(experts_ptr, table_ptr, n, kinds, BC: tl.constexpr, BE: tl.constexpr):
 
 
 @triton.jit
-def offsets(table_ptr, counts_ptr, chunks, kinds, BK: tl.constexpr, BE: tl.constexpr):
+def offsets(table_ptr, first_ptr, counts_ptr, chunks, kinds, BK: tl.constexpr, BE: tl.constexpr):
     e = tl.arange(0, BE)
     c = tl.arange(0, BK)
     at = c[:, None] * kinds + e[None, :]
@@ -25,18 +25,18 @@ def offsets(table_ptr, counts_ptr, chunks, kinds, BK: tl.constexpr, BE: tl.const
     total = tl.sum(table, axis=0)
     tl.store(counts_ptr + e, total, mask=e < kinds)
     first = tl.cumsum(total, axis=0) - total
-    tl.store(table_ptr + at, first[None, :] + tl.cumsum(table, axis=0) - table, mask=ok)
+    tl.store(first_ptr + at, first[None, :] + tl.cumsum(table, axis=0) - table, mask=ok)
 
 
 @triton.jit
-def place(experts_ptr, table_ptr, tokens_ptr, n, kinds, k, BC: tl.constexpr, BE: tl.constexpr):
+def place(experts_ptr, first_ptr, tokens_ptr, n, kinds, k, BC: tl.constexpr, BE: tl.constexpr):
     chunk = tl.program_id(0)
     i = chunk * BC + tl.arange(0, BC)
     e = tl.arange(0, BE)
     mine = tl.load(experts_ptr + i, mask=i < n, other=-1)
     hot = (mine[:, None] == e[None, :]).to(tl.int32)
     rank = tl.sum(hot * (tl.cumsum(hot, axis=0) - 1), axis=1)
-    first = tl.load(table_ptr + chunk * kinds + mine, mask=i < n, other=0)
+    first = tl.load(first_ptr + chunk * kinds + mine, mask=i < n, other=0)
     tl.store(tokens_ptr + first + rank, i // k, mask=i < n)
 
 
@@ -58,9 +58,10 @@ def run(x, experts, num_experts):
     tokens = torch.empty((n,), device=x.device, dtype=torch.int32)
     counts = torch.empty((num_experts,), device=x.device, dtype=torch.int32)
     table = torch.empty((chunks, num_experts), device=x.device, dtype=torch.int32)
+    first = torch.empty_like(table)
     be = triton.next_power_of_2(num_experts)
     tally[(chunks,)](experts, table, n, num_experts, BC=chunk, BE=be, num_warps=4)
-    offsets[(1,)](table, counts, chunks, num_experts, BK=triton.next_power_of_2(chunks), BE=be, num_warps=8)
-    place[(chunks,)](experts, table, tokens, n, num_experts, experts.shape[1], BC=chunk, BE=be, num_warps=8)
+    offsets[(1,)](table, first, counts, chunks, num_experts, BK=triton.next_power_of_2(chunks), BE=be, num_warps=8)
+    place[(chunks,)](experts, first, tokens, n, num_experts, experts.shape[1], BC=chunk, BE=be, num_warps=8)
     gather[(n,)](x, tokens, out, hidden, BH=min(2048, triton.next_power_of_2(hidden)), num_warps=4)
     return out, tokens, counts

@@ -88,7 +88,7 @@ def fight(
     looks = tuple(look for look in LOOKS if look <= most) or (most,)
     duel, timed = Duel(), list[Sample]()
     for look in looks:
-        taken = sampler.run(make_slots(pair, context, range(duel.rounds, look), Plan(samples, 0, looks, rulers=0), rng))
+        taken = sampler.run(make_slots(pair, context, range(duel.rounds, look), Plan(samples, 0, looks), rng))
         timed.extend(taken)
         duel.rounds = look
         if not judge(taken):

@@ -92,9 +92,13 @@ class Plan:
     """Calls of the kernel in each turn."""
     anchors: int
     looks: tuple[int, ...]
-    rulers: int = 1
     turns: int = 1
     """Batches a round is spread over: two for short kernels, because every other batch takes longer."""
+
+    @property
+    def rulers(self) -> int:
+        """Calls of the ruler in each turn; its time depends on the rest of the batch; only short kernels need it."""
+        return 1 if self.turns > 1 else 0
 
 
 def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
@@ -263,7 +267,7 @@ def settled(timing: Timing, settings: TimingSettings) -> bool:
     if timing.runtime is None or timing.sampling is None:
         return False
     beyond_rounds = Z95 * process_sigma(timing.runtime.value, settings.process_sigma_us)
-    return timing.runtime.half_width <= settings.half_width or timing.sampling.half_width <= beyond_rounds / 2
+    return timing.runtime.half_width <= settings.half_width or timing.sampling.half_width <= beyond_rounds
 
 
 def summarise(

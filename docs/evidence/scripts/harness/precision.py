@@ -139,7 +139,11 @@ def corrections(runs: Sequence[Rows]) -> dict[str, list[dict[Key, float]]]:
         "process_ruler": [dict.fromkeys(rows, centre(one) - usual) for rows, one in zip(keyed, whole, strict=True)],
         "running_ruler": [{key: row["ruler_us"] - usual for key, row in rows.items()} for rows in keyed],
         "own_ruler": [
-            {key: centre([us for _, us in times(row["trace"], "r")]) - usual for key, row in rows.items()}
+            # Long kernels are timed without rulers.
+            {
+                key: centre([us for _, us in own]) - usual if (own := times(row["trace"], "r")) else 0.0
+                for key, row in rows.items()
+            }
             for rows in keyed
         ],
     }

@@ -32,6 +32,8 @@ def times(trace: dict[str, Any], letter: str) -> list[tuple[int, float]]:
     columns = (trace[name] for name in ("label", "exposed", "round", "ns"))
     mine = [entry for entry in zip(*columns, strict=True) if entry[0] == letter]
     kept = [entry for entry in mine if entry[1] == "0"] or [entry for entry in mine if entry[1] != "1"] or mine
+    if len({number for _, _, number, _ in kept}) < 2:
+        kept = mine
     return [(number, ns / 1e3) for _, _, number, ns in kept]
 
 

@@ -20,7 +20,7 @@ TEST_SPLITS = ("test", "test_seen")
 TRAIN_SPLITS = ("train", "validation")
 KERNEL_COLUMNS = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "split", "status", "run_id", "step",
-    "runtime_us", "runtime_low_us", "runtime_high_us", "speedup",
+    "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "registers", "shared_bytes", "spill_bytes",
 ]  # fmt: skip
 PAIR_COLUMNS = [
     "pair_id", "problem_id", "family", "backend", "gpu", "anchor_id", "candidate_id", "kind",

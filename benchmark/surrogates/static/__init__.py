@@ -10,6 +10,7 @@ from kbench.benchmark.surrogates.static.model import StaticModel
 from kbench.schemas import Forecast, Query, UserError
 
 MODEL_FILE = Path(__file__).with_name("model.npz")
+COMPILED_FILE = Path(__file__).with_name("compiled.npz")
 
 
 class StaticSurrogate:

@@ -1,4 +1,4 @@
-"""Boosted trees as plain arrays: read from a file without running anything, evaluated column by column."""
+"""Trees as plain arrays: read from a file without running anything, evaluated column by column."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kbench.benchmark.metrics.arrays import Floats
 
 CHUNK = 4096
 """Rows walked at a time: their positions and features stay in cache."""
+NAMES = ("feature", "threshold", "left", "right", "value", "depth")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,12 +28,17 @@ class Forest:
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
     value: npt.NDArray[np.float32]
+    """[trees, nodes, outputs]."""
     depth: npt.NDArray[np.int32]
     """[trees]."""
 
     def predict(self, rows: npt.NDArray[np.float32]) -> Floats:
-        """The sum of the trees' leaves for every row."""
-        result = np.full(len(rows), self.baseline)
+        """The first output of every row."""
+        return self.outputs(rows)[:, 0]
+
+    def outputs(self, rows: npt.NDArray[np.float32]) -> Floats:
+        """The sum of the trees' leaves for every row: [rows, outputs]."""
+        result = np.full((len(rows), self.value.shape[2]), self.baseline)
         for start in range(0, len(rows), CHUNK):
             result[start : start + CHUNK] += self._walk(rows[start : start + CHUNK])
         return result
@@ -41,7 +47,7 @@ class Forest:
         count = len(rows)
         columns = np.ascontiguousarray(rows.T).ravel()
         offset = np.arange(count, dtype=np.int64)
-        total = np.zeros(count)
+        total = np.zeros((self.value.shape[2], count))
         for tree in range(len(self.depth)):
             base = self.feature[tree].astype(np.int64) * count
             threshold, left, right = self.threshold[tree], self.left[tree], self.right[tree]
@@ -49,15 +55,15 @@ class Forest:
             for _ in range(int(self.depth[tree])):
                 goes_left = columns.take(base.take(node) + offset) <= threshold.take(node)
                 node = np.where(goes_left, left.take(node), right.take(node))
-            total += self.value[tree].take(node)
-        return total
+            for output, leaves in zip(total, self.value[tree].T, strict=True):
+                output += leaves.take(node)
+        return total.T
 
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Everything needed to rebuild it, under names that start with the prefix."""
-        names = ("feature", "threshold", "left", "right", "value", "depth")
-        kept: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in names}
+        kept: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in NAMES}
         for name in ("feature", "left", "right"):
-            kept[f"{prefix}.{name}"] = kept[f"{prefix}.{name}"].astype(np.int16)
+            kept[f"{prefix}.{name}"] = kept[f"{prefix}.{name}"].astype(np.uint16)
         return kept | {f"{prefix}.baseline": np.array(self.baseline)}
 
     @classmethod
@@ -74,29 +80,82 @@ class Forest:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tree:
+    """One tree of either kind, leaves marked by `inner` being false."""
+
+    inner: npt.NDArray[np.bool_]
+    feature: npt.NDArray[np.int64]
+    threshold: Floats
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    value: Floats
+    """[nodes, outputs]."""
+    depth: int
+
+
 def from_sklearn(model: Any, columns: npt.NDArray[np.int64] | None = None) -> Forest:
-    """The trees of a fitted HistGradientBoosting model with one output.
+    """The trees of a fitted HistGradientBoosting model with one output, or of a fitted ExtraTreesRegressor.
 
     Args:
         model: the model.
         columns: which of the row's columns each of its features is; its own numbering by default.
     """
-    trees = [stage[0].nodes for stage in model._predictors]
-    width = max(len(nodes) for nodes in trees)
+    if hasattr(model, "estimators_"):
+        return _packed([_averaged(each.tree_, len(model.estimators_)) for each in model.estimators_], 0.0, columns)
+    trees = [_boosted(stage[0].nodes) for stage in model._predictors]
+    return _packed(trees, float(np.ravel(model._baseline_prediction)[0]), columns)
+
+
+def _boosted(nodes: npt.NDArray[Any]) -> _Tree:
+    inner = nodes["is_leaf"] == 0
+    return _Tree(
+        inner=inner,
+        feature=nodes["feature_idx"].astype(np.int64),
+        threshold=nodes["num_threshold"],
+        left=nodes["left"].astype(np.int64),
+        right=nodes["right"].astype(np.int64),
+        value=np.where(inner, 0.0, nodes["value"])[:, None],
+        depth=int(nodes["depth"].max()),
+    )
+
+
+def _averaged(tree: Any, trees: int) -> _Tree:
+    inner = tree.children_left >= 0
+    return _Tree(
+        inner=inner,
+        feature=tree.feature.astype(np.int64),
+        threshold=tree.threshold,
+        left=tree.children_left.astype(np.int64),
+        right=tree.children_right.astype(np.int64),
+        value=np.where(inner[:, None], 0.0, tree.value[:, :, 0]) / trees,
+        depth=int(tree.max_depth),
+    )
+
+
+def _packed(trees: list[_Tree], baseline: float, columns: npt.NDArray[np.int64] | None) -> Forest:
+    width = max(len(tree.inner) for tree in trees)
     shape = (len(trees), width)
     itself = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))
-    feature, threshold, value = np.zeros(shape, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    feature, threshold = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    value = np.zeros((*shape, trees[0].value.shape[1]), np.float32)
     left, right = itself.copy(), itself.copy()
-    for index, nodes in enumerate(trees):
-        inner = nodes["is_leaf"] == 0
-        at = np.flatnonzero(inner)
-        chosen = nodes["feature_idx"][inner].astype(np.int64)
+    for index, tree in enumerate(trees):
+        at = np.flatnonzero(tree.inner)
+        chosen = tree.feature[at]
         feature[index, at] = chosen if columns is None else columns[chosen]
-        threshold[index, at] = _down(nodes["num_threshold"][inner])
-        left[index, at], right[index, at] = nodes["left"][inner], nodes["right"][inner]
-        value[index, : len(nodes)] = np.where(inner, 0.0, nodes["value"])
-    depth = np.array([int(nodes["depth"].max()) for nodes in trees], dtype=np.int32)
-    return Forest(float(np.ravel(model._baseline_prediction)[0]), feature, threshold, left, right, value, depth)
+        threshold[index, at] = _down(tree.threshold[at])
+        left[index, at], right[index, at] = tree.left[at], tree.right[at]
+        value[index, : len(tree.inner)] = tree.value
+    depth = np.array([tree.depth for tree in trees], dtype=np.int32)
+    return Forest(baseline, feature, threshold, left, right, value, depth)
+
+
+def constant(value: float) -> Forest:
+    """A forest that always says this."""
+    one = np.zeros((1, 1), dtype=np.int32)
+    none = np.zeros((1, 1), dtype=np.float32)
+    return Forest(value, one, none, one, one, none[:, :, None], np.zeros(1, dtype=np.int32))
 
 
 def _down(thresholds: Floats) -> npt.NDArray[np.float32]:

@@ -1,14 +1,16 @@
-"""Rows for the trees: a kernel in its problem, and a candidate against its anchor."""
+"""Rows for the trees: a kernel in its problem."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.static import problem_features, source_features
+from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.static import compiler_features, problem_features, source_features
 from kbench.benchmark.surrogates.static.source_features import names_in
 from kbench.schemas import Query
 
@@ -60,26 +62,62 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-class KernelRows:
-    """Rows of kernels, each made once."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the columns of a kernel row are: its own, the problem's, and counts of words in the source."""
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
-        self._vocabulary = {word: index for index, word in enumerate(vocabulary)}
-        self.names: tuple[str, ...] = (
-            *source_features.NAMES,
+    compiled: bool = False
+    """Whether the kernel's own columns end with what a compiler says."""
+
+    @property
+    def own(self) -> int:
+        """Leading columns that belong to the kernel."""
+        return len(source_features.NUMBERS) + len(CROSS) + (len(compiler_features.NAMES) if self.compiled else 0)
+
+    @property
+    def numbers(self) -> slice:
+        """What the problem's size and the GPU's rates are."""
+        return slice(self.own, self.own + len(problem_features.NUMBERS))
+
+    @property
+    def compact(self) -> slice:
+        """Columns that mean the same in every problem; words tell problems apart and mislead in an unseen one."""
+        return slice(0, self.numbers.stop)
+
+    @property
+    def problem(self) -> slice:
+        """Everything about the problem: its numbers, types, and what its reference calls."""
+        return slice(self.own, self.own + len(problem_features.NAMES))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        numbers = len(source_features.NUMBERS)
+        return (
+            *source_features.NAMES[:numbers],
             *(f"cross:{name}" for name in CROSS),
+            *((f"compiler:{name}" for name in compiler_features.NAMES) if self.compiled else ()),
             *problem_features.NAMES,
-            *(f"word:{word}" for word in vocabulary),
+            *source_features.NAMES[numbers:],
         )
 
-    def rows(self, sources: Sequence[str], queries: Sequence[Query]) -> Rows:
-        """One row a kernel: its source in the problem of the query beside it."""
-        if not sources:
+    def rows(self, pool: Pool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
+        """One row a kernel of the pool.
+
+        Args:
+            pool: kernels in their problems.
+            facts: what the compiler says of each; needed when the layout is compiled.
+        """
+        if not pool.sources:
             return np.zeros((0, len(self.names)), dtype=np.float32)
-        fixed = np.stack([source_features.fixed_row(source) for source in sources])
-        problem = np.stack([problem_of(query) for query in queries])
-        words = source_features.vocabulary_rows(sources, self._vocabulary)
-        return np.concatenate([fixed, _cross(fixed, problem), problem, words], axis=1)
+        source = np.stack([source_features.fixed_row(text) for text in pool.sources])
+        problem = np.stack([problem_of(query) for query in pool.queries])
+        numbers = len(source_features.NUMBERS)
+        parts = [source[:, :numbers], _cross(source, problem)]
+        if self.compiled:
+            threads = source[:, _SOURCE["number:threads"]]
+            parts.append(compiler_features.compiler_rows(facts or [None] * len(source), threads))
+        return np.concatenate([*parts, problem, source[:, numbers:]], axis=1)
 
 
 def problem_of(query: Query) -> Rows:
@@ -111,24 +149,3 @@ class Pool:
             self.sources.append(source)
             self.queries.append(query)
         return self._index[key]
-
-
-def pair_rows(candidate: Rows, anchor: Rows, guesses: Mapping[str, npt.NDArray[np.float64]], own: int) -> Rows:
-    """Rows of pairs of kernels: what changes, what the problem is, and what the kernel models guess.
-
-    Args:
-        candidate: kernel rows.
-        anchor: kernel rows.
-        guesses: columns of predicted log2 ratios.
-        own: how many leading columns belong to the kernel alone rather than to its problem.
-    """
-    extra = np.stack([column.astype(np.float32) for column in guesses.values()], axis=1)
-    numbers = len(source_features.NUMBERS)
-    problem = candidate[:, own : own + len(problem_features.NUMBERS)]
-    return np.concatenate([extra, candidate[:, :own] - anchor[:, :own], problem, candidate[:, :numbers]], axis=1)
-
-
-OWN = len(source_features.NAMES) + len(CROSS)
-"""Leading columns of a kernel row that belong to the kernel."""
-PROBLEM = len(problem_features.NAMES)
-"""Columns after those that belong to the problem."""

@@ -1,10 +1,11 @@
-"""What a kernel's source says about its speed: counts, launch geometry, tile sizes, words of a learned vocabulary."""
+"""What a kernel's source says about its speed: launch geometry, tile sizes, memory and arithmetic, counts of words."""
 
 from __future__ import annotations
 
 import functools
 import math
 import re
+import string
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,16 +15,20 @@ import numpy.typing as npt
 Row = npt.NDArray[np.float32]
 
 TOKEN = re.compile(r"\w+|[^\s\w]")
+MARKS = string.punctuation.replace("_", "")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
 UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)|static_range\s*\(\s*(\d+)")
 PROCESSORS = frozenset(("132", "processors", "sms", "sm", "num_sms", "NUM_SMS"))
 """How sources name the number of multiprocessors."""
 OPERATORS = frozenset("*/%+-.<>&|")
 """What follows a number that is only the beginning of an expression."""
-SPLIT = re.compile(r"split|parts?$|pieces|chunks", re.IGNORECASE)
-TILE = re.compile(r"block|tile|^b[mnkpcqhdrs]$|rows?|cols?|width|span|chunk|head", re.IGNORECASE)
-VECTOR = re.compile(r"vec|unroll|items|per_thread|words|lanes|step", re.IGNORECASE)
-ROLES: Mapping[str, re.Pattern[str]] = {
+KINDS: dict[str, re.Pattern[str]] = {
+    "split": re.compile(r"split|parts?$|pieces|chunks", re.IGNORECASE),
+    "tile": re.compile(r"block|tile|^b[mnkpcqhdrs]$|rows?|cols?|width|span|chunk|head", re.IGNORECASE),
+    "vector": re.compile(r"vec|unroll|items|per_thread|words|lanes|step", re.IGNORECASE),
+}
+"""Sorts of settings a kernel may have several of, by their names."""
+ROLES: dict[str, re.Pattern[str]] = {
     "m": re.compile(r"(?:^|_)(?:b|block_?|tile_?)(?:m|r|rows?|q|y|c)$", re.IGNORECASE),
     "n": re.compile(r"(?:^|_)(?:b|block_?|tile_?)(?:n|cols?|x|p|d)$", re.IGNORECASE),
     "k": re.compile(r"(?:^|_)(?:b|block_?|tile_?|t)(?:k|s|inner)$", re.IGNORECASE),
@@ -60,7 +65,7 @@ COUNTED: tuple[str, ...] = names_in(
     None launch + - * / % [ ( < & ? =
     """
 )
-POWERS = tuple(2**exponent for exponent in range(13))
+LITERALS = tuple(str(2**exponent) for exponent in range(13))
 NUMBERS: tuple[str, ...] = names_in(
     """
     length lines tokens depth launches warps stages threads bounds_blocks unroll unrolls persistent per_sm tile_1
@@ -72,15 +77,21 @@ NUMBERS: tuple[str, ...] = names_in(
 NAMES: tuple[str, ...] = (
     *(f"number:{name}" for name in NUMBERS),
     *(f"count:{word}" for word in COUNTED),
-    *(f"literal:{power}" for power in POWERS),
+    *(f"literal:{power}" for power in LITERALS),
 )
-"""Names of the fixed features, in order."""
+"""Names of the features, in order."""
 
 
 @functools.lru_cache(maxsize=32768)
 def tokens(source: str) -> tuple[str, ...]:
     """The source's words, numbers and marks, in order."""
-    return tuple(TOKEN.findall(source))
+    if not source.isascii():
+        return tuple(TOKEN.findall(source))
+    # Setting marks off by blanks and splitting there takes less than half the time.
+    for mark in MARKS:
+        if mark in source:
+            source = source.replace(mark, f" {mark} ")
+    return tuple(source.split())
 
 
 def _places(found: tuple[str, ...], token: str) -> Iterator[int]:
@@ -109,14 +120,6 @@ def settings_of(source: str) -> tuple[tuple[str, int], ...]:
     return tuple(pairs)
 
 
-@functools.lru_cache(maxsize=32768)
-def words(source: str) -> Counter[str]:
-    """Counts of tokens, and of settings with their value: what a vocabulary is drawn from."""
-    counts = Counter(tokens(source))
-    counts.update(f"{name}={value}" for name, value in settings_of(source))
-    return counts
-
-
 def _launches(source: str) -> int:
     """Launches in the source: `kernel[grid](` and `module.launch(`."""
     return source.count("](") + source.count(".launch(")
@@ -141,12 +144,12 @@ def _matches(pattern: re.Pattern[str], source: str, *marks: str) -> list[tuple[s
 
 @functools.lru_cache(maxsize=32768)
 def fixed_row(source: str) -> Row:
-    """The fixed features of one source."""
-    counts = words(source)
-    values = numbers(source, len(tokens(source)))
+    """The features of one source."""
+    found = tokens(source)
+    counts = Counter(found)
+    values = numbers(source, len(found))
     row = [values[name] for name in NUMBERS]
-    row += [math.log1p(counts.get(word, 0)) for word in COUNTED]
-    row += [math.log1p(counts.get(str(power), 0)) for power in POWERS]
+    row += np.log1p([counts[word] for word in (*COUNTED, *LITERALS)]).tolist()
     return np.array(row, dtype=np.float32)
 
 
@@ -162,15 +165,13 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
     bounds = [(int(a), int(b or 0)) for a, b in _matches(BOUNDS, source, "__launch_bounds__")]
     blocks = settings.get("block", []) or settings.get("threads", []) or settings.get("THREADS", [])
     threads = max([a for a, _ in bounds] + (blocks if cuda else [32 * w for w in warps]), default=0)
-    tiles = sorted(
-        (v for name, vs in settings.items() if TILE.search(name) and name != "block" for v in vs), reverse=True
-    )
-    vectors = [v for name, vs in settings.items() if VECTOR.search(name) for v in vs]
-    splits = [v for name, vs in settings.items() if SPLIT.search(name) for v in vs]
+    by_role = _by_role(settings)
+    tiles = sorted(by_role["tile"], reverse=True)
+    vectors, splits = by_role["vector"], by_role["split"]
     unrolls = [int(a or b) for a, b in _matches(UNROLL, source, "unroll", "static_range")]
     per_sm = _per_processor(tokens(source))
     every = [v for vs in settings.values() for v in vs if v > 0]
-    roles = {role: _role(settings, pattern) for role, pattern in ROLES.items()}
+    roles = {role: max(by_role[role], default=0) for role in ROLES}
     m, n, k, stages = roles["m"], roles["n"], roles["k"], max(settings.get("num_stages", []), default=1)
     product = (m or 1) * (n or 1) if (m or n) else (roles["one"] or max(tiles, default=0))
     return {
@@ -244,45 +245,16 @@ def _settings(source: str) -> dict[str, list[int]]:
     return found
 
 
-def _role(settings: Mapping[str, Sequence[int]], pattern: re.Pattern[str]) -> int:
-    return max((v for name, vs in settings.items() if pattern.search(name) for v in vs), default=0)
+def _by_role(settings: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {role: [] for role in (*ROLES, *KINDS)}
+    for name, values in settings.items():
+        for role in _roles_of(name):
+            found[role] += values
+    return found
 
 
-def vocabulary_rows(sources: Sequence[str], vocabulary: Mapping[str, int]) -> Row:
-    """Log counts of the vocabulary's words, a row a source."""
-    rows = np.zeros((len(sources), len(vocabulary)), dtype=np.float32)
-    for row, source in zip(rows, sources, strict=True):
-        for word, count in words(source).items():
-            at = vocabulary.get(word)
-            if at is not None:
-                row[at] = math.log1p(count)
-    return rows
-
-
-def learn_vocabulary(sources: Sequence[str], groups: Sequence[str], size: int, least_groups: int = 3) -> list[str]:
-    """Words that tell sources apart in several groups (problems), so that they can mean something in an unseen one.
-
-    A word's worth is how evenly it splits the sources of a group, summed over groups.
-    """
-    by_group: dict[str, list[str]] = {}
-    for source, group in zip(sources, groups, strict=True):
-        by_group.setdefault(group, []).append(source)
-    worth: dict[str, float] = {}
-    seen: Counter[str] = Counter()
-    for members in by_group.values():
-        present: Counter[str] = Counter()
-        distinct: dict[str, set[int]] = {}
-        for source in members:
-            for word, count in words(source).items():
-                present[word] += 1
-                distinct.setdefault(word, set()).add(count)
-        for word, count in present.items():
-            share = count / len(members)
-            if share < 1.0 or len(distinct[word]) > 1:
-                even = max(share * (1 - share), 0.02 * (len(distinct[word]) > 1))
-                worth[word] = worth.get(word, 0.0) + even
-                seen[word] += 1
-    known = set(COUNTED) | {str(power) for power in POWERS}
-    chosen = [word for word, _ in sorted(worth.items(), key=lambda item: (-item[1], item[0]))
-              if seen[word] >= least_groups and word not in known]  # fmt: skip
-    return chosen[:size]
+@functools.lru_cache(maxsize=4096)
+def _roles_of(name: str) -> tuple[str, ...]:
+    """What a setting of this name is; few names recur in many sources."""
+    roles = [role for role, pattern in (ROLES | KINDS).items() if pattern.search(name)]
+    return tuple(role for role in roles if (role, name) != ("tile", "block"))

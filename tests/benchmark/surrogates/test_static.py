@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from kbench.benchmark.evaluate import Options, evaluate
 from kbench.benchmark.metrics import rps
@@ -19,7 +19,7 @@ from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus import Corpus
 from kbench.schemas import DataError, UserError, bins
 
-SMALL = Effort(kernel_trees=25, pair_trees=25, width_trees=10, valid_trees=20, leaves=8)
+SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10, valid_trees=20, leaves=8)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,16 @@ def test_trees_as_arrays_predict_what_sklearn_predicts() -> None:
     labels = (target > 0).astype(int)
     classifier = HistGradientBoostingClassifier(max_iter=15).fit(rows, labels)
     assert from_sklearn(classifier).predict(rows) == pytest.approx(classifier.decision_function(rows), abs=1e-5)
+
+
+def test_averaged_trees_with_two_outputs_predict_what_sklearn_predicts() -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(300, 5)).astype(np.float32)
+    target = np.stack([rows[:, 0] * rows[:, 1], rows[:, 2]], axis=1)
+    fitted = ExtraTreesRegressor(12, min_samples_leaf=3, random_state=0).fit(rows, target)
+    forest = from_sklearn(fitted)
+    assert forest.outputs(rows) == pytest.approx(fitted.predict(rows), abs=1e-5)
+    assert Forest.from_arrays(forest.arrays("f"), "f").outputs(rows).tolist() == forest.outputs(rows).tolist()
 
 
 def test_calibration_gives_back_the_errors_it_saw() -> None:
@@ -126,12 +136,3 @@ def test_numbers_in_the_source_become_features() -> None:
 )
 def test_odd_sources_have_features_too(source: str) -> None:
     assert np.isfinite(source_features.fixed_row(source)).all()
-
-
-def test_vocabulary_holds_words_that_vary_within_several_problems() -> None:
-    sources = [f"common word{i % 2} only_here{p} x" for p in range(4) for i in range(6)]
-    problems = [f"p{p}" for p in range(4) for _ in range(6)]
-    words = source_features.learn_vocabulary(sources, problems, 50)
-    assert "word0" in words
-    assert "common" not in words
-    assert not any("only_here" in word and " " not in word for word in words)

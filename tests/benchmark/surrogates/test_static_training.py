@@ -1,0 +1,118 @@
+"""How `static` is trained: folds of problems, recalibration by kind, cross-validation, compiler figures."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.metrics import ece, log_score
+from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.static.compiler_features import NAMES, compiler_rows
+from kbench.benchmark.surrogates.static.fitting import averaged, cross_fitted
+from kbench.benchmark.surrogates.static.material import Material
+from kbench.benchmark.surrogates.static.recalibration import Recalibration, recalibrated
+from kbench.benchmark.surrogates.static.rows import Layout
+from kbench.benchmark.surrogates.static.train import Effort, Trained, trained
+from kbench.benchmark.tasks.build import training_kernels
+from kbench.loaders.corpus import Corpus
+from kbench.schemas import PairKind, bins
+
+SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10, valid_trees=20, leaves=8)
+
+
+@pytest.fixture(scope="module")
+def found(corpus: Corpus) -> Trained:
+    return trained(corpus, SMALL)
+
+
+def test_kernels_of_one_problem_are_in_one_fold(corpus: Corpus) -> None:
+    material = Material(list(training_kernels(corpus)), Layout())
+    folds = {(str(problem), int(fold)) for problem, fold in zip(material.problems, material.fold, strict=True)}
+    assert len(folds) == len({problem for problem, _ in folds})
+
+
+def test_held_out_rows_are_predicted_by_models_that_never_saw_their_fold() -> None:
+    fold = np.repeat([0, 1, 2], 20)
+    rows = np.stack([fold, np.arange(60)], axis=1).astype(np.float32)
+    target = fold * 100.0
+    whole, held_out = cross_fitted(lambda: averaged(5, 0), rows, target, fold)
+    assert held_out[fold == 2].max() <= 100.0
+    assert held_out[fold == 0].min() >= 100.0
+    assert whole.predict(rows).max() > 150.0
+
+
+def test_rows_without_a_target_are_predicted_but_not_learned_from() -> None:
+    rows = np.arange(40, dtype=np.float32)[:, None]
+    target = np.where(np.arange(40) % 2, np.nan, 1.0)
+    _, held_out = cross_fitted(lambda: averaged(5, 0), rows, target, np.arange(40) % 4 // 2)
+    assert held_out == pytest.approx(np.ones(40))
+
+
+def test_cross_validation_says_every_headline_with_its_interval(found: Trained) -> None:
+    figures = found.held_out.figures()
+    assert set(figures) >= {"all", "reference", "pools", "pools at random"}
+    for name in ("rps_skill", "ece", "aurc"):
+        value, low, high = figures["all"][name]
+        assert low <= value <= high or name == "ece"
+    assert figures["pools"]["spearman"][0] > figures["pools at random"]["spearman"][0] == 0.0
+    rows = found.held_out.probabilities
+    assert rows.sum(axis=1) == pytest.approx(np.ones(len(rows)))
+    assert len(rows) == len(found.held_out.bin) == len(found.held_out.kind)
+
+
+def test_recalibration_mends_what_is_too_sure_and_leaves_the_reference_alone() -> None:
+    generator = np.random.default_rng(1)
+    honest = generator.dirichlet(np.full(8, 0.5), 3000)
+    truth = np.array([generator.choice(8, p=row) + 1 for row in honest])
+    sure = honest**2 + 1e-4
+    sure /= sure.sum(axis=1, keepdims=True)
+    siblings = [PairKind.SIBLING] * len(truth)
+    learned, mended = recalibrated(sure, truth, siblings, np.arange(len(truth)) % 5)
+    assert ece(mended, truth) < ece(sure, truth) / 2
+    assert log_score(mended, truth) < log_score(sure, truth)
+    again = Recalibration.from_arrays(learned.arrays())
+    assert again.applied(sure, siblings).tolist() == learned.applied(sure, siblings).tolist()
+    over_reference = [PairKind.REFERENCE] * len(truth)
+    assert Recalibration.of(sure, truth, over_reference).applied(sure, over_reference) == pytest.approx(sure)
+
+
+def test_one_bin_that_never_happens_is_not_made_impossible() -> None:
+    given = np.full((200, 8), 1 / 8)
+    learned = Recalibration.of(given, np.full(200, 4), [PairKind.SIBLING] * 200)
+    assert (learned.applied(given, [PairKind.SIBLING] * 200) > 1e-4).all()
+
+
+def test_registers_and_shared_memory_limit_how_many_threads_fit() -> None:
+    facts = [CompilerFacts(32, 0, 0), CompilerFacts(255, 0, 64), CompilerFacts(32, 200 * 1024, 0), None]
+    rows = compiler_rows(facts, np.full(4, 8.0, dtype=np.float32))
+    resident = rows[:, NAMES.index("resident_threads")]
+    assert resident[0] == 11.0
+    assert resident[1] == pytest.approx(np.log2(65536 / 255))
+    assert resident[2] == pytest.approx(np.log2(256 * 227 / 200))
+    assert (rows[3] == -1.0).all()
+
+
+def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
+    kernels = list(training_kernels(corpus))
+    for compiled in (False, True):
+        material = Material(kernels, Layout(compiled))
+        names = material.layout.names
+        assert material.rows.shape[1] == len(names) == len(set(names))
+        assert names[material.layout.problem][0] == "problem:flops"
+        assert names[material.layout.compact][-1].startswith("problem:")
+    assert sum(name.startswith("compiler:") for name in names) == len(NAMES)
+
+
+def test_a_compiled_model_differs_from_one_of_sources_alone(corpus: Corpus, found: Trained) -> None:
+    compiled = trained(corpus, SMALL, compiled=True).model
+    assert compiled.layout == Layout(compiled=True)
+    assert found.model.layout == Layout(compiled=False)
+    assert len(compiled.layout.names) == len(found.model.layout.names) + len(NAMES)
+
+
+def test_forecasts_held_out_are_of_the_questions_asked(found: Trained) -> None:
+    kept = dataclasses.replace(found.held_out, probabilities=np.full_like(found.held_out.probabilities, 1 / 8))
+    assert kept.figures()["all"]["accuracy"][0] == pytest.approx(1 / 8)
+    assert set(np.unique(found.held_out.bin)) <= set(bins.NUMBERS)

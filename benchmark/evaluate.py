@@ -101,7 +101,7 @@ def evaluate(
             surrogates,
             store=store,
             repeats=facts["repeats"],
-            batch_size=options.batch_size or (BUILT_IN_BATCH if target.trusted else USER_BATCH),
+            batch_size=options.batch_size or facts.get("batch_size", USER_BATCH),
             progress=tell,
         )
     progress.stage("scoring")
@@ -172,7 +172,11 @@ def _prepare_built_in(
     elif callable(getattr(surrogate, "fit", None)):
         progress.stage("fitting on the training splits")
         surrogate.fit(list(training_pairs(corpus)))  # type: ignore[attr-defined]
-    facts = {"inputs": getattr(surrogate, "inputs", INPUTS[0]), "repeats": getattr(surrogate, "repeats", 1)}
+    facts = {
+        "inputs": getattr(surrogate, "inputs", INPUTS[0]),
+        "repeats": getattr(surrogate, "repeats", 1),
+        "batch_size": getattr(surrogate, "batch_size", BUILT_IN_BATCH),
+    }
     return [surrogate], facts
 
 

@@ -135,7 +135,7 @@ def pool_scores(pools: PoolLabels, table: ForecastTable, weigh_validity: bool) -
         chance = table.p_valid[:, pools.query]
         scores = scores + np.log2(np.maximum(np.where(np.isnan(chance), 1.0, chance), 1e-6))
     # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
-    rounded: Floats = np.round(scores, SCORE_DECIMALS)
+    rounded: Floats = np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
     return rounded
 
 

@@ -22,9 +22,10 @@ BUILT_IN: Mapping[str, tuple[str, str]] = {
     "roofline": ("kbench.benchmark.surrogates.roofline", "RooflineSurrogate"),
     "nearest": ("kbench.benchmark.surrogates.nearest", "NearestSurrogate"),
     "static": ("kbench.benchmark.surrogates.static", "StaticSurrogate"),
+    "static-compiler": ("kbench.benchmark.surrogates.static", "CompiledStaticSurrogate"),
     "llm": ("kbench.benchmark.surrogates.llm", "LlmSurrogate"),
 }
-"""Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are the eighth."""
+"""Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "static")
 """What runs without an endpoint or a file."""
 ENTRY_POINTS = "kbench.surrogates"

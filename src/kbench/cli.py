@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from kbench import __version__
 from kbench.schemas.errors import KbenchError
+
+if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.compiler import Compiler
 
 # command name -> (module, attribute, one-line help). The help stands here so that `kbench --help` imports no folder.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -31,6 +35,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 GUESTS: dict[str, tuple[tuple[str, str], ...]] = {"data": (("kbench.generation.cli", "assemble"),)}
 
 
+# Commands that ask surrogates, some of which ask a compiler; the benchmark may not import the one there is.
+ASKING = ("evaluate", "generate")
+
+
+def _compiler() -> Compiler:
+    from kbench.generation.compiler import compiler_facts
+
+    return compiler_facts
+
+
 class LazyGroup(click.Group):
     """Imports a command's folder only when that command runs."""
 
@@ -43,6 +57,8 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if cmd_name in ASKING:
+            importlib.import_module("kbench.benchmark.surrogates.compiler").provide(_compiler)
         for place, name in GUESTS.get(cmd_name, ()):
             assert isinstance(command, click.Group)
             command.add_command(getattr(importlib.import_module(place), name))

@@ -1,22 +1,32 @@
-"""`static`: gradient-boosted trees over what source, launch geometry, problem and GPU say; calibrated; needs no GPU."""
+"""`static`: trees over what source, launch geometry, problem and GPU say; calibrated; needs no GPU.
+
+`static-compiler` is the same with registers, shared memory and spills among its features.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.surrogates.static.model import StaticModel
-from kbench.schemas import Forecast, Query, UserError
+from kbench.benchmark.surrogates.compiler import CompilerFacts, provided
+from kbench.benchmark.surrogates.static.model import Forecasts, StaticModel
+from kbench.benchmark.surrogates.static.rows import Pool
+from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
 MODEL_FILE = Path(__file__).with_name("model.npz")
 COMPILED_FILE = Path(__file__).with_name("compiled.npz")
+DEFAULT_CAPABILITY = "9.0"
+"""What kernels are compiled for when a query does not say what its GPU can do."""
 
 
 class StaticSurrogate:
     """Answers from the shipped model, or from one trained on the corpus at hand."""
 
     inputs = "source"
+    shipped = MODEL_FILE
+    compiled = False
 
     def __init__(self, model: str | None = None, retrain: bool = False, seed: int = 0) -> None:
         """Choose the model.
@@ -28,8 +38,8 @@ class StaticSurrogate:
         """
         if model is not None and retrain:
             raise UserError("static takes either model=FILE or retrain=true, not both")
-        self._path = Path(model) if model is not None else MODEL_FILE
-        self._retrain = retrain or (model is None and not MODEL_FILE.is_file())
+        self._path = Path(model) if model is not None else self.shipped
+        self._retrain = retrain or (model is None and not self.shipped.is_file())
         self._seed = seed
         self._model: StaticModel | None = None
 
@@ -38,13 +48,13 @@ class StaticSurrogate:
         if self._retrain:
             from kbench.benchmark.surrogates.static.train import train
 
-            self._model = train(corpus, seed=self._seed)
+            self._model = train(corpus, seed=self._seed, compiled=self.compiled)
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid."""
         if self._model is None:
-            self._model = StaticModel.load(self._path)
-        found = self._model.forecast(queries)
+            self._model = self._loaded()
+        found = self._answers(self._model, queries)
         rows = zip(
             queries,
             found.probabilities.tolist(),
@@ -56,3 +66,53 @@ class StaticSurrogate:
             Forecast(query_id=q.query_id, probabilities=tuple(shares), speedup=speedup, p_valid=p_valid)
             for q, shares, speedup, p_valid in rows
         ]
+
+    def _loaded(self) -> StaticModel:
+        model = StaticModel.load(self._path)
+        if model.layout.compiled != self.compiled:
+            wants = "static-compiler" if model.layout.compiled else "static"
+            raise UserError(f"model {self._path} was trained for {wants}; ask for that surrogate, or name another file")
+        return model
+
+    def _answers(self, model: StaticModel, queries: Sequence[Query]) -> Forecasts:
+        return model.forecast(queries)
+
+
+class CompiledStaticSurrogate(StaticSurrogate):
+    """The same with what a compiler says of every kernel: about a second a kernel the first time it is asked about."""
+
+    inputs = "source+compiler"
+    shipped = COMPILED_FILE
+    compiled = True
+    batch_size = 256
+    """Queries asked at once: compiling a batch takes a while, and what is answered is kept."""
+
+    def fit_corpus(self, corpus: Any) -> None:
+        """Train where that was asked for; refuse at once where nobody can compile, not query by query."""
+        provided()
+        super().fit_corpus(corpus)
+
+    def _answers(self, model: StaticModel, queries: Sequence[Query]) -> Forecasts:
+        pool = Pool(queries)
+        return model.forecast(queries, pool, compiled_facts(pool))
+
+
+def compiled_facts(pool: Pool) -> list[CompilerFacts | None]:
+    """What the compiler says of each kernel of a pool, for the GPU each is asked about."""
+    compiler = provided()
+    found: list[CompilerFacts | None] = [None] * len(pool.sources)
+    by_capability: dict[str, list[int]] = {}
+    for at, query in enumerate(pool.queries):
+        capability = json.loads(query.gpu_facts_json).get("compute_capability") or DEFAULT_CAPABILITY
+        by_capability.setdefault(str(capability), []).append(at)
+    for capability, places in by_capability.items():
+        kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
+        for at, facts in zip(places, compiler(kernels, capability), strict=True):
+            found[at] = facts
+    return found
+
+
+def _kernel(source: str, query: Query) -> KernelSource:
+    # The query names the candidate's backend; this may be its anchor.
+    backend = Backend.CUDA if "CudaModule" in source else Backend.TRITON
+    return KernelSource(problem_id=query.problem_id, backend=backend, source=source)

@@ -1,0 +1,37 @@
+"""The compiler surrogates may ask: the harness's sandboxed build processes, told to build and to run nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.harness.build.target import Target
+from kbench.harness.harness import Harness
+from kbench.harness.screen import screen
+from kbench.schemas import KernelSource, Measurement
+
+
+def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
+    """Registers, shared memory and spills of each kernel; None where it does not compile or its text is not screened.
+
+    A build already in the cache is looked up, so asking again costs milliseconds.
+
+    Args:
+        kernels: sources nobody has to have measured.
+        capability: compute capability they are compiled for, such as 9.0.
+    """
+    major, _, minor = capability.partition(".")
+    wanted = {kernel.kernel_id: kernel for kernel in kernels if screen(kernel.source) is None}
+    found: dict[str, CompilerFacts | None] = {}
+    # No kernel runs meanwhile, so every core may compile.
+    with Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count()) as harness:
+        for row in harness.compile(wanted.values()) if wanted else ():
+            found[row.kernel_id] = _facts(row)
+    return [found.get(kernel.kernel_id) for kernel in kernels]
+
+
+def _facts(row: Measurement) -> CompilerFacts | None:
+    if row.registers is None:
+        return None
+    return CompilerFacts(row.registers, row.shared_bytes or 0, row.spill_bytes or 0)

@@ -27,6 +27,8 @@ LONGEST_BATCH = 64
 FIRST_HOLD_US = 200.0
 LONGEST_HOLD_US = 30_000.0
 """A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
+WAITING_HOLD_US = 10_000.0
+"""A call that has not returned when the stream has been held for so long waits for it."""
 HOLD_MARGIN = 1.5
 CALIBRATION_BATCH = 12
 LEAD = 8
@@ -101,6 +103,8 @@ class Sampler:
         """Host time to queue one call, by label and whether it is audited."""
         self.device_us: dict[str, float] = {}
         """Device time of one call with its flush, by label."""
+        self.waits: dict[str, bool] = {}
+        """Whether a kernel's call waits for the device by itself; found out when a sample of it is exposed."""
         self.tail_us = 0.0
         """Host time to queue a tail."""
         self.exposed = 0
@@ -111,13 +115,14 @@ class Sampler:
         for audited in (False, True):
             self.host_us.pop((label, audited), None)
         self.device_us.pop(label, None)
+        self.waits.pop(label, None)
 
     def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
         """Time every slot in order."""
         done: list[Sample] = []
-        for part in batches(slots):
+        for part in itertools.chain.from_iterable(map(self._pieces, batches(slots))):
             samples = self._run_part(part, watch)
-            if any(s.exposed for s in samples) and not any(s.kept is not None for s in samples):
+            if self._too_late(part, samples) and not any(s.kept is not None for s in samples):
                 # The hold was too short; by now the host's pace is known.
                 samples = self._run_part(part, watch)
             self.exposed += sum(s.exposed for s in samples)
@@ -125,14 +130,41 @@ class Sampler:
         self.ruler.add(s.time_us for s in done if s.label == RULER and s.good)
         return done
 
+    def _pieces(self, part: Sequence[Slot]) -> Iterator[list[Slot]]:
+        """A batch cut behind each call that waits for the device: what follows needs the stream held anew."""
+        piece: list[Slot] = []
+        for slot in part:
+            piece.append(slot)
+            if self.waits.get(slot.label, False):
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+    def _too_late(self, part: Sequence[Slot], samples: Sequence[Sample]) -> bool:
+        """Whether holding the stream longer would hide a launch that was not hidden."""
+        late = {sample.label: slot for slot, sample in zip(part, samples, strict=True) if sample.exposed}
+        for label, slot in late.items():
+            if label not in self.waits:
+                self.waits[label] = self._waits(slot)
+        return not all(self.waits[label] for label in late)
+
+    def _waits(self, slot: Slot) -> bool:
+        """Whether a call returns only when the device has reached it, so that no hold can hide its launch."""
+        self.device.hold(WAITING_HOLD_US)
+        held = self.device.mark()
+        slot.call()
+        waited = self.device.is_gpu and self.device.passed(held)
+        self.device.synchronize()
+        return waited
+
     def calibrate(self) -> None:
         """Take the samples of the ruler that are still missing."""
         places = range(self.ruler.missing)
         self.run([Slot(RULER, 0, self.device.nothing, turn=place // CALIBRATION_BATCH % 2) for place in places])
 
     def _hold_us(self, slots: Sequence[Slot]) -> float:
-        host = [self.host_us.get((slot.label, slot.before is not None), FIRST_HOLD_US) for slot in slots]
-        queued = list(itertools.accumulate(host))
+        queued = list(itertools.accumulate(map(self._queueing_us, slots)))
         queued[-1] += self.tail_us
         reached, needed = 0.0, 0.0
         for at, slot in enumerate(slots):
@@ -140,6 +172,11 @@ class Sampler:
             # While this call runs on the device the host gets that far ahead for free.
             reached += self.device_us.get(slot.label, 0.0)
         return min(HOLD_MARGIN * needed + 20.0, LONGEST_HOLD_US)
+
+    def _queueing_us(self, slot: Slot) -> float:
+        if self.waits.get(slot.label, False):
+            return 0.0
+        return self.host_us.get((slot.label, slot.before is not None), FIRST_HOLD_US)
 
     def _run_part(self, slots: Sequence[Slot], watch: Watch | None) -> list[Sample]:
         device = self.device

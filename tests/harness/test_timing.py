@@ -13,7 +13,16 @@ from kbench.benchmark.problems import problem
 from kbench.harness.context import ProblemContext
 from kbench.harness.nvml import Conditions
 from kbench.harness.timing import ruler
-from kbench.harness.timing.batch import LEAD, LONGEST_BATCH, TAIL_MARKS, Sample, Sampler, Slot, batches
+from kbench.harness.timing.batch import (
+    LEAD,
+    LONGEST_BATCH,
+    TAIL_MARKS,
+    WAITING_HOLD_US,
+    Sample,
+    Sampler,
+    Slot,
+    batches,
+)
 from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import (
     DISCARDS,
@@ -39,8 +48,14 @@ class Clockwork:
     cache_policy = "none"
     torch_name = model = "cpu"
 
-    def __init__(self, gap_us: float = 3.0, behind: bool = False, passes_second_time: bool = False) -> None:
-        """Let the stream stay ahead of the host when `behind` is set, or catch up soon after a call was queued."""
+    def __init__(
+        self, gap_us: float = 3.0, behind: bool = False, passes_second_time: bool = False, waits: bool = False
+    ) -> None:
+        """Let the stream stay ahead of the host when `behind` is set, or catch up soon after a call was queued.
+
+        With `waits` it does so because every call waits for the stream, however long that is held.
+        """
+        self.waits, self.holding_us = waits, 0.0
         self.gap_us, self.behind = gap_us, behind
         self.patience = 1 if passes_second_time else PATIENCE
         self.now_us = 0.0
@@ -65,8 +80,11 @@ class Clockwork:
 
     def hold(self, microseconds: float) -> None:
         self.events.append("hold")
+        self.holding_us = microseconds
 
     def passed(self, mark: float) -> bool:
+        if self.holding_us == WAITING_HOLD_US:
+            return self.waits
         # A host that asks for the same mark again and again sees it pass.
         self.asked[mark] += 1
         return self.behind or self.asked[mark] > self.patience
@@ -166,7 +184,23 @@ def test_calls_the_stream_has_caught_up_with_are_exposed_and_taken_once_more() -
     found = sampler.run(slots(device, rounds=1, calls=LEAD + 4))
     assert all(s.exposed for s in found)
     assert sampler.exposed == LEAD + 4
+    assert sampler.waits == {"k": False}
+    # Twice for the batch, once to see whether the call waits for the device by itself.
+    assert device.events.count("synchronize") == 3
+
+
+def test_calls_that_wait_for_the_device_are_not_held_for_and_not_repeated() -> None:
+    device = Clockwork(behind=True, waits=True)
+    sampler = Sampler(device)
+    sampler.run(slots(device, rounds=1, calls=3))
+    assert sampler.waits == {"k": True}
     assert device.events.count("synchronize") == 2
+    device.events.clear()
+    found = sampler.run(slots(device, rounds=1, calls=3))
+    assert len(found) == 3
+    assert device.events.count("hold") == device.events.count("synchronize") == 3, "each call ends a batch"
+    sampler.forget("k")
+    assert sampler.waits == {}
 
 
 def test_calls_with_too_little_queued_behind_them_are_thin_and_left_out_when_others_are_there() -> None:

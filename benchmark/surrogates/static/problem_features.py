@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,11 @@ from kbench.benchmark.surrogates.static.source_features import names_in
 
 Row = npt.NDArray[np.float32]
 
+LOG2_KILO = math.log2(1000.0)
+LAUNCH_US = 4.0
+"""What a launch from PyTorch costs."""
+WALK = 0.7
+"""Share of the problem's least traffic that one pass of its reference moves."""
 SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 DTYPES = ("float32", "bfloat16", "float16", "float8_e4m3fn", "int8", "int32", "int64", "bool")
@@ -30,7 +36,8 @@ NUMBERS: tuple[str, ...] = names_in(
     """
     flops bytes intensity floor_us workloads inputs outputs input_elements output_elements largest last_dim rank
     largest_second reference_lines reference_calls reduction sm_count bandwidth peak capability flop_spread
-    elements_per_sm scalars plain_peak reference_passes
+    elements_per_sm scalars plain_peak reference_passes passes launches_over_floor compute_over_memory
+    reference_over_floor
     """
 )
 NAMES: tuple[str, ...] = (
@@ -47,11 +54,30 @@ def problem_row(workloads_json: str, gpu_facts_json: str, problem_text: str) -> 
     works, facts = json.loads(workloads_json), json.loads(gpu_facts_json)
     reference = problem_text.rpartition("PyTorch reference:")[2]
     values = _numbers(works, facts, reference) | {"floor_us": math.log2(floor_us(workloads_json, gpu_facts_json))}
+    values |= _reference_time(values)
     types = [name for work in works for name, _ in SHAPE.findall(" ".join(work["inputs"]))]
     row = [values[name] for name in NUMBERS]
     row += [types.count(name) / max(len(types), 1) for name in DTYPES]
     row += [math.log1p(reference.count(name)) for name in CALLS]
     return np.array(row, dtype=np.float32)
+
+
+def _reference_time(values: Mapping[str, float]) -> dict[str, float]:
+    """What PyTorch may take: a launch and a walk through memory for each of its passes, and the arithmetic once."""
+    passes = 1.0 + values["reference_passes"]
+    memory_us = 2.0 ** (values["bytes"] - values["bandwidth"] - LOG2_KILO)
+    # Its products run on tensor cores at half their peak (tf32), or on plain ones where those are faster.
+    peak = max(values["plain_peak"], values["peak"] - 1.0)
+    compute_us = 2.0 ** (values["flops"] - peak - 2 * LOG2_KILO)
+    launches_us = LAUNCH_US * passes
+    balance = values["plain_peak"] + LOG2_KILO - values["bandwidth"]
+    estimate_us = WALK * memory_us * passes + compute_us + launches_us
+    return {
+        "passes": _log2(passes),
+        "launches_over_floor": _log2(launches_us) - values["floor_us"],
+        "compute_over_memory": values["intensity"] - balance,
+        "reference_over_floor": _log2(estimate_us) - values["floor_us"],
+    }
 
 
 def _elements(text: str) -> list[tuple[str, int, list[int]]]:

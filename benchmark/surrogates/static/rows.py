@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static import compiler_features, problem_features, source_features
+from kbench.benchmark.surrogates.static.problem_features import LOG2_KILO
 from kbench.benchmark.surrogates.static.source_features import names_in
 from kbench.schemas import Query
 
@@ -20,7 +20,6 @@ CROSS: tuple[str, ...] = names_in(
     "tiles waves tile_per_row threads_per_item work_per_thread persistent_waves compute_us memory_us over_floor"
 )
 """Features of the kernel and its problem together, as logarithms."""
-LOG2_KILO = math.log2(1000.0)
 _SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
 _PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
 

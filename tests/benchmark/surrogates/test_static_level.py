@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.benchmark.surrogates.static.level import Level, weighted
+from kbench.benchmark.surrogates.static.problem_features import NAMES, problem_row
 from kbench.benchmark.surrogates.static.source_features import numbers, settings_of, tokens
 
 
@@ -52,3 +53,14 @@ def test_exact_products_are_told_from_fast_ones() -> None:
 
 def test_settings_come_in_the_order_of_the_source() -> None:
     assert settings_of("A = 1\n#define B 2\nC = 3\n") == (("A", 1), ("B", 2), ("C", 3))
+
+
+def test_a_reference_of_many_passes_is_guessed_to_take_longer() -> None:
+    work = '[{"inputs": ["float32[1024,1024]"], "outputs": ["float32[1024,1024]"], "flops": 1e6, "min_bytes": 8e6}]'
+    facts = '{"bandwidth_gbs": 4000, "fp32_tflops": 60, "bf16_tflops": 900, "sm_count": 132}'
+    at = NAMES.index("problem:reference_over_floor")
+    one, many = (
+        problem_row(work, facts, f"PyTorch reference:\n{body}")[at]
+        for body in ("torch.relu(x)", "torch.relu(x)\ntorch.exp(x)\ntorch.log(x)\ntorch.sin(x)")
+    )
+    assert one + 1.0 < many < one + 3.0

@@ -48,6 +48,9 @@ WEAKNESSES: Mapping[str, str] = {
     "moe_topk_routing": "Softmax writes all probabilities, torch.topk runs a general selection made for long rows on "
     "rows of 64 or 128, and sum, division and the cast of the indices follow as kernels of their own; a kernel keeps a "
     "row in registers.",
+    "nbody_forces": "Builds every pairwise difference: three 8192×8192 float32 matrices of 256 MiB, and as many again "
+    "for squares, weights and products, so that a dozen passes go over memory; a kernel reads 128 KiB of bodies and "
+    "keeps all pairs in registers.",
     "permute_4d": "A general strided copy, which reads or writes memory in short pieces; a kernel turns tiles in "
     "shared memory so that both sides are contiguous.",
     "rmsnorm_residual": "Nine kernels (add, cast, square, mean, add, rsqrt, two products, cast), most of them over a "
@@ -55,6 +58,9 @@ WEAKNESSES: Mapping[str, str] = {
     "rope": "bfloat16 times float32 promotes: four products, a difference, a sum, a concatenation and a cast are eight "
     "kernels, all but the last writing float32, twice the data's width. A kernel reads x once and writes the result "
     "once.",
+    "selective_scan": "A Python loop over pieces of 32 steps issues about a dozen dependent kernels a piece, among "
+    "them two cumulative sums along rows of 32, the shape PyTorch's scan is made for least, and writes every "
+    "intermediate at sixteen times the input's size, one for each state; a kernel keeps the states in registers.",
     "spmv_csr": "Expands row numbers, gathers, multiplies and scatter-adds with atomics: every non-zero is written to "
     "memory several times, with 64-bit indices; a kernel reads each non-zero once and sums a row in registers.",
     "stencil_2d": "A padded copy and seven elementwise kernels over shifted views, each a pass over the grid; a kernel "
@@ -63,6 +69,12 @@ WEAKNESSES: Mapping[str, str] = {
     "grid; a kernel reads both fields about once and writes one.",
     "transpose": "A general strided copy, which reads or writes memory in short pieces; a kernel turns tiles in shared "
     "memory so that both sides are contiguous.",
+    "transposed_conv3d_grouped": "The library has no path made for eight channels a group in three dimensions with "
+    "stride 2: its general one takes eighty times the floor. At stride 2 only one tap in eight meets an output, and a "
+    "kernel that gathers those alone does that much less.",
+    "tridiagonal_solve": "Cyclic reduction in eight rounds: each makes eight shifted copies by concatenation and some "
+    "fifteen elementwise kernels over arrays of 8 MiB; a kernel holds a system on chip, reads it once and writes the "
+    "solution once.",
     "triplet_margin_loss": "Two distances, each a difference, a power and a sum over full-size temporaries, before the "
     "margin; a kernel reads the three inputs once.",
 }

@@ -7,6 +7,7 @@ the fewest steps go first, problem by problem: budgets spread evenly and kernels
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from kbench.generation.outcome import Outcome
 from kbench.generation.search import Search
 from kbench.generation.state import Node, RunState
 from kbench.schemas import Backend, KernelSource
+from kbench.schemas.ids import content_hash
 
 AHEAD = 384
 """Kernels kept in flight: enough that builds run ahead of the GPU on every core."""
@@ -230,13 +232,21 @@ Turn = tuple[int, str, int, str, str]
 def _by_round(search: Search) -> Turn:
     """Least advanced first: a deadline leaves every budget equally spent."""
     settings = search.settings
-    return (search.state.step, settings.problem_id, 0, settings.backend.value, search.state.run_id)
+    return (search.state.step, _place(settings.problem_id), 0, settings.backend.value, search.state.run_id)
 
 
 def _by_problem(search: Search) -> Turn:
     """Seeds of all first, then problem after problem: the device changes inputs less often."""
     settings, step = search.settings, search.state.step
-    return (min(step, 1), settings.problem_id, step, settings.backend.value, search.state.run_id)
+    return (min(step, 1), _place(settings.problem_id), step, settings.backend.value, search.state.run_id)
+
+
+@functools.cache
+def _place(problem_id: str) -> str:
+    """Where a problem comes: in no order of its name, since kernels of neighbours by name take alike to compile, and a
+    stretch of slow ones would leave the GPU waiting.
+    """
+    return content_hash(problem_id)
 
 
 ORDERS: Mapping[str, Callable[[Search], Turn]] = {"rounds": _by_round, "problems": _by_problem}

@@ -1,13 +1,11 @@
 """Batch: calls queued behind a busy stream, each between two marks, so that the host's launch time is not counted.
 
-The GPU fetches queued commands in pieces, and where a piece ends between a start mark and its kernel the call looks up
-to a microsecond longer. Commands of equal size per call make that a pattern that lasts for a whole batch, so a random
-number of spare marks lies between the calls: the pieces end anywhere, and the rounds average over it. Calls with little
-queued behind them look shorter, so a tail of marks closes each batch, and samples the host was not well ahead of are
-told apart.
-
-On an H200 all calls of every other batch take about half a microsecond longer than those of the batches between. Rounds
-of short kernels therefore have two turns, each in a batch of its own.
+Where a call lies in the launch queue adds up to a microsecond to the distance of its marks (docs/harness.md). Equal
+commands for every call make that a pattern that lasts for a whole batch, so a random number of spare marks lies between
+the calls and the rounds average over it. Calls with little queued behind them look shorter, so a tail of marks closes
+each batch, and samples the host was not well ahead of are told apart. On an H200 all calls of every other batch take
+about half a microsecond longer than those of the batches between; rounds of short kernels therefore have two turns,
+each in a batch of its own.
 """
 
 from __future__ import annotations

@@ -44,13 +44,14 @@ def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool
     if texts is not None and made.error is None:
         counts = [counts for text in texts for counts in read_instructions(text).values()]
         made = dataclasses.replace(made, instructions=largest_counts(counts))
+    if made.machine:
+        return found or made
     if found is not None:
         # What is stored stays, machine code and all; its record alone grows.
         found = dataclasses.replace(found, instructions=made.instructions or {})
         cache.complete(found)
         return found
-    if not made.machine:
-        cache.put(made, cubins)
+    cache.put(made, cubins)
     return made
 
 

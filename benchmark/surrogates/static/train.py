@@ -285,7 +285,7 @@ def _pairs(
 @click.option("--dataset", help="Corpus folder; the shipped dataset by default.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Model file; the shipped one by default.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--compiled", is_flag=True, help="Train static-compiler: registers, shared memory and spills as well.")
+@click.option("--compiled", is_flag=True, help="Train static-compiler: what compilers say as well.")
 @click.option("--mixes", type=click.Path(dir_okay=False, path_type=Path), help="Instruction mixes; the shipped table.")
 @click.option("--mix/--no-mix", default=True, help="Whether a compiled model learns from instruction mixes.")
 @click.option("--check", is_flag=True, help="Only print the cross-validation; write no model.")

@@ -79,8 +79,27 @@ def _trust(trust: Trust) -> Iterator[str]:
             f"Roofline: {trust.below_floor:,} of {trust.floors:,} timed measurements are below the floor that "
             f"bandwidth and arithmetic set; the nearest takes {trust.nearest_floor:.2f} times its floor."
         )
+    if trust.wavering:
+        yield _references(trust)
     if trust.compared:
         yield from _clocks(trust)
+
+
+def _references(trust: Trust) -> str:
+    rows = [
+        (
+            f"`{one.problem_id}`", one.workload, f"{one.measurements:,}", f"{one.low_us:.1f}", f"{one.median_us:.1f}",
+            f"{one.high_us:.1f}",
+        )
+        for one in trust.wavering
+    ]  # fmt: skip
+    head = ("problem", "workload", "measurements", "5th percentile, µs", "median, µs", "95th percentile, µs")
+    return (
+        "References that waver: the time of the PyTorch reference differs between the measurements it served as anchor "
+        "for, because its calls wait for the host (as `torch.bincount` does) or for another reason. A kernel's "
+        "runtime does not contain the reference's, but its speedup is uncertain to the same "
+        "degree.\n\n" + markdown_table(head, rows)
+    )
 
 
 def _clocks(trust: Trust) -> Iterator[str]:

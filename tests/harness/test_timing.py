@@ -349,3 +349,12 @@ def test_a_correction_never_takes_more_than_half() -> None:
     assert corrected(2.0, 0.3) == pytest.approx(1.7)
     assert corrected(2.0, 5.0) == pytest.approx(1.0)
     assert corrected(2.0, None) == 2.0
+
+
+def test_a_ruler_that_was_slowed_down_takes_little_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ruler, "NOMINAL_US", {"some gpu": 3.0})
+    slowed, usual = Ruler("some gpu"), Ruler("some gpu")
+    slowed.add([50.0] * CALIBRATION)
+    usual.add([3.1] * CALIBRATION)
+    assert slowed.shift_us == ruler.MOST_SHIFT_US
+    assert usual.shift_us == pytest.approx(0.1)

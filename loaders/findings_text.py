@@ -106,9 +106,12 @@ def _clocks(trust: Trust) -> Iterator[str]:
     gap = statistics.median(one.gap_us for one in trust.compared)
     above = [abs(one.gap_us - gap) / one.runtime_us for one in trust.compared]
     longer = sum(one.gap_us < 0 for one in trust.disagreements)
+    early = sum(not one.ruled for one in trust.disagreements)
     yield (
         f"Second clock: CUPTI timed {len(trust.compared):,} measurements as well; {len(trust.disagreements):,} differ "
-        "by more than the harness's bound. CUPTI counts from a kernel's first instruction to its last, while the event "
+        f"by more than the harness's bound, {early:,} of them on rows without a ruler, which were flagged before that "
+        "bound allowed for the distance of the marks. CUPTI counts from a kernel's first instruction to its last, and "
+        "the event "
         f"timer's marks lie further apart: the median difference is {gap:.2f} µs, a constant that matters for short "
         f"kernels and is part of every runtime here. Without that constant the median difference is "
         f"{statistics.median(above):.2%} of the runtime. Where the difference is negative ({longer} of the "

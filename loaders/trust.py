@@ -15,7 +15,7 @@ from kbench.loaders.corpus import Corpus
 
 COLUMNS = (
     "kernel_id", "problem_id", "workload", "runtime_us", "runtime_low_us", "runtime_high_us", "floor_us",
-    "second_clock_us", "clocks_disagree", "speedup", "gpu",
+    "second_clock_us", "clocks_disagree", "speedup", "gpu", "ruler_us",
 )  # fmt: skip
 WAVERING = 1.2
 """A reference wavers when the 5th and 95th percentile of its time lie further apart than by this factor."""
@@ -46,6 +46,8 @@ class Compared:
     runtime_us: float
     second_clock_us: float
     disagree: bool
+    ruled: bool
+    """Whether the row was timed with a ruler: earlier rows were flagged without allowing for the marks' distance."""
 
     @property
     def gap_us(self) -> float:
@@ -160,5 +162,5 @@ def _twice_timed(batch: Any) -> list[dict[str, Any]]:
 def _compared(row: dict[str, Any]) -> Compared:
     return Compared(
         row["kernel_id"], row["problem_id"], row["workload"], row["runtime_us"], row["second_clock_us"],
-        bool(row["clocks_disagree"]),
+        bool(row["clocks_disagree"]), row["ruler_us"] is not None,
     )  # fmt: skip

@@ -25,7 +25,9 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
     metavar="NAME",
     help="Built-in name, entry point, module:attribute, file.py[:attribute], or a forecasts file. Repeatable.",
 )
-@click.option("--all-baselines", is_flag=True, help="Every built-in that needs no endpoint, in one table.")
+@click.option(
+    "--all-baselines", is_flag=True, help="Every built-in that needs neither an endpoint nor a compiler, in one table."
+)
 @click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default.")
 @click.option("--split", default="test", show_default=True, help="test (unseen problems), test_seen, or validation.")
 @click.option("--tracks", default=TRACK_NAMES, show_default=True, help="Tracks to score, comma-separated.")

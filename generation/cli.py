@@ -258,7 +258,7 @@ def study(corpus: Path, out: Path, as_json: bool, **options: int) -> None:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    shown = [n for n in (8, 16, 32, 64, 128) if n <= options["budget"]] or [options["budget"]]
+    shown = [*(n for n in (8, 16, 32, 64, 128) if n < options["budget"]), options["budget"]]
     text = replay.table(points, shown)
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     replay.plot(points, out / "plot.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from kbench.harness.build.cache import Build
 from kbench.harness.build.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.screen import screen
-from kbench.schemas import KernelSource
+from kbench.schemas import InfrastructureError, KernelSource
 
 
 def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
@@ -27,7 +28,9 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
     wanted = {kernel.kernel_id: kernel for kernel in kernels if screen(kernel.source) is None}
     found: dict[str, CompilerFacts | None] = {}
     # No kernel runs meanwhile, so every core may compile.
-    with Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count()) as harness:
+    opened = Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count())
+    # A kernel the machine could not build has no facts; what is known of the others stays.
+    with opened as harness, contextlib.suppress(InfrastructureError):
         for kernel, build in harness.builds(wanted.values()) if wanted else ():
             found[kernel.kernel_id] = _facts(build)
     return [found.get(kernel.kernel_id) for kernel in kernels]

@@ -24,6 +24,9 @@ DRAWS = 2000
 """Bootstrap draws behind an interval."""
 STILL = "2026-01-01T00:00:00.000Z"
 
+Traces = Mapping[str, Sequence[Sequence[float]]]
+"""For each problem and each of its pools: what a method has found after each measurement, mean over seeds."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool:
@@ -39,13 +42,20 @@ class Pool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Point:
-    """How much of the pool's best speedup a method has found after so many measurements, over pools and seeds."""
+    """How much of the pool's best speedup a method has found after so many measurements, over pools and seeds.
+
+    `gain` is how much more that is than the study's first method found on the same pools. Pools differ far more than
+    methods do, so the gain's interval tells methods apart where those of their shares overlap.
+    """
 
     method: str
     measurements: int
     share: float
     low: float
     high: float
+    gain: float
+    gain_low: float
+    gain_high: float
     pools: int
     seeds: int
 
@@ -90,7 +100,7 @@ def study(
 
     Args:
         pools: what was recorded.
-        methods: names; `+surrogate` puts the online surrogate in front.
+        methods: names, the one the others are compared with first; `+surrogate` puts the online surrogate in front.
         seeds: searches of each method on each pool.
         budget: measurements of each search.
         batch: measurements a step.
@@ -109,17 +119,20 @@ def study(
             rows = [trace(pool, proposer, name, seed, budget, batch) for seed in range(seeds)]
             means = [sum(row[n] for row in rows) / seeds for n in range(budget)]
             traces[name][pool.problem_id].append(means)
-    return [point for name in methods for point in _points(name, traces[name], budget, seeds, len(pools))]
+    first = traces[methods[0]]
+    return [point for name in methods for point in _points(name, traces[name], first, budget, seeds)]
 
 
-def _points(
-    method: str, traces: Mapping[str, Sequence[Sequence[float]]], budget: int, seeds: int, pools: int
-) -> Iterator[Point]:
-    clusters = [traces[problem] for problem in sorted(traces)]
+def _points(method: str, traces: Traces, first: Traces, budget: int, seeds: int) -> Iterator[Point]:
+    problems = sorted(traces)
+    pools = sum(len(traces[problem]) for problem in problems)
     for n in range(budget):
-        values = [[means[n] for means in cluster] for cluster in clusters]
+        values = [[means[n] for means in traces[problem]] for problem in problems]
+        base = [[means[n] for means in first[problem]] for problem in problems]
+        gains = [[a - b for a, b in zip(own, other, strict=True)] for own, other in zip(values, base, strict=True)]
         low, high = interval(values, random.Random(n))
-        yield Point(method, n + 1, _mean(values), low, high, pools, seeds)
+        gain_low, gain_high = interval(gains, random.Random(n))
+        yield Point(method, n + 1, _mean(values), low, high, _mean(gains), gain_low, gain_high, pools, seeds)
 
 
 def _mean(clusters: Iterable[Sequence[float]]) -> float:
@@ -150,8 +163,8 @@ def pools_in(path: Path, least: int, most: int) -> list[Pool]:
         if row["status"] is not None:
             cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
     large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(row["speedup"] for row in rows))
-    step = max(1, len(large) // most)
-    return [_pool(corpus, key, cells[key]) for key in large[::step][:most]]
+    taken = min(most, len(large))
+    return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
 
 
 def _pool(corpus: object, key: tuple[str, str, str], rows: Sequence[Mapping[str, object]]) -> Pool:
@@ -170,37 +183,44 @@ def _pool(corpus: object, key: tuple[str, str, str], rows: Sequence[Mapping[str,
 
 
 def table(points: Sequence[Point], at: Sequence[int]) -> str:
-    """The study as a Markdown table: share of the pool's best after so many measurements."""
+    """The study as a Markdown table: share of the pool's best after so many measurements, gain at the last of them."""
     methods = list(dict.fromkeys(point.method for point in points))
     found = {(point.method, point.measurements): point for point in points}
-    lines = [
-        "| method | " + " | ".join(f"{n} measurements" for n in at) + " |",
-        "|---" * (len(at) + 1) + "|",
-    ]
+    heads = ["method", *(f"{n} measurements" for n in at), f"more than {methods[0]} after {at[-1]}"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for method in methods:
         cells = [f"{p.share:.3f} [{p.low:.3f}, {p.high:.3f}]" for p in (found[method, n] for n in at)]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        last = found[method, at[-1]]
+        gain = f"{last.gain:+.3f} [{last.gain_low:+.3f}, {last.gain_high:+.3f}]"
+        lines.append("| " + " | ".join([method, *cells, "–" if method == methods[0] else gain]) + " |")
     return "\n".join(lines)
 
 
 def plot(points: Sequence[Point], path: Path) -> None:
-    """The study as a picture: a line with its band for each method."""
+    """The study as a picture: a line with its band for each method, left the shares, right the gains."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+    figure, (shares, gains) = pyplot.subplots(1, 2, figsize=(11, 4.5))
+    first = points[0].method
     for method in dict.fromkeys(point.method for point in points):
         own = [point for point in points if point.method == method]
         spent = [point.measurements for point in own]
         style = "--" if method.endswith("+surrogate") else "-"
-        (line,) = axes.plot(spent, [point.share for point in own], style, label=method)
-        axes.fill_between(spent, [p.low for p in own], [p.high for p in own], color=line.get_color(), alpha=0.12)
-    axes.set_xlabel("measurements")
-    axes.set_ylabel("best speedup found, share of the pool's best")
-    axes.legend()
-    axes.grid(alpha=0.3)
+        (line,) = shares.plot(spent, [point.share for point in own], style, label=method)
+        shares.fill_between(spent, [p.low for p in own], [p.high for p in own], color=line.get_color(), alpha=0.12)
+        gains.plot(spent, [point.gain for point in own], style, color=line.get_color())
+        gains.fill_between(
+            spent, [p.gain_low for p in own], [p.gain_high for p in own], color=line.get_color(), alpha=0.12
+        )
+    shares.set_ylabel("best speedup found, share of the pool's best")
+    gains.set_ylabel(f"more than {first} on the same pools")
+    shares.legend(loc="lower right")
+    for axes in (shares, gains):
+        axes.set_xlabel("measurements")
+        axes.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=130)
     pyplot.close(figure)

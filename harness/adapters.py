@@ -1,7 +1,24 @@
 """Adapters: kernels in the forms other suites publish, unchanged.
 
     KernelBench   class ModelNew(nn.Module) with forward(*inputs); get_init_inputs() when its constructor needs any
-    GPU MODE      def custom_kernel(data) with the inputs as one tuple, or laid out as the task has them
+    GPU MODE      def custom_kernel(data) with the data laid out as the task has it
+                  def cross_entropy_forward(logits, targets) and cross_entropy_backward(logits, targets, grad_output),
+                  which is what the task of cross entropy asks for instead
+
+What GPU MODE's tasks hand over, and how it comes from our inputs:
+
+    trimul                  (input, mask, weights by name, {"hidden_dim", "dim"}); the mask is float32, which the task
+                            has where nothing is masked (else int64), so that kernels take it
+    cross_entropy_fwd_bwd   (logits, targets, grad_output), our inputs; returns (losses, grad_logits)
+    gdn_chunk_fwd_h         (k, w, u, g), our inputs; returns (h, v_new). A first version of the task had an initial
+                            state as a fifth; its kernels fail when they unpack four
+    gdn_chunk_fwd_o         (q, k, v_new, h, g), our inputs; returns o
+    gdn_recompute_w_u       (k, v, beta, A, g), our inputs; returns (w, u)
+    fp8_quant               refused: the task's data is (x, x_q, x_s), all float32, the last two buffers to be filled,
+                            and x_q is not rounded to float8. Ours moves 3 bytes a value instead of 8, and conversions
+                            around the kernel would move another 11
+
+Nothing that is returned is converted: the tasks' checks do not look at strides and mostly not at types, ours do.
 
 Such texts define classes, keep state and compile on import, so they never pass the screen: each runs alone in a fresh
 process.
@@ -14,7 +31,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kbench.schemas import UserError
+
 MODEL, CUSTOM = "ModelNew", "custom_kernel"
+FORWARD, BACKWARD = "cross_entropy_forward", "cross_entropy_backward"
+CROSS_ENTROPY = "cross_entropy_fwd_bwd"
 TRIMUL_WEIGHTS = (
     "norm.weight", "norm.bias", "left_proj.weight", "right_proj.weight", "left_gate.weight", "right_gate.weight",
     "out_gate.weight", "to_out_norm.weight", "to_out_norm.bias", "to_out.weight",
@@ -24,34 +45,75 @@ TRIMUL_WEIGHTS = (
 
 def _trimul_data(inputs: tuple[Any, ...]) -> Any:
     x, mask, *weights = inputs
-    config = {"dim": x.shape[-1], "hidden_dim": weights[2].shape[0]}
+    config = {"hidden_dim": weights[2].shape[0], "dim": x.shape[-1]}
     return x, mask, dict(zip(TRIMUL_WEIGHTS, weights, strict=True)), config
 
 
-LAYOUTS: Mapping[str, Callable[[tuple[Any, ...]], Any]] = {"trimul": _trimul_data}
-"""Problems whose task hands its data over in a layout of its own; the others get the inputs as one tuple."""
+LAYOUTS: Mapping[str, Callable[[tuple[Any, ...]], Any]] = {
+    "trimul": _trimul_data,
+    CROSS_ENTROPY: tuple,
+    "gdn_chunk_fwd_h": tuple,
+    "gdn_chunk_fwd_o": tuple,
+    "gdn_recompute_w_u": tuple,
+}
+"""How the data of a task is made from our inputs. A problem that is no task of GPU MODE has its inputs as one tuple."""
+
+REFUSED: Mapping[str, str] = {
+    "fp8_quant": (
+        "GPU MODE's fp8_quant is not ours: its custom_kernel reads float32 and fills float32 buffers, ours reads"
+        " bfloat16 and returns float8_e4m3fn, so a time here would be of other work; write it as run(x, group)"
+    ),
+}
+"""Tasks whose kernels solve another problem than ours of the same name."""
+
+
+def refusal(form: str | None, problem_id: str) -> str | None:
+    """Why a text of this published form says nothing about our problem; None when it may be measured."""
+    return REFUSED.get(problem_id) if form == CUSTOM else None
 
 
 def adapter_for(source: str) -> str | None:
-    """Which published form a text has; None for our own or for none."""
+    """Which published form a text has, by the name that shows it; None for our own or for none."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    names = {name for statement in tree.body for name in _defined(statement)}
     if "run" in names:
         return None
-    return next((form for form in (MODEL, CUSTOM) if form in names), None)
+    if BACKWARD not in names:
+        names.discard(FORWARD)
+    return next((form for form in (MODEL, CUSTOM, FORWARD) if form in names), None)
+
+
+def _defined(statement: ast.stmt) -> list[str]:
+    """Names a statement gives to a class, a function, or what a call such as torch.compile made of one."""
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef):
+        return [statement.name]
+    if isinstance(statement, ast.Assign):
+        return [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    return []
 
 
 def adapt(namespace: Mapping[str, Any], problem_id: str = "") -> Callable[..., Any] | None:
-    """A `run` function over what a module defines; None when it has no known form."""
+    """A `run` function over what a module defines; None when it has no known form.
+
+    Raises:
+        UserError: the kernel solves another problem than ours.
+    """
     if callable(namespace.get(MODEL)):
         return ModelRunner(namespace[MODEL], namespace.get("get_init_inputs"))
     custom = namespace.get(CUSTOM)
     if callable(custom):
-        layout = LAYOUTS.get(problem_id)
-        return lambda *inputs: custom(inputs if layout is None else layout(inputs))
+        refused = refusal(CUSTOM, problem_id)
+        if refused is not None:
+            raise UserError(refused)
+        layout = LAYOUTS.get(problem_id, tuple)
+        return lambda *inputs: custom(layout(inputs))
+    forward, backward = namespace.get(FORWARD), namespace.get(BACKWARD)
+    if callable(forward) and callable(backward) and problem_id == CROSS_ENTROPY:
+        # The task times one after the other, and a backward pass may use what the forward pass kept.
+        return lambda logits, targets, grad: (forward(logits, targets), backward(logits, targets, grad))
     return None
 
 

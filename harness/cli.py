@@ -120,6 +120,8 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
     click.echo(f"{report['kernels']} kernels re-measured, {report['compared']} with stored figures to compare")
     for name, value in report["agreement"].items():
         click.echo(f"  {name:<28}{value}")
+    for reason, count in report.get("left out", {}).items():
+        click.echo(f"{count} left out: {reason}")
 
 
 @click.command()

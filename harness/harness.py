@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.adapters import adapter_for
+from kbench.harness.adapters import adapter_for, refusal
 from kbench.harness.build.cache import Build, BuildCache, default_folder
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.environment import make_environment
@@ -308,11 +308,14 @@ class Harness:
                 continue
             problem(kernel.problem_id)
             reason = screen(kernel.source)
-            foreign = adapter_for(kernel.source) is not None
-            if reason is not None and not (foreign or self.settings.allow_unscreened):
+            form = adapter_for(kernel.source)
+            refused = refusal(form, kernel.problem_id)
+            if refused is None and reason is not None and form is None and not self.settings.allow_unscreened:
+                refused = f"screen: {reason}"
+            if refused is not None:
                 self.tally.kernels += 1
                 for workload in self._workloads(kernel, check_only):
-                    verdict = failure(workload, Status.REJECTED, f"screen: {reason}")
+                    verdict = failure(workload, Status.REJECTED, refused)
                     reject(self._record(kernel, verdict, Outcome(Job(number, kernel, {}), 0)))
                 continue
             task = Task(
@@ -324,7 +327,7 @@ class Harness:
                 second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
-            yield Job(number, kernel, task_message(task), solo=reason is not None, extension=foreign)
+            yield Job(number, kernel, task_message(task), solo=reason is not None, extension=form is not None)
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-from kbench.harness.adapters import adapt
+from kbench.harness.adapters import CUSTOM, adapt, adapter_for
 from kbench.harness.cuda import CudaModule
-from kbench.schemas import KernelSource
+from kbench.harness.task_modules import task_modules
+from kbench.schemas import KernelSource, UserError
 
 
 class LoadError(Exception):
@@ -29,7 +31,8 @@ class LoadedKernel:
         """Execute the kernel's module-level code.
 
         Raises:
-            LoadError: the text does not parse, fails while loading, or defines no `run`.
+            LoadError: the text does not parse, fails while loading, defines no `run`, or is of a published form and
+                solves another problem than ours.
         """
         self.kernel_id = kernel.kernel_id
         self.name = module_name(self.kernel_id)
@@ -40,14 +43,20 @@ class LoadedKernel:
         # Triton reads a function's source back through linecache; a null mtime keeps the entry from being dropped.
         linecache.cache[self.file] = (len(kernel.source), None, lines, self.file)
         sys.modules[self.name] = self.module
+        imports = task_modules() if adapter_for(kernel.source) == CUSTOM else contextlib.nullcontext()
         try:
-            exec(compile(kernel.source, self.file, "exec"), self.module.__dict__)
+            with imports:
+                exec(compile(kernel.source, self.file, "exec"), self.module.__dict__)
         except Exception as error:
             self.unload()
             raise LoadError(f"{type(error).__name__}: {error}") from error
         self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
         del CudaModule.declared[first:]
-        run = self.module.__dict__.get("run") or adapt(self.module.__dict__, kernel.problem_id)
+        try:
+            run = self.module.__dict__.get("run") or adapt(self.module.__dict__, kernel.problem_id)
+        except UserError as error:
+            self.unload()
+            raise LoadError(str(error)) from error
         if not callable(run):
             self.unload()
             raise LoadError("defines no function `run`")

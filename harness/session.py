@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.adapters import adapter_for, refusal
 from kbench.harness.harness import Harness
 from kbench.harness.journal import Journal
 from kbench.harness.progress import Progress
@@ -106,38 +108,44 @@ def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -
     from kbench.loaders.corpus import load
 
     table = load(options["corpus"], where=options["where"]).to_arrow()
-    stored, strangers = measurable(table.to_pylist(), options["limit"])
+    stored, left_out = measurable(table.to_pylist(), options["limit"])
     if not stored:
-        reason = f"; of problem {strangers[0]!r} we have no reference" if strangers else ""
+        reason = f"; {left_out[0]}" if left_out else ""
         raise UserError(f"--where {options['where']!r} selects no kernel to measure in {options['corpus']!r}{reason}")
     named = [(kernel.kernel_id, kernel) for kernel, _ in stored.values()]
     measured: dict[str, list[Measurement]] = {}
     for key, row in measure_files(named, options, quiet=False):
         measured.setdefault(key, []).append(row)
-    return {"kernels": len(measured)} | agreement({key: row for key, (_, row) in stored.items()}, measured)
+    reasons = {"left out": dict(Counter(left_out))} if left_out else {}
+    return {"kernels": len(measured)} | reasons | agreement({key: row for key, (_, row) in stored.items()}, measured)
 
 
 def measurable(
     rows: Sequence[dict[str, Any]], limit: int | None
 ) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
-    """Rows that can be measured here, by the id of the kernel as our problem has it, and problems we do not have.
+    """Rows that can be measured here, by the id of the kernel as our problem has it, and why others cannot.
 
     Imported rows may name a problem as another suite does, and tuning configurations have no source to run.
     """
     from kbench.benchmark.problems.registry import resolve
 
     found: dict[str, tuple[KernelSource, dict[str, Any]]] = {}
-    strangers: list[str] = []
+    left_out: list[str] = []
     for row in rows:
         if limit is not None and len(found) >= limit:
             break
         problem = resolve(row["problem_id"])
         if problem is None:
-            strangers.append(row["problem_id"])
+            left_out.append(f"of problem {row['problem_id']!r} we have no reference")
         elif row["backend"] != Backend.CONFIG and row["source"]:
+            # A kernel of another problem is not recorded as rejected: that would say something about it.
+            refused = refusal(adapter_for(row["source"]), problem)
+            if refused is not None:
+                left_out.append(refused)
+                continue
             kernel = KernelSource(problem, Backend(row["backend"]), row["source"])
             found.setdefault(kernel.kernel_id, (kernel, row))
-    return found, strangers
+    return found, left_out
 
 
 def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measurement]]) -> dict[str, Any]:

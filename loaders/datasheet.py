@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 SUMMARY = (
-    "GPU kernels in CUDA and Triton, written by automated search, each verified against a PyTorch reference and "
-    "timed on an NVIDIA GPU: a dataset for forecasting how fast a kernel will run, and how sure one can be."
+    "GPU kernels in CUDA and Triton, made by automated search or written by a language model, each verified against a "
+    "PyTorch reference and timed on an NVIDIA GPU: a dataset for forecasting how fast a kernel will run, and how sure "
+    "one can be."
 )
 MOTIVATION = (
     "Measuring a kernel takes a GPU and time; a forecast takes neither. Search over kernels spends most of its budget "
@@ -30,9 +31,11 @@ MISSING = (
     "rather than of the kernel were tried again and are not rows."
 )
 PRECISION = (
-    "An interval holds what repeats within a process and between processes differ in; kernels under 20 µs differ "
-    "between processes by an offset of up to about 0.3 µs, which their intervals are widened by. The data on precision "
-    "lies in docs/evidence/harness of the source repository, and docs/harness.md says how each figure is taken."
+    "An interval holds what repeats within a process and between processes differ in. Rows with a ruler (`ruler_us`) "
+    "were timed by a method made for kernels under 20 µs and have intervals that allow for what is left between "
+    "processes; rows without come from an earlier one, whose intervals are too narrow for such kernels. The data on "
+    "precision lies in docs/evidence/harness of the source repository, and docs/harness.md says how each figure is "
+    "taken."
 )
 PREPROCESSING = (
     "Splits are by problem within family and by near-duplicate cluster (sources equal after comments are stripped "

@@ -79,17 +79,39 @@ def _trust(trust: Trust) -> Iterator[str]:
             f"Roofline: {trust.below_floor:,} of {trust.floors:,} timed measurements are below the floor that "
             f"bandwidth and arithmetic set; the nearest takes {trust.nearest_floor:.2f} times its floor."
         )
+    if trust.wavering:
+        yield _references(trust)
     if trust.compared:
         yield from _clocks(trust)
+
+
+def _references(trust: Trust) -> str:
+    rows = [
+        (
+            f"`{one.problem_id}`", one.workload, f"{one.measurements:,}", f"{one.low_us:.1f}", f"{one.median_us:.1f}",
+            f"{one.high_us:.1f}",
+        )
+        for one in trust.wavering
+    ]  # fmt: skip
+    head = ("problem", "workload", "measurements", "5th percentile, µs", "median, µs", "95th percentile, µs")
+    return (
+        "References that waver: the time of the PyTorch reference differs between the measurements it served as anchor "
+        "for, because its calls wait for the host (as `torch.bincount` does) or for another reason. A kernel's "
+        "runtime does not contain the reference's, but its speedup is uncertain to the same "
+        "degree.\n\n" + markdown_table(head, rows)
+    )
 
 
 def _clocks(trust: Trust) -> Iterator[str]:
     gap = statistics.median(one.gap_us for one in trust.compared)
     above = [abs(one.gap_us - gap) / one.runtime_us for one in trust.compared]
     longer = sum(one.gap_us < 0 for one in trust.disagreements)
+    early = sum(not one.ruled for one in trust.disagreements)
     yield (
         f"Second clock: CUPTI timed {len(trust.compared):,} measurements as well; {len(trust.disagreements):,} differ "
-        "by more than the harness's bound. CUPTI counts from a kernel's first instruction to its last, while the event "
+        f"by more than the harness's bound, {early:,} of them on rows without a ruler, which were flagged before that "
+        "bound allowed for the distance of the marks. CUPTI counts from a kernel's first instruction to its last, and "
+        "the event "
         f"timer's marks lie further apart: the median difference is {gap:.2f} µs, a constant that matters for short "
         f"kernels and is part of every runtime here. Without that constant the median difference is "
         f"{statistics.median(above):.2%} of the runtime. Where the difference is negative ({longer} of the "

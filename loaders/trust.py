@@ -1,10 +1,11 @@
-"""How far a corpus's figures can be trusted: interval widths, the second clock, the roofline floor."""
+"""How far a corpus's figures can be trusted: interval widths, the second clock, the roofline floor, the references."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -14,8 +15,12 @@ from kbench.loaders.corpus import Corpus
 
 COLUMNS = (
     "kernel_id", "problem_id", "workload", "runtime_us", "runtime_low_us", "runtime_high_us", "floor_us",
-    "second_clock_us", "clocks_disagree",
+    "second_clock_us", "clocks_disagree", "speedup", "gpu", "ruler_us",
 )  # fmt: skip
+WAVERING = 1.2
+"""A reference wavers when the 5th and 95th percentile of its time lie further apart than by this factor."""
+LEAST = 20
+"""Fewest measurements to say so."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,11 +46,28 @@ class Compared:
     runtime_us: float
     second_clock_us: float
     disagree: bool
+    ruled: bool
+    """Whether the row was timed with a ruler: earlier rows were flagged without allowing for the marks' distance."""
 
     @property
     def gap_us(self) -> float:
         """Event timer minus CUPTI."""
         return self.runtime_us - self.second_clock_us
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wavering:
+    """A reference whose time differs between the measurements it served as anchor for."""
+
+    problem_id: str
+    workload: str
+    gpu: str
+    measurements: int
+    low_us: float
+    """5th percentile."""
+    median_us: float
+    high_us: float
+    """95th percentile."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,6 +82,8 @@ class Trust:
     below_floor: int
     nearest_floor: float | None
     """The smallest runtime over its floor."""
+    wavering: tuple[Wavering, ...] = ()
+    """References that waver, by problem."""
 
     @property
     def disagreements(self) -> tuple[Compared, ...]:
@@ -72,6 +96,7 @@ def trust_of(corpus: Corpus) -> Trust:
     widths: dict[int, list[npt.NDArray[numpy.float64]]] = defaultdict(list)
     compared: list[Compared] = []
     ratios: list[npt.NDArray[numpy.float64]] = []
+    anchors: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for batch in corpus.select("measurements", columns=list(COLUMNS)).batches():
         runtime, low, high, floor = (
             batch.column(name).to_numpy(zero_copy_only=False).astype(float)
@@ -86,6 +111,8 @@ def trust_of(corpus: Corpus) -> Trust:
         bounded = right & numpy.isfinite(floor) & (floor > 0)
         ratios.append(runtime[bounded] / floor[bounded])
         compared += [_compared(row) for row in _twice_timed(batch)]
+        for key, anchor_us in _anchors(batch, runtime):
+            anchors[key].append(anchor_us)
     over = numpy.concatenate(ratios) if ratios else numpy.empty(0)
     return Trust(
         noise=tuple(_noise(decade, numpy.concatenate(parts)) for decade, parts in sorted(widths.items())),
@@ -93,7 +120,24 @@ def trust_of(corpus: Corpus) -> Trust:
         floors=len(over),
         below_floor=int((over < 1).sum()),
         nearest_floor=float(over.min()) if len(over) else None,
+        wavering=tuple(found for key, times in sorted(anchors.items()) if (found := _wavering(key, times)) is not None),
     )
+
+
+def _anchors(batch: Any, runtime: npt.NDArray[numpy.float64]) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """The reference's time behind each speedup."""
+    speedup = batch.column("speedup").to_numpy(zero_copy_only=False).astype(float)
+    names = zip(*(batch.column(name).to_pylist() for name in ("problem_id", "workload", "gpu")), strict=True)
+    for key, anchor_us in zip(names, speedup * runtime, strict=True):
+        if numpy.isfinite(anchor_us):
+            yield key, float(anchor_us)
+
+
+def _wavering(key: tuple[str, str, str], times: list[float]) -> Wavering | None:
+    low, median, high = (float(value) for value in numpy.quantile(times, (0.05, 0.5, 0.95)))
+    if len(times) < LEAST or high <= WAVERING * low:
+        return None
+    return Wavering(*key, len(times), low, median, high)
 
 
 def _noise(decade: int, rows: npt.NDArray[numpy.float64]) -> Noise:
@@ -118,5 +162,5 @@ def _twice_timed(batch: Any) -> list[dict[str, Any]]:
 def _compared(row: dict[str, Any]) -> Compared:
     return Compared(
         row["kernel_id"], row["problem_id"], row["workload"], row["runtime_us"], row["second_clock_us"],
-        bool(row["clocks_disagree"]),
+        bool(row["clocks_disagree"]), row["ruler_us"] is not None,
     )  # fmt: skip

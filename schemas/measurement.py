@@ -33,7 +33,7 @@ class Measurement(Record):
     error: str | None
     """What happened, when the status is a failure."""
     runtime_us: Positive | None
-    """Median device time of one call in steady state, anchored (see docs/harness.md)."""
+    """Device time of one call in steady state: typical of each round, then their geometric mean (docs/harness.md)."""
     runtime_low_us: Positive | None
     """Lower end of its 95 % interval."""
     runtime_high_us: Positive | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kbench.schemas import Backend, KernelSource
 from kbench.schemas.ids import content_hash
 
 COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
+EXTENSION_BUILDER = "cpp_extension.py"
 ERROR_LENGTH = 2000
 """Characters of a compiler's complaint that are kept."""
 
@@ -80,7 +82,7 @@ def _compiled(
 
 def missing_tool(error: BaseException | None) -> str | None:
     """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
-    if not isinstance(error, OSError | RuntimeError):
+    if not isinstance(error, OSError | RuntimeError) or not _from_extension(error):
         return None
     said = str(error)
     if "CUDA_HOME environment variable is not set" in said:
@@ -92,6 +94,12 @@ def missing_tool(error: BaseException | None) -> str | None:
     if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name in COMPILERS:
         return f"a torch extension needs {Path(str(error.filename)).name}, and none was found; install it"
     return None
+
+
+def _from_extension(error: BaseException) -> bool:
+    """Whether torch's building of extensions raised it, and not the kernel's text in its words."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(Path(frame.f_code.co_filename).name == EXTENSION_BUILDER for frame, _ in frames)
 
 
 def _failed(identity: str, error: str) -> Build:

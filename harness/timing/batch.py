@@ -25,8 +25,8 @@ LONGEST_BATCH = 64
 FIRST_HOLD_US = 200.0
 LONGEST_HOLD_US = 30_000.0
 """A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
-WAITING_HOLD_US = 10_000.0
-"""A call that has not returned when the stream has been held for so long waits for it."""
+WAITING_PROBES = 2
+"""Probes that must all say that a call waits for the device: a host that was held up looks the same once."""
 HOLD_MARGIN = 1.5
 CALIBRATION_BATCH = 12
 LEAD = 8
@@ -106,6 +106,7 @@ class Sampler:
         self.tail_us = 0.0
         """Host time to queue a tail."""
         self.exposed = 0
+        self._served: object = None
         self._rng = random.Random(0)
 
     def forget(self, label: str) -> None:
@@ -114,6 +115,12 @@ class Sampler:
             self.host_us.pop((label, audited), None)
         self.device_us.pop(label, None)
         self.waits.pop(label, None)
+
+    def serve(self, problem: object, label: str) -> None:
+        """Say whose calls a label stands for from now on; what was learnt about another problem's is dropped."""
+        if problem != self._served:
+            self._served = problem
+            self.forget(label)
 
     def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
         """Time every slot in order."""
@@ -144,12 +151,12 @@ class Sampler:
         late = {sample.label: slot for slot, sample in zip(part, samples, strict=True) if sample.exposed}
         for label, slot in late.items():
             if label not in self.waits:
-                self.waits[label] = self._waits(slot)
+                self.waits[label] = all(self._waits(slot) for _ in range(WAITING_PROBES))
         return not all(self.waits[label] for label in late)
 
     def _waits(self, slot: Slot) -> bool:
         """Whether a call returns only when the device has reached it, so that no hold can hide its launch."""
-        self.device.hold(WAITING_HOLD_US)
+        self.device.hold(LONGEST_HOLD_US)
         held = self.device.mark()
         slot.call()
         waited = self.device.is_gpu and self.device.passed(held)

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.harness.context import ProblemContext
+from kbench.harness.context import STAGES, ProblemContext
 from kbench.harness.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
@@ -31,8 +31,8 @@ DISCARDS = 12
 Z95 = 1.96
 SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
-AUDITS = 2
-"""Calls of each look whose inputs are changed unannounced and whose outputs are judged."""
+AUDITS, AUDITED_SHARE = 2, 0.1
+"""Calls of each look whose inputs are changed unannounced and whose outputs are judged: at least so many."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,19 +103,21 @@ class Plan:
 
 def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
     """Run the anchor until its time is stable; the steady time is kept in the context."""
-    call = anchor(context).call
+    sampler.serve((context.definition.id, context.size.name), ANCHOR)
+    call, places = anchor(context).call, len(context.stages)
     previous = math.inf
     settled: list[float] = []
     for turn in range(tries):
         count = 4 if previous > 5_000.0 and turn else 10
-        slots = [Slot(ANCHOR, 0, lambda at=at: call(at % 2)) for at in range(count)]  # type: ignore[misc]
+        # In two turns, like the rounds that are compared with it.
+        slots = [Slot(ANCHOR, 0, functools.partial(call, at % places), turn=2 * at // count) for at in range(count)]
         if previous > 50_000.0 and turn:
             slots = slots[:1]
         times = [s.time_us for s in sampler.run(slots)]
-        median = statistics.median(times)
-        settled = [*settled, median] if abs(median / previous - 1.0) < 0.01 else [median]
-        previous = median
-        if len(settled) >= 3 or (median > 50_000.0 and turn >= 2):
+        typical = centre(times)
+        settled = [*settled, typical] if abs(typical / previous - 1.0) < 0.01 else [typical]
+        previous = typical
+        if len(settled) >= 3 or (typical > 50_000.0 and turn >= 2):
             break
     context.anchor_us = statistics.median(settled)
     return context.anchor_us
@@ -140,7 +142,8 @@ def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: Timin
     """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
     turns = 2 if candidate_us < SHORT_US else 1
     samples = 8 if candidate_us < VERY_SHORT_US else 3 if candidate_us < 500.0 else 1
-    anchors = 2 if anchor_us < 500.0 and turns * anchor_us < 500.0 else 1
+    # Three or four a round, so that one that was held up is cut off.
+    anchors = 1 if turns * anchor_us >= 500.0 else 2 if turns > 1 else 3
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
         return Plan(1, 1, (3,))
     cost = turns * (samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us))
@@ -170,6 +173,7 @@ def time_candidate(
         judge: sees the samples of each look, outputs of audited calls included; False ends the timing.
     """
     timing = Timing()
+    sampler.serve((context.definition.id, context.size.name), ANCHOR)
     sampler.calibrate()
     steady = context.anchor_us if context.anchor_us is not None else ramp(context, sampler)
     chosen = probe(candidate, sampler, steady, settings)
@@ -195,7 +199,7 @@ def time_candidate(
         timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.ruler_us = sampler.ruler.time_us
     timing.exposed = sum(s.exposed for s in timed)
-    timing.drift = abs(statistics.median(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
+    timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
 
 
@@ -240,16 +244,20 @@ def make_slots(
     blocks += [(anchor(context), chosen.anchors), (ruler(context), chosen.rulers)]
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
+    seen = {c.label: set(range(STAGES)) for c in candidates}
     for number, turn in itertools.product(rounds, range(chosen.turns)):
         for candidate, count in rng.sample(blocks, len(blocks)):
             for stage in shuffled_stages(count, len(context.stages), rng):
-                if candidate.audit is not None:
+                # A buffer set is audited once it has been called with: answers kept by address are wrong then.
+                if candidate.audit is not None and stage in seen[candidate.label]:
                     places[candidate.label].append((len(slots), stage))
+                seen.get(candidate.label, set()).add(stage)
                 slots.append(Slot(candidate.label, number, functools.partial(candidate.call, stage), turn=turn))
     for candidate in candidates:
         if candidate.audit is None:
             continue
-        for place, stage in rng.sample(places[candidate.label], min(AUDITS, len(places[candidate.label]))):
+        known = places[candidate.label]
+        for place, stage in rng.sample(known, min(max(AUDITS, round(AUDITED_SHARE * len(known))), len(known))):
             slots[place].before, slots[place].after = candidate.audit(stage, rng.randrange(1 << 16))
     return slots
 

@@ -15,6 +15,8 @@ The H200's is 0.16 us above what five processes showed (docs/evidence/harness), 
 were recorded before there was a ruler, in longer batches."""
 CALIBRATION = 192
 """Samples a process takes before its first kernel; one varies by 0.4 us, so that their centre is known to 0.03 us."""
+MOST_SHIFT_US = 0.5
+"""Processes differ by less than 0.3 us; more is not the marks, and a kernel that slows the ruler down gains no more."""
 WINDOW = 512
 """Latest samples that count."""
 
@@ -43,10 +45,10 @@ class Ruler:
 
     @property
     def shift_us(self) -> float | None:
-        """How much longer than usual the ruler takes here; None for a GPU whose usual time is not known."""
+        """How much longer than usual the ruler takes here, within bounds; None where its usual time is not known."""
         if self.nominal_us is None or self.time_us is None:
             return None
-        return self.time_us - self.nominal_us
+        return min(max(self.time_us - self.nominal_us, -MOST_SHIFT_US), MOST_SHIFT_US)
 
 
 def corrected(time_us: float, shift_us: float | None) -> float:

@@ -25,6 +25,14 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """What is wanted, and the names exports have had for it."""
 REQUIRED = ("code", "score", "leaderboard")
+BOARDS: Mapping[str, str] = {
+    **PROBLEMS,
+    "princeton_cross_entropy": "cross_entropy_fwd_bwd",
+    "gated_deltanet_chunk_fwd_h": "gdn_chunk_fwd_h",
+    "gated_deltanet_chunk_fwd_o": "gdn_chunk_fwd_o",
+    "gated_deltanet_recompute_w_u": "gdn_recompute_w_u",
+}
+"""Leaderboards whose task is a problem of ours, by our id."""
 
 
 def columns_fit(columns: Sequence[str]) -> bool:
@@ -76,7 +84,7 @@ def _row(path: Path, context: Context, data: dict[str, Any]) -> Row:
     source = text(data, "code")
     board = data["leaderboard"]
     name = f"leaderboard_{board}" if isinstance(board, int) else text(data, "leaderboard")
-    problem = PROBLEMS.get(name) or f"gpu_mode_{slug(name, 'leaderboard')}"
+    problem = BOARDS.get(name) or f"gpu_mode_{slug(name, 'leaderboard')}"
     gpu = context.settings.gpu or optional_text(data, "gpu")
     if gpu is None:
         context.null("gpu", "the export states no GPU type; state it with --gpu")

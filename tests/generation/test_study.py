@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import kbench.benchmark
 from kbench.generation.assemble import assemble
 from kbench.generation.cli import generate
 from kbench.generation.proposers.pool import PoolProposer
@@ -88,3 +89,20 @@ def test_an_interval_covers_the_mean_and_narrows_with_more_problems() -> None:
 def test_the_table_shows_each_method_with_its_interval(corpus: Path) -> None:
     points = study(pools_in(corpus, 20, 4), methods=("random",), seeds=2, budget=4)
     assert table(points, [4]).splitlines()[2].startswith("| random | 0.")
+
+
+def test_a_method_gains_nothing_on_itself_and_what_it_finds_more_on_the_same_pools(corpus: Path) -> None:
+    points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=8)
+    base = {point.measurements: point.share for point in points if point.method == "random"}
+    assert all((p.gain, p.gain_low, p.gain_high) == (0, 0, 0) for p in points if p.method == "random")
+    others = [point for point in points if point.method == "puct"]
+    assert [p.gain for p in others] == pytest.approx([p.share - base[p.measurements] for p in others])
+    assert "more than random after 8" in table(points, [8]).splitlines()[0]
+
+
+def test_pools_are_taken_from_the_whole_range_of_problems() -> None:
+    shipped = Path(kbench.benchmark.__path__[0]) / "dataset"
+    every = [(pool.problem_id, pool.backend) for pool in pools_in(shipped, 20, 10_000)]
+    some = [(pool.problem_id, pool.backend) for pool in pools_in(shipped, 20, 3)]
+    assert some == [every[n * len(every) // 3] for n in range(3)]
+    assert len({problem for problem, _ in some}) == 3

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from kbench.harness.adapters import adapter_for
+from kbench.benchmark.problems import problem
+from kbench.benchmark.problems.compare import compare
+from kbench.harness.adapters import LAYOUTS, REFUSED, adapt, adapter_for
 from kbench.harness.harness import Harness
-from kbench.harness.loading import LoadedKernel
+from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.schemas import Backend, KernelSource, Status
 
+TASKS = Path(__file__).parents[1] / "fixtures" / "tasks"
+"""A kernel of each GPU MODE task in torch, taking and returning what the task says."""
+GPU_MODE = ("trimul", "cross_entropy_fwd_bwd", "fp8_quant", "gdn_chunk_fwd_h", "gdn_chunk_fwd_o", "gdn_recompute_w_u")
 MODEL = """
 import torch
 import torch.nn as nn
@@ -62,3 +69,106 @@ def test_a_foreign_kernel_runs_alone_without_being_allowed_explicitly(tmp_path: 
         (row,) = harness.measure([kernel])
     assert row.status is Status.OK
     assert row.runtime_us is not None
+
+
+def task_kernel(name: str) -> KernelSource:
+    return KernelSource(name.removesuffix("_pair"), Backend.TRITON, (TASKS / f"{name}.py").read_text())
+
+
+def test_every_task_has_a_layout_or_a_reason_to_be_refused() -> None:
+    assert set(GPU_MODE) == set(LAYOUTS) | set(REFUSED)
+    assert not set(LAYOUTS) & set(REFUSED)
+
+
+@pytest.mark.parametrize("name", [*sorted(LAYOUTS), "cross_entropy_fwd_bwd_pair"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_kernel_in_its_tasks_layout_solves_our_problem(name: str, seed: int) -> None:
+    kernel = task_kernel(name)
+    definition = problem(kernel.problem_id)
+    inputs = definition.draw(definition.tiny, seed)
+    before = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    loaded = LoadedKernel(kernel)
+    with torch.no_grad():
+        outputs = loaded.run(*inputs)
+    loaded.unload()
+    specs = definition.outputs(definition.tiny.params)
+    found = compare(outputs, definition.expected(inputs), definition.tolerance, specs)
+    assert found.ok, found.reason
+    assert all(torch.equal(torch.as_tensor(one), torch.as_tensor(two)) for one, two in zip(before, inputs, strict=True))
+
+
+def handed_over(problem_id: str) -> tuple[tuple[Any, ...], Any]:
+    """Our tiny inputs, and what a task's kernel gets of them."""
+    definition = problem(problem_id)
+    inputs = definition.draw(definition.tiny, 0)
+    run = adapt({"custom_kernel": lambda data: data}, problem_id)
+    assert run is not None
+    return inputs, run(*inputs)
+
+
+def test_trimul_gets_named_weights_of_the_tasks_shapes_and_a_mask_of_a_type_it_knows() -> None:
+    inputs, (x, mask, weights, config) = handed_over("trimul")
+    assert config == {"dim": 32, "hidden_dim": 128}
+    assert (x.shape, mask.shape, mask.dtype) == ((1, 16, 16, 32), (1, 16, 16), torch.float32)
+    wide = dict.fromkeys(("left_proj", "right_proj", "left_gate", "right_gate", "out_gate"), (128, 32))
+    affine = {"norm": (32,), "to_out_norm": (128,)}
+    shapes = {f"{name}.weight": shape for name, shape in (wide | affine | {"to_out": (32, 128)}).items()}
+    shapes |= {f"{name}.bias": shape for name, shape in affine.items()}
+    assert {name: tuple(weight.shape) for name, weight in weights.items()} == shapes
+    assert [x, mask, *weights.values()] == list(inputs), "nothing is copied"
+
+
+@pytest.mark.parametrize(
+    ("problem_id", "shapes"),
+    [
+        ("cross_entropy_fwd_bwd", [(6, 264), (6,), (6,)]),
+        ("gdn_chunk_fwd_h", [(1, 128, 2, 64), (1, 128, 2, 64), (1, 128, 2, 64), (1, 128, 2)]),
+        ("gdn_chunk_fwd_o", [(1, 128, 2, 64), (1, 128, 2, 64), (1, 128, 2, 64), (1, 2, 2, 64, 64), (1, 128, 2)]),
+        ("gdn_recompute_w_u", [(1, 128, 2, 64), (1, 128, 2, 64), (1, 128, 2), (1, 128, 2, 64), (1, 128, 2)]),
+    ],
+)
+def test_other_tasks_get_a_tuple_of_the_tasks_shapes_and_types(problem_id: str, shapes: list[tuple[int, ...]]) -> None:
+    _, data = handed_over(problem_id)
+    assert isinstance(data, tuple)
+    assert [tuple(value.shape) for value in data] == shapes
+    types = [torch.bfloat16, torch.int64, torch.float32]
+    expected = types if problem_id == "cross_entropy_fwd_bwd" else [torch.float32] * len(shapes)
+    assert [value.dtype for value in data] == expected
+
+
+def test_a_kernel_of_another_problem_than_ours_is_refused_in_one_line(tmp_path: Path) -> None:
+    kernel = task_kernel("fp8_quant")
+    with pytest.raises(LoadError, match=r"^GPU MODE's fp8_quant is not ours: .* write it as run\(x, group\)$"):
+        LoadedKernel(kernel)
+    with Harness(gpu=None, cache=tmp_path, workloads=("tiny",), builders=1) as harness:
+        (row,) = harness.measure([kernel])
+    assert (row.status, row.error) == (Status.REJECTED, REFUSED["fp8_quant"])
+    assert row.runtime_us is None
+
+
+def test_the_refused_task_does_differ_from_our_problem_in_what_it_reads_and_writes() -> None:
+    definition = problem("fp8_quant")
+    (x, *_), (quantised, _) = (definition.inputs(definition.tiny.params), definition.outputs(definition.tiny.params))
+    assert (getattr(x, "dtype", None), quantised.dtype) == ("bfloat16", "float8_e4m3fn")
+
+
+def test_the_two_functions_of_cross_entropy_are_a_form_of_their_own() -> None:
+    source = (TASKS / "cross_entropy_fwd_bwd_pair.py").read_text()
+    assert adapter_for(source) == "cross_entropy_forward"
+    assert adapter_for(source.replace("cross_entropy_backward =", "other =")) is None
+    with pytest.raises(LoadError, match="defines no function `run`"):
+        LoadedKernel(KernelSource("relu", Backend.TRITON, source))
+
+
+def test_what_a_submission_imports_from_its_task_is_there_only_while_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = type(sys)("utils")
+    monkeypatch.setitem(sys.modules, "utils", mine)
+    LoadedKernel(task_kernel("trimul")).unload()
+    assert sys.modules["utils"] is mine
+    assert "task" not in sys.modules
+    with pytest.raises(LoadError, match="cannot import name 'secret' from 'task'"):
+        LoadedKernel(KernelSource("relu", Backend.TRITON, "from task import secret\ndef custom_kernel(data): ..."))
+    with pytest.raises(LoadError, match="No module named 'task'"):
+        LoadedKernel(KernelSource("relu", Backend.TRITON, "from task import input_t\ndef run(x): ..."))

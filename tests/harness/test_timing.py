@@ -6,18 +6,21 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import ProblemContext
+from kbench.harness.context import STAGES, ProblemContext
+from kbench.harness.device import CpuDevice
 from kbench.harness.nvml import Conditions
 from kbench.harness.timing import ruler
 from kbench.harness.timing.batch import (
     LEAD,
     LONGEST_BATCH,
+    LONGEST_HOLD_US,
     TAIL_MARKS,
-    WAITING_HOLD_US,
     Sample,
     Sampler,
     Slot,
@@ -27,9 +30,11 @@ from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import (
     DISCARDS,
     Candidate,
+    Plan,
     Timing,
     TimingSettings,
     hidden,
+    make_slots,
     plan,
     shuffled_stages,
     time_candidate,
@@ -83,7 +88,7 @@ class Clockwork:
         self.holding_us = microseconds
 
     def passed(self, mark: float) -> bool:
-        if self.holding_us == WAITING_HOLD_US:
+        if self.holding_us == LONGEST_HOLD_US:
             return self.waits
         # A host that asks for the same mark again and again sees it pass.
         self.asked[mark] += 1
@@ -194,7 +199,8 @@ def test_calls_that_wait_for_the_device_are_not_held_for_and_not_repeated() -> N
     sampler = Sampler(device)
     sampler.run(slots(device, rounds=1, calls=3))
     assert sampler.waits == {"k": True}
-    assert device.events.count("synchronize") == 2
+    # Once for the batch, twice to be sure.
+    assert device.events.count("synchronize") == 3
     device.events.clear()
     found = sampler.run(slots(device, rounds=1, calls=3))
     assert len(found) == 3
@@ -349,3 +355,45 @@ def test_a_correction_never_takes_more_than_half() -> None:
     assert corrected(2.0, 0.3) == pytest.approx(1.7)
     assert corrected(2.0, 5.0) == pytest.approx(1.0)
     assert corrected(2.0, None) == 2.0
+
+
+def test_a_ruler_that_was_slowed_down_takes_little_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ruler, "NOMINAL_US", {"some gpu": 3.0})
+    slowed, usual = Ruler("some gpu"), Ruler("some gpu")
+    slowed.add([50.0] * CALIBRATION)
+    usual.add([3.1] * CALIBRATION)
+    assert slowed.shift_us == ruler.MOST_SHIFT_US
+    assert usual.shift_us == pytest.approx(0.1)
+
+
+def test_what_was_learnt_of_one_problems_reference_is_not_believed_of_anothers() -> None:
+    sampler = Sampler(Clockwork(behind=True, waits=True))
+    sampler.serve(("histogram", "large"), "k")
+    sampler.run(slots(sampler.device, rounds=1, calls=2))  # type: ignore[arg-type]
+    assert sampler.waits == {"k": True}
+    sampler.serve(("histogram", "large"), "k")
+    assert sampler.waits == {"k": True}
+    sampler.serve(("softmax", "large"), "k")
+    assert sampler.waits == {}
+
+
+def test_only_buffer_sets_that_were_called_with_are_audited_and_long_looks_more_often() -> None:
+    context = ProblemContext(problem("gelu_tanh"), problem("gelu_tanh").tiny, CpuDevice(), (1, 2, 3))
+
+    def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
+        return (lambda: audited.append(stage)), (lambda returned: None)
+
+    candidate = Candidate("k", lambda stage: stage, audit)
+    for seed in range(30):
+        audited: list[int] = []
+        made = make_slots([candidate], context, range(5), Plan(8, 0, (5,), turns=2), random.Random(seed))
+        called = set(range(STAGES))
+        for slot in made:
+            if slot.label != "k":
+                continue
+            stage = slot.call()
+            if slot.before is not None:
+                slot.before()
+                assert stage in called
+            called.add(stage)
+        assert len(audited) == 7, "a tenth of the calls"

@@ -43,7 +43,8 @@ import json, sys
 from pathlib import Path
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("polars", "jsonschema", "datasets", "scoringrules", "matplotlib", "torch", "yaml"):
+        absent = ("polars", "jsonschema", "datasets", "scoringrules", "matplotlib", "torch", "yaml")
+        if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 from kbench.benchmark.surrogates.table import read_forecasts

@@ -71,6 +71,19 @@ def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path, b
     assert f"| `{kernel.kernel_id[:12]}` |" in card
 
 
+def test_a_reference_that_wavers_is_named(tmp_path: Path, build: Any) -> None:
+    kernels = [build.kernel(n, status=Status.OK, error=None, runtime_us=10.0) for n in range(30)]
+    rows = [build.measurement(kernel, problem_id="steady", gpu="one", speedup=2.0) for kernel in kernels]
+    rows += [build.measurement(k, measurement_id=f"{n:032x}", problem_id="wavers", gpu="one", speedup=1.0 + n / 30)
+             for n, k in enumerate(kernels)]  # fmt: skip
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("measurements", rows)
+    (found,) = trust_of(Corpus.open(tmp_path / "corpus")).wavering
+    assert (found.problem_id, found.measurements) == ("wavers", 30)
+    assert 10.0 < found.low_us < found.median_us < found.high_us < 20.0
+    assert "References that waver" in (tmp_path / "corpus" / "README.md").read_text()
+
+
 def test_costs_are_summed_by_stage_and_a_corpus_without_them_has_no_ledger(corpus_path: Path, tmp_path: Path) -> None:
     rows = load(corpus_path, config="measurements").to_arrow().to_pylist()
     corpus = Corpus.open(corpus_path)

@@ -205,6 +205,20 @@ def test_gpu_mode_scores_are_seconds(foreign: Any, run_import: Run, tmp_path: Pa
     assert any("changed over time" in reason for reason in report.nulls)
 
 
+def test_leaderboards_whose_task_we_have_lead_to_our_problems(run_import: Run, tmp_path: Path) -> None:
+    boards = {
+        "princeton_cross_entropy": "cross_entropy_fwd_bwd",
+        "gated_deltanet_chunk_fwd_h": "gdn_chunk_fwd_h",
+        "gated_deltanet_chunk_fwd_o": "gdn_chunk_fwd_o",
+        "gated_deltanet_recompute_w_u": "gdn_recompute_w_u",
+        "trimul": "trimul",
+    }
+    rows = [{"code": f"import triton  # {name}", "score": 0.001, "leaderboard": name} for name in boards]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "s.parquet")
+    folder, _ = run_import("gpu-mode", tmp_path / "s.parquet", gpu="NVIDIA B200")
+    assert {row["problem_id"] for row in rows_of(folder)} == set(boards.values())
+
+
 def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"a": 1}')
     with pytest.raises(UserError, match=r"format of .* is unclear: it looks like none that is known; name it with --f"):

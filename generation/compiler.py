@@ -7,16 +7,18 @@ import os
 from collections.abc import Sequence
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.harness.build.cache import Build
 from kbench.harness.build.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.screen import screen
-from kbench.schemas import InfrastructureError, KernelSource, Measurement
+from kbench.schemas import InfrastructureError, KernelSource
 
 
 def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
-    """Registers, shared memory and spills of each kernel; None where it does not compile or its text is not screened.
+    """Registers, shared memory, spills and instruction mix of each kernel, for surrogates that ask.
 
-    A build already in the cache is looked up, so asking again costs milliseconds.
+    None where it does not compile or its text does not pass the screen. A build already in the cache is looked up, so
+    asking again costs milliseconds.
 
     Args:
         kernels: sources nobody has to have measured.
@@ -29,12 +31,12 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
     opened = Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count())
     # A kernel the machine could not build has no facts; what is known of the others stays.
     with opened as harness, contextlib.suppress(InfrastructureError):
-        for row in harness.compile(wanted.values()) if wanted else ():
-            found[row.kernel_id] = _facts(row)
+        for kernel, build in harness.builds(wanted.values()) if wanted else ():
+            found[kernel.kernel_id] = _facts(build)
     return [found.get(kernel.kernel_id) for kernel in kernels]
 
 
-def _facts(row: Measurement) -> CompilerFacts | None:
-    if row.registers is None:
+def _facts(build: Build) -> CompilerFacts | None:
+    if build.registers is None:
         return None
-    return CompilerFacts(row.registers, row.shared_bytes or 0, row.spill_bytes or 0)
+    return CompilerFacts(build.registers, build.shared_bytes or 0, build.spill_bytes or 0, build.instructions or None)

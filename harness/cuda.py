@@ -27,7 +27,7 @@ from kbench.schemas.errors import MissingDependencyError
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
-    from cuda.core import Kernel, ObjectCode
+    from cuda.core import Kernel, ObjectCode, Program
 
 Extent = int | tuple[int, ...]
 DEFAULT_SHARED_BYTES = 48 * 1024
@@ -76,6 +76,15 @@ class CudaModule:
 
     def compile(self, arch: str) -> ObjectCode:
         """Machine code for one architecture such as sm_90; needs no GPU."""
+        return self._program(arch).compile("cubin", name_expressions=self.names)
+
+    def compile_with_ptx(self, arch: str) -> tuple[ObjectCode, str]:
+        """Machine code, and the PTX text it was assembled from in the same run of the compiler."""
+        program = self._program(arch)
+        code = program.compile("cubin", name_expressions=self.names)
+        return code, _ptx(program)
+
+    def _program(self, arch: str) -> Program:
         try:
             from cuda.core import Program, ProgramOptions
         except ImportError:
@@ -88,7 +97,7 @@ class CudaModule:
             max_register_count=self.max_registers,
             device_as_default_execution_space=True,
         )
-        return Program(self.source, "c++", options).compile("cubin", name_expressions=self.names)
+        return Program(self.source, "c++", options)
 
     def launch(self, name: str, grid: Extent, block: Extent, args: Sequence[Any], *, shared_bytes: int = 0) -> None:
         """Launch a function of this module on torch's current stream of the current device.
@@ -149,6 +158,18 @@ def include_folders() -> tuple[Path, ...]:
         return ()
     folder = Path(spec.origin).parent / "backends" / "nvidia" / "include"
     return (folder,) if folder.is_dir() else ()
+
+
+def _ptx(program: Program) -> str:
+    """The PTX NVRTC keeps beside machine code; cuda.core's own way to it asks for a driver."""
+    from cuda.bindings import nvrtc
+
+    _, size = nvrtc.nvrtcGetPTXSize(program.handle)
+    text: bytes = b" " * size
+    (error,) = nvrtc.nvrtcGetPTX(program.handle, text)
+    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise ValueError(f"the compiler gives no PTX: {error.name}")
+    return text.rstrip(b"\0 ").decode()
 
 
 @functools.cache

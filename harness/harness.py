@@ -20,7 +20,7 @@ from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.adapters import adapter_for, refusal
-from kbench.harness.build.cache import BuildCache, default_folder
+from kbench.harness.build.cache import Build, BuildCache, default_folder
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.environment import make_environment
 from kbench.harness.execute import Task, chosen_sizes
@@ -201,6 +201,18 @@ class Harness:
         jobs = (Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels))
         yield from self._run(jobs, [], None)
 
+    def builds(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[KernelSource, Build]]:
+        """Build kernels and run nothing; what the compiler says of each, its instruction mix included.
+
+        A kernel whose build takes too long or kills its process is left out.
+        """
+        jobs = (Job(number, kernel, {}, compile_only=True, mix=True) for number, kernel in enumerate(kernels))
+        lost: list[str] = []
+        for outcome in self._outcomes(jobs, lost, None):
+            if outcome is not None and outcome.job.build is not None:
+                yield outcome.job.kernel, outcome.job.build
+        _report(lost)
+
     def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
         """Compare the kernels of each pair in the same rounds; the outcomes are plain (see kbench.harness.comparison).
 
@@ -245,25 +257,31 @@ class Harness:
         rejected: list[Measurement],
         on_lost: Callable[[KernelSource, str], None] | None,
     ) -> Iterator[Measurement]:
-        supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
         lost: list[str] = []
+        for outcome in self._outcomes(jobs, lost, on_lost):
+            yield from self._drain(rejected)
+            if outcome is not None:
+                yield from self._records(outcome)
+        yield from self._drain(rejected)
+        _report(lost)
+
+    def _outcomes(
+        self, jobs: Iterator[Job | None], lost: list[str], on_lost: Callable[[KernelSource, str], None] | None
+    ) -> Iterator[Outcome | None]:
+        """Outcomes as they are reached; what the machine failed is told, or else added to `lost`."""
+        supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
         began = time.monotonic()
         for outcome in supervisor.run(jobs):
-            yield from self._drain(rejected)
             self.tally.wall_s = time.monotonic() - began
-            if outcome is None:
+            if outcome is None or outcome.infrastructure is None:
+                yield outcome
                 continue
-            if outcome.infrastructure is not None and on_lost is not None:
+            if on_lost is not None:
                 on_lost(outcome.job.kernel, outcome.infrastructure)
-                continue
-            if outcome.infrastructure is not None:
+            else:
                 lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
-                continue
-            yield from self._records(outcome)
-        yield from self._drain(rejected)
+            yield None
         self.tally.wall_s = time.monotonic() - began
-        if lost:
-            raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
 
     def close(self) -> None:
         """End all workers."""
@@ -355,3 +373,8 @@ class Harness:
             # Only code that bypassed the harness can send figures that are not figures.
             workload = self._workloads(kernel, False)[0]
             return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
+
+
+def _report(lost: Sequence[str]) -> None:
+    if lost:
+        raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")

@@ -7,7 +7,7 @@ command does) says how kernels are compiled; without that, surrogates that look 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kbench.schemas import KernelSource, UserError
 
@@ -19,6 +19,8 @@ class CompilerFacts:
     registers: int
     shared_bytes: int
     spill_bytes: int
+    instructions: Mapping[str, int] | None = None
+    """Counts of PTX instructions by class, `total` among them; None where there is no PTX."""
 
 
 Compiler = Callable[[Sequence[KernelSource], str], Sequence[CompilerFacts | None]]

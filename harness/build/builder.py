@@ -11,6 +11,7 @@ from typing import Any
 
 from kbench.benchmark.problems import ScalarSpec, problem
 from kbench.harness.build.cache import Build, BuildCache
+from kbench.harness.build.instructions import largest_counts, read_instructions
 from kbench.harness.build.resources import Resources, largest, read_resources
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.build.triton_target import build_launcher, compile_only
@@ -24,7 +25,7 @@ ERROR_LENGTH = 2000
 """Characters of a compiler's complaint that are kept."""
 
 
-def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool = True) -> Build:
+def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool = True, mix: bool = False) -> Build:
     """The kernel's build for a target: from the cache, or made now and stored.
 
     Args:
@@ -33,34 +34,50 @@ def build(kernel: KernelSource, target: Target, cache: BuildCache, *, call: bool
         cache: where builds are kept.
         call: whether `run` may be called to see which Triton functions it launches; without, a Triton kernel is
             compiled at its first call in the worker that runs it.
+        mix: whether the instruction mix is wanted; a stored build without one is compiled again for it.
     """
     identity = build_id(kernel.kernel_id, target)
     found = cache.get(identity)
-    if found is not None:
+    if found is not None and found.answers(mix):
         return found
-    started = time.perf_counter()
-    cubins: dict[str, bytes] = {}
     os.environ |= cache.extension_variables(kernel.kernel_id, f"{target.major}.{target.minor}")
+    texts: list[str] | None = [] if mix else None
+    made, cubins = _compiled(kernel, target, cache, call, texts)
+    if texts is not None and made.error is None:
+        counts = [counts for text in texts for counts in read_instructions(text).values()]
+        made = dataclasses.replace(made, instructions=largest_counts(counts))
+    if made.machine:
+        return found or made
+    if found is not None:
+        # What is stored stays, machine code and all; its record alone grows.
+        found = dataclasses.replace(found, instructions=made.instructions or {})
+        cache.complete(found)
+        return found
+    cache.put(made, cubins)
+    return made
+
+
+def _compiled(
+    kernel: KernelSource, target: Target, cache: BuildCache, call: bool, texts: list[str] | None
+) -> tuple[Build, dict[str, bytes]]:
+    """Load and compile; PTX is added to `texts` where there is such a list."""
+    identity, started = build_id(kernel.kernel_id, target), time.perf_counter()
     try:
         loaded = LoadedKernel(kernel)
     except LoadError as error:
-        made = _failed(identity, str(error))
         missing = missing_tool(error.__cause__)
-        if missing is not None:
-            return dataclasses.replace(made, error=missing, machine=True)
-    else:
-        try:
-            if kernel.backend is Backend.CUDA:
-                made, cubins = _build_cuda(loaded, target, identity, started)
-            elif not call:
-                note = "not called in the build stage: its text did not pass the screen"
-                made = _made(identity, started, [], None, ahead_of_time=False, note=note)
-            else:
-                made, cubins = _build_triton(loaded, kernel, target, cache, identity, started)
-        finally:
-            loaded.unload()
-    cache.put(made, cubins)
-    return made
+        made = _failed(identity, missing or str(error))
+        return dataclasses.replace(made, machine=missing is not None), {}
+    try:
+        if kernel.backend is Backend.CUDA:
+            return _build_cuda(loaded, target, identity, started, texts)
+        if not call:
+            note = "not called in the build stage: its text did not pass the screen"
+            return _made(identity, started, [], None, ahead_of_time=False, note=note), {}
+        with compile_only(target, cache.triton, texts) as compiled:
+            return _build_triton(loaded, kernel, identity, started, compiled, texts), {}
+    finally:
+        loaded.unload()
 
 
 def missing_tool(error: BaseException | None) -> str | None:
@@ -105,12 +122,18 @@ def _made(identity: str, started: float, cubins: list[bytes], dynamic_shared: in
     )
 
 
-def _build_cuda(loaded: LoadedKernel, target: Target, identity: str, started: float) -> tuple[Build, dict[str, bytes]]:
+def _build_cuda(
+    loaded: LoadedKernel, target: Target, identity: str, started: float, texts: list[str] | None
+) -> tuple[Build, dict[str, bytes]]:
     cubins: dict[str, bytes] = {}
     symbols: dict[str, dict[str, str]] = {}
     for module in loaded.cuda_modules:
         try:
-            code = module.compile(target.nvrtc)
+            if texts is None:
+                code = module.compile(target.nvrtc)
+            else:
+                code, text = module.compile_with_ptx(target.nvrtc)
+                texts.append(text)
         except Exception as error:  # noqa: BLE001 - whatever the compiler raises is the kernel's compile error
             return _failed(identity, f"{type(error).__name__}: {error}"), {}
         key = module.key(target.nvrtc)
@@ -125,23 +148,31 @@ def _text(name: str | bytes) -> str:
 
 
 def _build_triton(
-    loaded: LoadedKernel, kernel: KernelSource, target: Target, cache: BuildCache, identity: str, started: float
-) -> tuple[Build, dict[str, bytes]]:
-    note = None
-    with compile_only(target, cache.triton) as compiled:
-        for size in (*problem(kernel.problem_id).sizes, problem(kernel.problem_id).tiny):
-            try:
-                loaded.run(*_meta_inputs(kernel.problem_id, dict(size.params)))
-            except Exception as error:  # noqa: BLE001 - judged below: a compiler's complaint, or code that needs values
-                if _is_compile_error(error):
-                    return _failed(identity, _complaint(error)), {}
-                note = f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
-        for made in compiled:
-            build_launcher(made)
+    loaded: LoadedKernel,
+    kernel: KernelSource,
+    identity: str,
+    started: float,
+    compiled: list[Any],
+    texts: list[str] | None,
+) -> Build:
+    note, timed = None, 0
+    for size in (*problem(kernel.problem_id).sizes, problem(kernel.problem_id).tiny):
+        timed = len(texts or ())
+        try:
+            loaded.run(*_meta_inputs(kernel.problem_id, dict(size.params)))
+        except Exception as error:  # noqa: BLE001 - judged below: a compiler's complaint, or code that needs values
+            if _is_compile_error(error):
+                return _failed(identity, _complaint(error))
+            note = f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
+    if texts and timed:
+        # Odd sizes have functions of their own with narrow loads; the tiny workload is such a size and is never timed.
+        del texts[timed:]
+    for made in compiled:
+        build_launcher(made)
     cubins = [made.asm["cubin"] for made in compiled]
     shared = max((made.metadata.shared for made in compiled), default=None)
     ahead = note is None and bool(compiled)
-    return _made(identity, started, cubins, shared, ahead_of_time=ahead, note=note), {}
+    return _made(identity, started, cubins, shared, ahead_of_time=ahead, note=note)
 
 
 def _meta_inputs(problem_id: str, params: dict[str, Any]) -> tuple[Any, ...]:

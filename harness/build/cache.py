@@ -40,6 +40,13 @@ class Build:
     """Whether the error is the machine's, which lacks a tool, and says nothing about the kernel; never stored."""
     symbols: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     """Mangled names by exported name, for each CUDA module's key."""
+    instructions: Mapping[str, int] | None = None
+    """Counts of PTX instructions by class (see kbench.harness.build.instructions), the largest over the functions;
+    empty where no PTX was made, None where nobody asked."""
+
+    def answers(self, mix: bool) -> bool:
+        """Whether nothing is left to build, where the instruction mix is wanted or not."""
+        return not mix or self.error is not None or self.instructions is not None
 
 
 class BuildCache:
@@ -75,6 +82,13 @@ class BuildCache:
         except OSError:
             # The entry exists: equal content by construction of its name.
             shutil.rmtree(aside)
+
+    def complete(self, build: Build) -> None:
+        """Replace the record of a stored build by one that says more about the same machine code."""
+        place = self.builds / build.build_id / "build.json"
+        with tempfile.NamedTemporaryFile("w", prefix="tmp.", dir=self.builds, delete=False) as file:
+            file.write(json.dumps(as_json(build)))
+        os.replace(file.name, place)
 
     def prebuilt(self, build: Build) -> dict[str, Prebuilt]:
         """Machine code of a build's CUDA modules, ready for CudaModule.prebuilt."""

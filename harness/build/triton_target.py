@@ -56,8 +56,14 @@ class CompileOnlyDriver:
 
 
 @contextlib.contextmanager
-def compile_only(target: Target, cache: Path) -> Iterator[list[Any]]:
-    """Inside, a Triton launch compiles and returns; yields the list of compiled kernels as it grows."""
+def compile_only(target: Target, cache: Path, texts: list[str] | None = None) -> Iterator[list[Any]]:
+    """Inside, a Triton launch compiles and returns; yields the list of compiled kernels as it grows.
+
+    Args:
+        target: what is compiled for.
+        cache: Triton's cache.
+        texts: gets the PTX of everything compiled; then nothing is taken from the cache, which keeps no PTX.
+    """
     from triton.runtime import driver
     from triton.runtime.jit import JITFunction
 
@@ -79,10 +85,35 @@ def compile_only(target: Target, cache: Path) -> Iterator[list[Any]]:
     # Intermediate texts are most of a cache entry's bytes and nothing reads them back.
     os.environ["TRITON_STORE_BINARY_ONLY"] = "1"
     try:
-        yield compiled
+        with _ptx_kept(texts) if texts is not None else contextlib.nullcontext():
+            yield compiled
     finally:
         JITFunction.run = real_run
         driver._active = saved
+
+
+@contextlib.contextmanager
+def _ptx_kept(texts: list[str]) -> Iterator[None]:
+    """Inside, Triton compiles whether or not its cache knows the function, and every PTX text is added to the list."""
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    real_make, told = CUDABackend.make_ptx, os.environ.get("TRITON_ALWAYS_COMPILE")
+
+    def keep(self: Any, *args: Any, **kwargs: Any) -> Any:
+        text = real_make(self, *args, **kwargs)
+        texts.append(str(text))
+        return text
+
+    CUDABackend.make_ptx = keep
+    os.environ["TRITON_ALWAYS_COMPILE"] = "1"
+    try:
+        yield
+    finally:
+        CUDABackend.make_ptx = real_make
+        if told is None:
+            del os.environ["TRITON_ALWAYS_COMPILE"]
+        else:
+            os.environ["TRITON_ALWAYS_COMPILE"] = told
 
 
 def build_launcher(kernel: Any) -> None:

@@ -55,7 +55,7 @@ class Builders:
     def add(self, job: Job) -> bool:
         """Take a job in; True when the cache had its build, so that it is ready at once."""
         found = self.cache.get(build_id(job.kernel.kernel_id, self.target))
-        if found is not None:
+        if found is not None and found.answers(job.mix):
             job.build = found
             return True
         self.waiting.append(job)
@@ -77,8 +77,8 @@ class Builders:
             seat.job, seat.began = self.waiting.popleft(), time.monotonic()
             seat.job.stage = "build"
             try:
-                target = [self.target.major, self.target.minor]
-                seat.worker.channel.send(seat.job.message() | {"target": target, "extension": seat.job.extension})
+                wanted = {"target": [self.target.major, self.target.minor], "mix": seat.job.mix}
+                seat.worker.channel.send(seat.job.message() | wanted | {"extension": seat.job.extension})
             except ClosedError:
                 # Noticed as a death when the channel is read.
                 continue
@@ -120,8 +120,9 @@ class Builders:
             # It ran foreign module-level code: the process is not used again, nor are its figures.
             self._remove(seat)
             build = dataclasses.replace(
-                build, compile_ms=1e3 * job.build_s, registers=None, shared_bytes=None, spill_bytes=None, cubin_sha=None
-            )
+                build, compile_ms=1e3 * job.build_s, registers=None, shared_bytes=None, spill_bytes=None,
+                cubin_sha=None, instructions=None,
+            )  # fmt: skip
             job.build = build
         if build.machine:
             return Outcome(job, -1, infrastructure=build.error)

@@ -22,6 +22,8 @@ class Job:
     """It may compile a torch extension on import, which takes a C++ compiler a minute."""
     compile_only: bool = False
     """Only the build is wanted."""
+    mix: bool = False
+    """The build is to say which instructions the kernel consists of."""
     build: Build | None = None
     build_s: float = 0.0
     attempts: int = 0

@@ -74,7 +74,8 @@ def serve_builds(channel: Channel, request: dict[str, Any], applied: list[str]) 
     channel.send({"ready": True, "sandbox": applied})
     while True:
         message = channel.receive()
-        built = build(kernel_of(message), Target(*message["target"]), cache, call=not message["extension"])
+        target, call = Target(*message["target"]), not message["extension"]
+        built = build(kernel_of(message), target, cache, call=call, mix=message["mix"])
         channel.send({"built": as_json(built)})
 
 

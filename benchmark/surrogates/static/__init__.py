@@ -1,24 +1,22 @@
 """`static`: trees over what source, launch geometry, problem and GPU say; calibrated; needs no GPU.
 
-`static-compiler` is the same with registers, shared memory and spills among its features.
+`static-compiler` is the same with registers, shared memory, spills and shares of PTX instructions among its features.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts, provided
+from kbench.benchmark.surrogates.static.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.model import Forecasts, StaticModel
-from kbench.benchmark.surrogates.static.rows import Pool
+from kbench.benchmark.surrogates.static.rows import Pool, capability
 from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
 MODEL_FILE = Path(__file__).with_name("model.npz")
 COMPILED_FILE = Path(__file__).with_name("compiled.npz")
-DEFAULT_CAPABILITY = "9.0"
-"""What kernels are compiled for when a query does not say what its GPU can do."""
 
 
 class StaticSurrogate:
@@ -48,7 +46,8 @@ class StaticSurrogate:
         if self._retrain:
             from kbench.benchmark.surrogates.static.train import train
 
-            self._model = train(corpus, seed=self._seed, compiled=self.compiled)
+            mixes = Mixes.load(MIXES_FILE) if self.compiled else None
+            self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes)
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid."""
@@ -103,11 +102,10 @@ def compiled_facts(pool: Pool) -> list[CompilerFacts | None]:
     found: list[CompilerFacts | None] = [None] * len(pool.sources)
     by_capability: dict[str, list[int]] = {}
     for at, query in enumerate(pool.queries):
-        capability = json.loads(query.gpu_facts_json).get("compute_capability") or DEFAULT_CAPABILITY
-        by_capability.setdefault(str(capability), []).append(at)
-    for capability, places in by_capability.items():
+        by_capability.setdefault(capability(query), []).append(at)
+    for target, places in by_capability.items():
         kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
-        for at, facts in zip(places, compiler(kernels, capability), strict=True):
+        for at, facts in zip(places, compiler(kernels, target), strict=True):
             found[at] = facts
     return found
 

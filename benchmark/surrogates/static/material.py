@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.rows import Layout, Pool
+from kbench.benchmark.surrogates.static.mixes import Mixes
+from kbench.benchmark.surrogates.static.rows import Layout, Pool, capability
 from kbench.schemas import Query, Status, UserError
 
 Groups = npt.NDArray[np.object_]
@@ -23,8 +24,15 @@ SMALLEST_SPREAD = 0.1
 class Material:
     """Everything the models learn from, but for pairs."""
 
-    def __init__(self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: Layout) -> None:
+    def __init__(
+        self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: Layout, mixes: Mixes | None = None
+    ) -> None:
         """Make the rows.
+
+        Args:
+            kernels: what was measured, failures included.
+            layout: of the rows.
+            mixes: instruction mixes of as many of the kernels as there are; needed when the layout has them.
 
         Raises:
             UserError: no kernel is valid, so there is nothing to learn.
@@ -37,11 +45,12 @@ class Material:
         facts: list[CompilerFacts | None] = [None] * count
         self.valid = np.zeros(count, dtype=np.bool_)
         self.total, self.runtime_us = np.full(count, np.nan), np.full(count, np.nan)
-        for at, (_, row) in zip(self.pool.candidate, kernels, strict=True):
+        for at, (query, row) in zip(self.pool.candidate, kernels, strict=True):
             self.valid[at] = row["status"] == Status.OK
-            facts[at] = _recorded(row)
+            facts[at] = _recorded(row, mixes.get(row["kernel_id"], capability(query)) if mixes else None)
             if row["speedup"] is not None:
                 self.total[at], self.runtime_us[at] = np.log2(row["speedup"]), row["runtime_us"]
+        self.mixes = sum(fact is not None and fact.instructions is not None for fact in facts)
         self.rows = layout.rows(self.pool, facts if layout.compiled else None)
         self.problems: Groups = np.array([query.problem_id for query in self.pool.queries], dtype=object)
         self.fold = np.array([zlib.crc32(str(p).encode()) % FOLDS for p in self.problems], dtype=np.int64)
@@ -56,10 +65,10 @@ class Material:
         return result
 
 
-def _recorded(row: dict[str, Any]) -> CompilerFacts | None:
-    """What the compiler said when the kernel was measured."""
+def _recorded(row: dict[str, Any], mix: Mapping[str, int] | None) -> CompilerFacts | None:
+    """What the compiler said when the kernel was measured, with its mix, which is not recorded."""
     values = [row.get(name) for name in ("registers", "shared_bytes", "spill_bytes")]
-    return None if values[0] is None else CompilerFacts(values[0], values[1] or 0, values[2] or 0)
+    return None if values[0] is None else CompilerFacts(values[0], values[1] or 0, values[2] or 0, mix)
 
 
 def _centred(values: Floats, groups: Groups) -> Floats:

@@ -115,7 +115,7 @@ class StaticModel:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, forest in self.forests.items():
             arrays |= forest.arrays(name)
-        head = {"version": VERSION, "compiled": self.layout.compiled, "facts": self.facts}
+        head = {"version": VERSION, **dataclasses.asdict(self.layout), "facts": self.facts}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
         arrays |= self.level.arrays() | {"pair_blend": self.pair_blend}
         arrays |= self.recalibration.arrays() | {"order": self.order}
@@ -139,7 +139,7 @@ class StaticModel:
         if head["version"] != VERSION:
             raise DataError(f"model {path} is of version {head['version']}, not {VERSION}; {TRAIN_COMMAND}")
         return cls(
-            layout=Layout(compiled=head["compiled"]),
+            layout=Layout(compiled=head["compiled"], mixed=head.get("mixed", False)),
             forests={name: Forest.from_arrays(arrays, name) for name in FORESTS},
             order=arrays["order"],
             pair_blend=arrays["pair_blend"],

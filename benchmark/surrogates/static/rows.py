@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,6 +21,8 @@ CROSS: tuple[str, ...] = names_in(
     "tiles waves tile_per_row threads_per_item work_per_thread persistent_waves compute_us memory_us over_floor"
 )
 """Features of the kernel and its problem together, as logarithms."""
+DEFAULT_CAPABILITY = "9.0"
+"""What kernels are compiled for when a query does not say what its GPU can do."""
 _SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
 _PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
 
@@ -66,12 +69,21 @@ class Layout:
     """Where the columns of a kernel row are: its own, the problem's, and counts of words in the source."""
 
     compiled: bool = False
-    """Whether the kernel's own columns end with what a compiler says."""
+    """Whether the kernel's own columns end with what a compiler says of the machine code."""
+    mixed: bool = False
+    """Whether shares of PTX instructions follow, where it is compiled."""
+
+    @property
+    def compiler(self) -> tuple[str, ...]:
+        """What a compiler is asked for."""
+        if not self.compiled:
+            return ()
+        return (*compiler_features.NAMES, *(f"mix:{name}" for name in compiler_features.MIX_NAMES if self.mixed))
 
     @property
     def own(self) -> int:
         """Leading columns that belong to the kernel."""
-        return len(source_features.NUMBERS) + len(CROSS) + (len(compiler_features.NAMES) if self.compiled else 0)
+        return len(source_features.NUMBERS) + len(CROSS) + len(self.compiler)
 
     @property
     def numbers(self) -> slice:
@@ -95,7 +107,7 @@ class Layout:
         return (
             *source_features.NAMES[:numbers],
             *(f"cross:{name}" for name in CROSS),
-            *((f"compiler:{name}" for name in compiler_features.NAMES) if self.compiled else ()),
+            *(f"compiler:{name}" for name in self.compiler),
             *problem_features.NAMES,
             *source_features.NAMES[numbers:],
         )
@@ -114,14 +126,20 @@ class Layout:
         numbers = len(source_features.NUMBERS)
         parts = [source[:, :numbers], _cross(source, problem)]
         if self.compiled:
-            threads = source[:, _SOURCE["number:threads"]]
-            parts.append(compiler_features.compiler_rows(facts or [None] * len(source), threads))
+            threads, known = source[:, _SOURCE["number:threads"]], facts or [None] * len(source)
+            parts.append(compiler_features.compiler_rows(known, threads))
+            parts += [compiler_features.mix_rows(known)] if self.mixed else []
         return np.concatenate([*parts, problem, source[:, numbers:]], axis=1)
 
 
 def problem_of(query: Query) -> Rows:
     """The problem's features."""
     return problem_features.problem_row(query.workloads_json, query.gpu_facts_json, query.problem_text)
+
+
+def capability(query: Query) -> str:
+    """What the kernels of a query are compiled for."""
+    return str(json.loads(query.gpu_facts_json).get("compute_capability") or DEFAULT_CAPABILITY)
 
 
 class Pool:

@@ -34,6 +34,7 @@ from kbench.benchmark.surrogates.static.guesses import (
 from kbench.benchmark.surrogates.static.held_out import HeldOut
 from kbench.benchmark.surrogates.static.level import Level, weighted
 from kbench.benchmark.surrogates.static.material import Material
+from kbench.benchmark.surrogates.static.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.model import StaticModel
 from kbench.benchmark.surrogates.static.recalibration import recalibrated
 from kbench.benchmark.surrogates.static.rows import Layout, Rows
@@ -89,9 +90,16 @@ class _Ends:
         return len(self.kept)
 
 
-def train(corpus: Tables, effort: Effort | None = None, seed: int = 0, *, compiled: bool = False) -> StaticModel:
+def train(
+    corpus: Tables,
+    effort: Effort | None = None,
+    seed: int = 0,
+    *,
+    compiled: bool = False,
+    mixes: Mixes | None = None,
+) -> StaticModel:
     """Train on the training splits of a corpus; equal corpora and seeds give equal models."""
-    return trained(corpus, effort, seed, compiled=compiled).model
+    return trained(corpus, effort, seed, compiled=compiled, mixes=mixes).model
 
 
 def trained(
@@ -100,6 +108,7 @@ def trained(
     seed: int = 0,
     *,
     compiled: bool = False,
+    mixes: Mixes | None = None,
     tell: Tell = lambda text: None,
 ) -> Trained:
     """Train, and keep what was forecast of problems held out.
@@ -109,11 +118,13 @@ def trained(
         effort: sizes of the forests.
         seed: of the trees.
         compiled: whether to learn from registers, shared memory and spills as well.
+        mixes: instruction mixes to learn from besides, where it is compiled; some kernels may be missing.
         tell: told what is going on.
     """
     effort = effort or Effort()
     tell("reading training kernels")
-    material = Material(list(training_kernels(corpus)), Layout(compiled))
+    layout = Layout(compiled, mixed=compiled and bool(mixes))
+    material = Material(list(training_kernels(corpus)), layout, mixes)
     problems = len(set(material.problems.tolist()))
     tell(f"kernel models on {material.valid.sum():,} kernels of {problems} problems")
     forests: dict[str, Forest] = {}
@@ -136,6 +147,7 @@ def trained(
     fold = np.concatenate([material.fold[known], material.fold[ends.candidate[: ends.pairs]]])
     recalibration, mended = recalibrated(held_out.probabilities, held_out.bin, held_out.kind, fold)
     facts = {"kernels": int(material.valid.sum()), "pairs": ends.pairs, "problems": problems, "seed": seed}
+    facts |= {"mixes": material.mixes} if layout.mixed else {}
     model = StaticModel(
         layout=material.layout,
         forests=forests,
@@ -273,15 +285,24 @@ def _pairs(
 @click.option("--dataset", help="Corpus folder; the shipped dataset by default.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Model file; the shipped one by default.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--compiled", is_flag=True, help="Train static-compiler: registers, shared memory and spills as well.")
+@click.option("--compiled", is_flag=True, help="Train static-compiler: what compilers say as well.")
+@click.option("--mixes", type=click.Path(dir_okay=False, path_type=Path), help="Instruction mixes; the shipped table.")
+@click.option("--mix/--no-mix", default=True, help="Whether a compiled model learns from instruction mixes.")
 @click.option("--check", is_flag=True, help="Only print the cross-validation; write no model.")
-def main(dataset: str | None, out: Path | None, seed: int, compiled: bool, check: bool) -> None:
+def main(
+    dataset: str | None, out: Path | None, seed: int, compiled: bool, mixes: Path | None, mix: bool, check: bool
+) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
     from kbench.benchmark.surrogates.static import COMPILED_FILE, MODEL_FILE
     from kbench.loaders.corpus import Corpus
 
+    known = Mixes.load(mixes or MIXES_FILE) if compiled and mix else None
     found = trained(
-        Corpus.open(dataset), seed=seed, compiled=compiled, tell=lambda text: click.echo(f"{text} …", err=True)
+        Corpus.open(dataset),
+        seed=seed,
+        compiled=compiled,
+        mixes=known,
+        tell=lambda text: click.echo(f"{text} …", err=True),
     )
     click.echo(json.dumps(found.held_out.figures(), indent=1))
     if not check:

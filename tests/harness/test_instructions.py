@@ -1,0 +1,198 @@
+"""Counting instructions in the PTX that real compilers write."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kbench.harness.build.builder import build
+from kbench.harness.build.cache import BuildCache
+from kbench.harness.build.instructions import CLASSES, TOTAL, largest_counts, read_instructions
+from kbench.harness.build.target import Target, build_id
+from kbench.harness.build.triton_target import compile_only
+from kbench.harness.cuda import CudaModule
+from kbench.harness.loading import LoadedKernel
+from kbench.harness.sources import read_kernel
+
+KERNELS = Path(__file__).parent / "kernels"
+TARGET = Target.named("sm_90")
+SOURCE = r"""
+#include <mma.h>
+using namespace nvcuda;
+
+extern "C" __global__ void rows(const float4* x, float4* y, const int* at, int* seen, int n) {
+    __shared__ float kept[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= n) return;
+    float4 v = x[at[i]];
+    kept[threadIdx.x] = v.x;
+    __syncthreads();
+    v.y = rsqrtf(v.y) * v.z + kept[255 - threadIdx.x];
+    v.z = __shfl_xor_sync(0xffffffffu, v.z, 16);
+    v.w = v.w > 0.0f ? (float)i : v.w + 1.5f;
+    atomicAdd(seen, 1);
+    y[i] = v;
+}
+
+extern "C" __global__ void product(const half* a, const half* b, float* c) {
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> right;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0.0f);
+    wmma::load_matrix_sync(left, a, 16);
+    wmma::load_matrix_sync(right, b, 16);
+    wmma::mma_sync(sum, left, right, sum);
+    wmma::store_matrix_sync(c, sum, 16, wmma::mem_row_major);
+}
+
+extern "C" __global__ void copies(const float* x, float* y) {
+    extern __shared__ float tile[];
+    unsigned int to = (unsigned int)__cvta_generic_to_shared(tile + threadIdx.x * 4);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" :: "r"(to), "l"(x + threadIdx.x * 4));
+    asm volatile("{ cp.async.commit_group; cp.async.wait_group 0; }\n" ::: "memory");
+    __syncthreads();
+    y[threadIdx.x] = tile[threadIdx.x];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cuda() -> dict[str, dict[str, int]]:
+    return read_instructions(CudaModule(SOURCE).compile_with_ptx("sm_90a")[1])
+
+
+@pytest.fixture(scope="module")
+def triton_texts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    import torch
+
+    loaded = LoadedKernel(read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh"))
+    texts: list[str] = []
+    with compile_only(TARGET, tmp_path_factory.mktemp("triton"), texts):
+        loaded.run(torch.empty((4096, 4096), device="meta"))
+    loaded.unload()
+    return texts
+
+
+def test_a_cuda_kernels_instructions_are_counted_by_class(cuda: dict[str, dict[str, int]]) -> None:
+    assert list(cuda) == ["rows", "product", "copies"]
+    found = cuda["rows"]
+    assert set(found) == set(CLASSES)
+    expected = {
+        "global_loads": 2, "vector_loads": 1, "global_stores": 1, "vector_stores": 1, "shared_loads": 1,
+        "shared_stores": 1, "fused": 1, "special": 1, "shuffles": 1, "barriers": 1, "atomics": 1, "conversions": 1,
+        "branches": 1, "matrix": 0, "async_copies": 0, "float": 1,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found["comparisons"] >= 3
+    assert found[TOTAL] > sum(expected.values())
+
+
+def test_matrix_fragments_are_loads_stores_and_a_product(cuda: dict[str, dict[str, int]]) -> None:
+    found = cuda["product"]
+    assert (found["global_loads"], found["matrix"], found["global_stores"]) == (2, 1, 1)
+
+
+def test_copies_in_inline_assembly_are_told_from_waiting_for_them(cuda: dict[str, dict[str, int]]) -> None:
+    found = cuda["copies"]
+    assert (found["async_copies"], found["barriers"]) == (1, 3)
+    assert (found["shared_loads"], found["global_stores"]) == (1, 1)
+
+
+def test_a_triton_kernels_instructions_are_those_of_its_text(triton_texts: list[str]) -> None:
+    (text,) = triton_texts
+    (found,) = read_instructions(text).values()
+    assert found["global_loads"] == len(re.findall(r"\bld\.global", text))
+    assert found["vector_loads"] == len(re.findall(r"\bld\.global\.v[24]", text)) > 0
+    assert found["vector_stores"] == len(re.findall(r"\bst\.global\.v[24]", text)) > 0
+    assert found["special"] == len(re.findall(r"\b(?:ex2|div)\.", text)) > 0
+    assert found["fused"] == len(re.findall(r"\bfma\.", text))
+    statements = [line for line in text.splitlines() if re.match(r"\s*(?:@!?%p\d+ )?[a-z][\w.:]+ ?[^:]*;", line)]
+    assert found[TOTAL] == len(statements)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%f1, %f2}, %rd1, %rd2, p, 1, 1, 0, 0;", "matrix"),
+        ("wgmma.wait_group.sync.aligned 0;", "barriers"),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "matrix"),
+        ("@!%p3 bra $L__BB0_4;", "branches"),
+        ("$L__BB0_2: mad.lo.s32 %r1, %r2, %r3, %r4;", "integer"),
+        ("max.NaN.f32 %f1, %f2, %f3;", "float"),
+        ("fma.rn.bf16x2 %r1, %r2, %r3, %r4;", "fused"),
+        ("ld.volatile.shared::cta.v4.f32 {%f1, %f2, %f3, %f4}, [%r1];", "shared_loads"),
+        ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], [%r2];",
+         "async_copies"),
+        ("red.global.add.f32 [%rd1], %f1;", "atomics"),
+    ],
+)  # fmt: skip
+def test_an_instruction_is_of_its_class_alone(line: str, kind: str) -> None:
+    (found,) = read_instructions(
+        f".visible .entry k(\n.param .u64 p\n)\n{{\n\t.loc 1 2 3\n\t{line} // why\n}}"
+    ).values()
+    assert {name for name, count in found.items() if count} == {kind, TOTAL}
+
+
+def test_declarations_calls_and_debugging_sections_are_no_instructions() -> None:
+    text = """
+.extern .func (.param .b32 out) vprintf
+(
+	.param .b64 a
+)
+;
+.global .align 1 .b8 words[3] = {104, 105, 0};
+.visible .entry k()
+{
+	call.uni (out),
+	vprintf,
+	(
+	a
+	);
+	ret;
+}
+	.section .debug_abbrev
+	{
+.b8 1
+	}
+"""
+    assert list(read_instructions(text)) == ["k"]
+    assert read_instructions(text)["k"][TOTAL] == 2
+
+
+def test_the_largest_of_each_count_is_kept(cuda: dict[str, dict[str, int]]) -> None:
+    found = largest_counts(cuda.values())
+    assert (found["matrix"], found["async_copies"], found["vector_loads"]) == (1, 1, 1)
+    assert largest_counts([]) == {}
+
+
+@pytest.mark.parametrize("name", ["gelu_triton.py", "gelu_cuda.py"])
+def test_a_stored_build_is_completed_when_its_mix_is_asked_for(name: str, tmp_path: Path) -> None:
+    cache, kernel = BuildCache(tmp_path), read_kernel(KERNELS / name, "gelu_tanh")
+    plain = build(kernel, TARGET, cache)
+    assert plain.instructions is None
+    whole = build(kernel, TARGET, cache, mix=True)
+    assert whole.instructions
+    assert (whole.cubin_sha, whole.compile_ms, whole.symbols) == (plain.cubin_sha, plain.compile_ms, plain.symbols)
+    # From now on everybody finds it, machine code included.
+    assert build(kernel, TARGET, cache) == whole == cache.get(build_id(kernel.kernel_id, TARGET))
+    assert set(cache.prebuilt(whole)) == set(whole.symbols)
+    assert not list(cache.builds.glob("tmp.*"))
+
+
+def test_a_mix_asked_for_at_once_is_the_one_a_stored_build_is_completed_with(tmp_path: Path) -> None:
+    kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
+    later = BuildCache(tmp_path / "later")
+    build(kernel, TARGET, later)
+    at_once = build(kernel, TARGET, BuildCache(tmp_path / "at_once"), mix=True)
+    assert at_once.instructions == build(kernel, TARGET, later, mix=True).instructions
+
+
+def test_a_record_written_before_mixes_were_known_is_read(tmp_path: Path) -> None:
+    cache, kernel = BuildCache(tmp_path), read_kernel(KERNELS / "gelu_cuda.py", "gelu_tanh")
+    made = build(kernel, TARGET, cache)
+    place = cache.builds / made.build_id / "build.json"
+    place.write_text(json.dumps({k: v for k, v in json.loads(place.read_text()).items() if k != "instructions"}))
+    assert cache.get(made.build_id) == made

@@ -188,13 +188,12 @@ def time_candidate(
         spoilt = {number for number, conditions in readings.items() if conditions.harmful}
         timed.extend(s for s in samples if s.round not in spoilt)
         timing.rounds += len(numbers) - len(spoilt)
+        summarise(timing, timed, candidate.label, settings, sampler.ruler.shift_us)
         if not judge(samples):
             break
         give_up_when_throttled(timing.conditions)
-        summarise(timing, timed, candidate.label, settings, sampler.ruler.shift_us)
         if settled(timing, settings):
             break
-    summarise(timing, timed, candidate.label, settings, sampler.ruler.shift_us)
     if settings.trace:
         timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.ruler_us = sampler.ruler.time_us
@@ -205,7 +204,7 @@ def time_candidate(
 
 def probe(candidate: Candidate, sampler: Sampler, steady_us: float, settings: TimingSettings) -> Plan:
     """Call a kernel twice to plan its rounds."""
-    slots = [Slot(candidate.label, -1, lambda at=at: candidate.call(at)) for at in (0, 1)]  # type: ignore[misc]
+    slots = [Slot(candidate.label, -1, functools.partial(candidate.call, at)) for at in range(STAGES)]
     first = min(s.time_us for s in sampler.run(slots))
     flush = max(0.0, sampler.device_us[candidate.label] - first)
     return plan(first, steady_us, flush, settings)
@@ -249,9 +248,10 @@ def make_slots(
         for candidate, count in rng.sample(blocks, len(blocks)):
             for stage in shuffled_stages(count, len(context.stages), rng):
                 # A buffer set is audited once it has been called with: answers kept by address are wrong then.
-                if candidate.audit is not None and stage in seen[candidate.label]:
-                    places[candidate.label].append((len(slots), stage))
-                seen.get(candidate.label, set()).add(stage)
+                if candidate.audit is not None:
+                    if stage in seen[candidate.label]:
+                        places[candidate.label].append((len(slots), stage))
+                    seen[candidate.label].add(stage)
                 slots.append(Slot(candidate.label, number, functools.partial(candidate.call, stage), turn=turn))
     for candidate in candidates:
         if candidate.audit is None:

@@ -14,7 +14,7 @@ NOMINAL_US: Mapping[str, float] = {"NVIDIA H200": 3.27}
 The H200's is 0.16 us above what five processes showed (docs/evidence/harness), so that figures agree with those that
 were recorded before there was a ruler, in longer batches."""
 CALIBRATION = 192
-"""Samples a process takes before its first kernel; one varies by 0.4 us, so that their centre is known to 0.03 us."""
+"""Samples a process takes before its first timing; one varies by 0.4 us, so that their centre is known to 0.03 us."""
 MOST_SHIFT_US = 0.5
 """Processes differ by less than 0.3 us; more is not the marks, and a kernel that slows the ruler down gains no more."""
 WINDOW = 512

@@ -96,9 +96,8 @@ def _references(trust: Trust) -> str:
     head = ("problem", "workload", "measurements", "5th percentile, µs", "median, µs", "95th percentile, µs")
     return (
         "References that waver: the time of the PyTorch reference differs between the measurements it served as anchor "
-        "for, because its calls wait for the host (as `torch.bincount` does) or for another reason. A kernel's "
-        "runtime does not contain the reference's, but its speedup is uncertain to the same "
-        "degree.\n\n" + markdown_table(head, rows)
+        "for, because its calls wait for the device or for another reason. A kernel's runtime does not contain the "
+        "reference's, but its speedup is uncertain to the same degree.\n\n" + markdown_table(head, rows)
     )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 WEAKNESSES: Mapping[str, str] = {
-    "batched_solve": "Two library calls for thousands of 16×16 or 32×32 systems: a batched Cholesky factorisation "
-    "writes every factor to memory and a batched solve reads it back for two triangular passes. A kernel that keeps a "
-    "system in registers or shared memory reads it once and writes only the solution.",
+    "batched_solve": "Three library calls for thousands of 16×16 or 32×32 systems: a batched Cholesky factorisation "
+    "writes every factor to memory and two batched triangular solves read it back, around copies and arrays of "
+    "pointers. A kernel that keeps a system in registers or shared memory reads it once and writes only the solution.",
     "causal_conv1d": "A padded copy, a grouped convolution with one channel a group, and SiLU are three passes over "
     "memory, and the general grouped path is not made for one channel a group. The arithmetic is a few multiply-adds a "
     "value, so one fused pass wins.",
@@ -34,9 +34,9 @@ WEAKNESSES: Mapping[str, str] = {
     "kernels, and copies chunked views to make them contiguous; a kernel keeps a chunk on chip.",
     "gdn_recompute_w_u": "Scales keys and values in passes of their own and copies chunked, transposed views before "
     "and after two batched products; a kernel loads, scales, multiplies and stores in place.",
-    "histogram": "torch.bincount reads the input for its smallest and again for its largest value, and waits for the "
-    "host both times, before it counts into 64-bit bins that are converted at the end; a kernel reads the input once "
-    "and counts in shared memory.",
+    "histogram": "torch.histc is made for any range: it works out every value's bin by a 64-bit multiplication and "
+    "division, one value at a time, and all values of a bin wait for one counter a block; a kernel reads several "
+    "values at once, takes them as they are and may keep several counters a bin.",
     "int4_weight_gemm": "Unpacks the weights before the product: mask, shift, stack, convert, subtract and scale are "
     "separate kernels over 67 million weights, each writing them out in full, and the product then reads 128 MiB of "
     "fp16 where the packed weights are 32 MiB. A kernel unpacks in registers.",

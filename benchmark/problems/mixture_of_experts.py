@@ -29,7 +29,8 @@ def moe_permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, T
     flat = experts.flatten()
     order = torch.argsort(flat, stable=True)
     tokens = order // experts.shape[1]
-    counts = torch.bincount(flat, minlength=num_experts)
+    # Unlike bincount, histc with both ends given asks nothing of the device; on a CPU it counts floats only.
+    counts = torch.histc(flat if flat.is_cuda else flat.double(), num_experts, min=0, max=num_experts)
     return x[tokens], tokens.to(torch.int32), counts.to(torch.int32)
 
 

@@ -1,13 +1,38 @@
-"""The table of docs/problems.md: what references achieve on a GPU, rendered from their record."""
+"""What references achieve on a GPU: rates, shares of the ceilings, and the table of docs/problems.md.
+
+The record is made by docs/evidence/scripts/references.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.schemas import UserError
+from kbench.schemas import UserError, Workload
 
 BEGIN, END = "<!-- references: begin -->", "<!-- references: end -->"
+MARGIN = 1.05
+"""A reference counts as within a ceiling up to this factor: both are measured, and each to a few percent."""
+
+
+def rates(work: Workload, time_us: float) -> dict[str, Any]:
+    """What a time on a workload comes to, in bytes and operations a second."""
+    return {
+        "median_us": time_us,
+        "flops": work.flops,
+        "min_bytes": work.min_bytes,
+        "gbps": work.min_bytes / time_us / 1e3,
+        "tflops": work.flops / time_us / 1e6,
+    }
+
+
+def shares(row: Mapping[str, Any], bandwidth: Mapping[str, float], peaks: Mapping[str, float | None]) -> dict[str, Any]:
+    """A row's rates as shares of the ceilings, and whether it stays below them."""
+    peak = peaks.get(row["compute_unit"])
+    of_bytes = row["gbps"] / max(bandwidth.values())
+    of_flops = row["tflops"] / peak if peak else None
+    within = of_bytes <= MARGIN and (of_flops is None or of_flops <= MARGIN)
+    return {"share_of_bandwidth": of_bytes, "share_of_peak": of_flops, "within_ceilings": within}
 
 
 def render_table(record: Mapping[str, Any]) -> str:

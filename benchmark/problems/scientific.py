@@ -50,7 +50,10 @@ def _spmv_inputs(p: Params) -> tuple[InputSpec, ...]:
 
 def batched_solve(a: Tensor, b: Tensor) -> Tensor:
     factor = torch.linalg.cholesky_ex(a).L
-    return torch.cholesky_solve(b.unsqueeze(-1), factor).squeeze(-1)
+    # cholesky_solve would wait for the device; two triangular solves do not.
+    half = torch.linalg.solve_triangular(factor, b.unsqueeze(-1), upper=False)
+    solution: Tensor = torch.linalg.solve_triangular(factor.mT, half, upper=True)
+    return solution.squeeze(-1)
 
 
 def _solve_inputs(p: Params) -> tuple[InputSpec, ...]:

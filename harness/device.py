@@ -6,6 +6,7 @@ interpreter) and really measures them, but what it measures is a CPU, so its fig
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 POISON_BYTE = 0xFF
 """Fills memory a kernel may be handed: a NaN in every floating type, and -1 in the integers."""
 SPIN_PROBE_CYCLES = 2_000_000
+FLUSHES, FLUSH_SHARE = 8, 0.02
+"""Buffers that evict the L2 in turn, as far as this share of the GPU's memory goes: how many of a buffer's lines are
+still to be written back when a call begins depends on where it lies, and one alone would be a process's for good."""
 
 
 class Device(Protocol):
@@ -49,8 +53,14 @@ class Device(Protocol):
     def elapsed_us(self, start: Any, end: Any) -> float:
         """Device time between two marks that have passed."""
 
-    def poison(self, nbytes: int) -> None:
-        """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer."""
+    def poison(self, nbytes: int, blocks: int = 2) -> None:
+        """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
+
+        Two blocks: an allocator hands out the most recently freed block of a size first, but may split another.
+        """
+
+    def erase(self, tensor: torch.Tensor) -> None:
+        """Queue overwriting a contiguous tensor with poison."""
 
     def release(self) -> None:
         """Give cached memory back."""
@@ -81,7 +91,10 @@ class CudaDevice:
         self.torch_name, self.model = f"cuda:{index}", str(self.properties.name)
         self.l2_bytes = int(self.properties.L2_cache_size)
         # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
-        self._scratch = torch.empty(max(2 * self.l2_bytes, 32 << 20) // 4, dtype=torch.int32, device=self.torch_name)
+        size = max(2 * self.l2_bytes, 32 << 20)
+        count = min(max(1, int(FLUSH_SHARE * self.properties.total_memory) // size), FLUSHES)
+        self._evictors = [torch.empty(size // 4, dtype=torch.int32, device=self.torch_name) for _ in range(count)]
+        self._next_evictor = itertools.cycle(self._evictors).__next__
         # Taken before any kernel is loaded: replacing torch's names later does not reach them.
         base: Any = torch._C._CudaEventBase
         self._record, self._query, self._elapsed = base.record, base.query, base.elapsed_time
@@ -109,7 +122,7 @@ class CudaDevice:
         self._sleep(int(microseconds * self._cycles_per_us))
 
     def flush(self) -> None:
-        self._scratch.zero_()
+        self._next_evictor().zero_()
 
     def nothing(self) -> None:
         # The kernel that holds the stream, asked to hold it for no time: it is there without a compiler.
@@ -133,11 +146,11 @@ class CudaDevice:
     def elapsed_us(self, start: Any, end: Any) -> float:
         return float(self._elapsed(start, end)) * 1e3
 
-    def poison(self, nbytes: int) -> None:
-        # Two blocks: the allocator hands out the most recently freed block of a size first, but may split another.
-        blocks = [self._torch.empty(nbytes, dtype=self._torch.uint8, device=self.torch_name) for _ in range(2)]
-        for block in blocks:
-            block.fill_(POISON_BYTE)
+    def poison(self, nbytes: int, blocks: int = 2) -> None:
+        _poison(self.torch_name, nbytes, blocks)
+
+    def erase(self, tensor: torch.Tensor) -> None:
+        _erase(tensor)
 
     def release(self) -> None:
         self._torch.cuda.empty_cache()
@@ -179,10 +192,26 @@ class CpuDevice:
     def elapsed_us(self, start: Any, end: Any) -> float:
         return float(end - start) / 1e3
 
-    def poison(self, nbytes: int) -> None:
-        blocks = [self._torch.empty(nbytes, dtype=self._torch.uint8) for _ in range(2)]
-        for block in blocks:
-            block.fill_(POISON_BYTE)
+    def poison(self, nbytes: int, blocks: int = 2) -> None:
+        _poison(self.torch_name, nbytes, blocks)
+
+    def erase(self, tensor: torch.Tensor) -> None:
+        _erase(tensor)
 
     def release(self) -> None:
         return None
+
+
+def _poison(device: str, nbytes: int, blocks: int) -> None:
+    import torch
+
+    for block in [torch.empty(nbytes, dtype=torch.uint8, device=device) for _ in range(blocks)]:
+        _erase(block)
+
+
+def _erase(tensor: torch.Tensor) -> None:
+    import torch
+
+    # One with gaps in it is no answer, and is judged as such where calls are audited.
+    if tensor.is_contiguous():
+        tensor.view(-1).view(torch.uint8).fill_(POISON_BYTE)

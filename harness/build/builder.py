@@ -12,7 +12,7 @@ from typing import Any
 from kbench.benchmark.problems import ScalarSpec, problem
 from kbench.harness.build.cache import Build, BuildCache
 from kbench.harness.build.instructions import largest_counts, read_instructions
-from kbench.harness.build.resources import Resources, largest, read_resources
+from kbench.harness.build.resources import Resources, kept_bytes, largest, read_resources
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.build.triton_target import build_launcher, compile_only
 from kbench.harness.loading import LoadedKernel, LoadError
@@ -21,6 +21,8 @@ from kbench.schemas.ids import content_hash
 
 COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
 EXTENSION_BUILDER = "cpp_extension.py"
+KEPT_BYTES = 4096
+"""Device variables a kernel may keep between calls: room for tickets and tables, not for answers."""
 ERROR_LENGTH = 2000
 """Characters of a compiler's complaint that are kept."""
 
@@ -139,6 +141,10 @@ def _build_cuda(
         key = module.key(target.nvrtc)
         cubins[key] = bytes(code.code)
         symbols[key] = {_text(name): _text(mangled) for name, mangled in dict(code.symbol_mapping).items()}
+    kept = sum(map(kept_bytes, cubins.values()))
+    if kept > KEPT_BYTES:
+        reason = f"keeps {kept} bytes of device variables between calls, at most {KEPT_BYTES} are allowed"
+        return dataclasses.replace(_failed(identity, reason), refused=True), {}
     made = _made(identity, started, list(cubins.values()), None, ahead_of_time=True, symbols=symbols)
     return made, cubins
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.cuda import Prebuilt
+from kbench.schemas import Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,11 +39,18 @@ class Build:
     """Why it could not be built ahead of time."""
     machine: bool = False
     """Whether the error is the machine's, which lacks a tool, and says nothing about the kernel; never stored."""
+    refused: bool = False
+    """Whether it compiles, and the error says which rule it breaks."""
     symbols: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     """Mangled names by exported name, for each CUDA module's key."""
     instructions: Mapping[str, int] | None = None
     """Counts of PTX instructions by class (see kbench.harness.build.instructions), the largest over the functions;
     empty where no PTX was made, None where nobody asked."""
+
+    @property
+    def status(self) -> Status:
+        """What the error makes of the kernel."""
+        return Status.REJECTED if self.refused else Status.COMPILE_ERROR
 
     def answers(self, mix: bool) -> bool:
         """Whether nothing is left to build, where the instruction mix is wanted or not."""

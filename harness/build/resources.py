@@ -14,6 +14,8 @@ from kbench.schemas import DataError
 
 FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
 """The `.nv.info` attributes with a function's frame bytes and registers, each as (symbol index, value)."""
+GLOBALS = (".nv.global", ".nv.global.init")
+"""Sections of variables in device memory that outlive a launch."""
 SYMBOL_TABLE = 2
 """ELF section type of the symbol table."""
 VALUE_OF_SIZE = 0x04
@@ -54,6 +56,15 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
         for section in sections
         if section.name.startswith(".text.") and (name := section.name.removeprefix(".text."))
     }
+
+
+def kept_bytes(cubin: bytes) -> int:
+    """Device memory a cubin's functions share and find again at the next launch.
+
+    Raises:
+        DataError: these bytes are not a 64-bit ELF file.
+    """
+    return sum(section.size for section in _sections(cubin) if section.name in GLOBALS)
 
 
 def largest(found: Iterable[Resources]) -> Resources | None:

@@ -127,7 +127,7 @@ class Builders:
         if build.machine:
             return Outcome(job, -1, infrastructure=build.error)
         if build.error is not None:
-            return Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=build.error)
+            return Outcome(job, -1, status=build.status.value, reason=build.error)
         return job
 
     def _bury(self, seat: Seat) -> Iterator[Outcome]:

@@ -92,6 +92,8 @@ class Runner:
     def _load(self, message: dict[str, Any]) -> bool:
         """Load one kernel's module, or two to be compared."""
         self._unload()
+        # On duty, so that nobody else has the GPU, and before a kernel could make the empty one look slow.
+        self.bench.sampler.calibrate()
         if message["alone"]:
             kernel_id = kernel_of(message["kernels"][0]).kernel_id
             self._lock_down(kernel_id, strict=message["strict"] or not self.device.is_gpu)

@@ -73,7 +73,7 @@ class Supervisor:
     def _built(self, job: Job) -> None:
         assert job.build is not None
         if job.build.error is not None:
-            self.finished.append(Outcome(job, -1, status=Status.COMPILE_ERROR.value, reason=job.build.error))
+            self.finished.append(Outcome(job, -1, status=job.build.status.value, reason=job.build.error))
         elif job.compile_only:
             self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
         else:

@@ -17,7 +17,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from kbench.harness.context import Stage
 from kbench.harness.device import Device
+from kbench.harness.timing.leftovers import Leftovers
 from kbench.harness.timing.ruler import RULER, Ruler
 
 LONGEST_BATCH = 64
@@ -51,6 +53,8 @@ class Slot:
     """Queued behind the end mark: copies of the outputs, to be judged later."""
     turn: int = 0
     """Part of its round; each turn has a batch to itself."""
+    stage: Stage | None = None
+    """The buffers it is called on; what the call returns is overwritten behind it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class Sampler:
         """Sample on a device."""
         self.device = device
         self.ruler = Ruler(device.model)
+        self.leftovers = Leftovers(device)
         self.spare_marks, self.tail_marks = spare_marks, tail_marks
         self.host_us: dict[tuple[str, bool], float] = {}
         """Host time to queue one call, by label and whether it is audited."""
@@ -132,6 +137,7 @@ class Sampler:
                 samples = self._run_part(part, watch)
             self.exposed += sum(s.exposed for s in samples)
             done.extend(samples)
+        self.leftovers.clear()
         self.ruler.add(s.time_us for s in done if s.label == RULER and s.good)
         return done
 
@@ -216,6 +222,8 @@ class Sampler:
         end = device.mark()
         exposed = device.passed(start)
         kept = slot.after(output) if slot.after is not None else None
+        if slot.stage is not None:
+            self.leftovers.take(output, slot.stage)
         self._learn_host((slot.label, slot.before is not None), 1e6 * (time.perf_counter() - began))
         return Queued(slot, opened, start, end, exposed, kept)
 

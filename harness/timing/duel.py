@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from kbench.harness.context import ProblemContext
-from kbench.harness.timing.batch import Sample, Sampler, Slot
+from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
-from kbench.harness.timing.rounds import Candidate, Plan, by_round, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, Plan, by_round, calling, hidden, make_slots
 
 LOOKS = (8, 13, 21, 34)
 CONFIDENCE = 0.998
@@ -80,7 +80,8 @@ def fight(
 ) -> Duel:
     """Rounds of both kernels until the verdict is not undecided, or the budget is spent."""
     pair = (first, second)
-    probe = [Slot(c.label, -1, lambda c=c: c.call(0)) for c in pair for _ in range(2)]  # type: ignore[misc]
+    sampler.leftovers.reserve(context.output_bytes)
+    probe = [calling(candidate, context, 0, -1) for candidate in pair for _ in range(2)]
     longest = max(s.time_us for s in sampler.run(probe))
     cost = sum(sampler.device_us[c.label] for c in pair)
     samples = 5 if longest < 50.0 else 3 if longest < 500.0 else 1

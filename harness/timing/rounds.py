@@ -8,6 +8,7 @@ import itertools
 import math
 import random
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ DRIFT = 0.03
 """Relative change of the anchor's time that means the machine is no longer in the state it was ramped to."""
 DISCARDS = 12
 """Rounds thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
+PAUSE_S = 0.2
+"""Rest after such rounds, for the heat to pass."""
 Z95 = 1.96
 SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
@@ -104,13 +107,13 @@ class Plan:
 def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
     """Run the anchor until its time is stable; the steady time is kept in the context."""
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
-    call, places = anchor(context).call, len(context.stages)
+    reference, places = anchor(context), len(context.stages)
     previous = math.inf
     settled: list[float] = []
     for turn in range(tries):
         count = 4 if previous > 5_000.0 and turn else 10
         # In two turns, like the rounds that are compared with it.
-        slots = [Slot(ANCHOR, 0, functools.partial(call, at % places), turn=2 * at // count) for at in range(count)]
+        slots = [calling(reference, context, at % places, 0, turn=2 * at // count) for at in range(count)]
         if previous > 50_000.0 and turn:
             slots = slots[:1]
         times = [s.time_us for s in sampler.run(slots)]
@@ -133,6 +136,12 @@ def anchor(context: ProblemContext) -> Candidate:
     return Candidate(ANCHOR, call)
 
 
+def calling(candidate: Candidate, context: ProblemContext, stage: int, number: int, turn: int = 0) -> Slot:
+    """A call of a candidate on one of the buffer sets, in a round and turn."""
+    call = functools.partial(candidate.call, stage)
+    return Slot(candidate.label, number, call, turn=turn, stage=context.stages[stage])
+
+
 def ruler(context: ProblemContext) -> Candidate:
     """The empty kernel as a candidate."""
     return Candidate(RULER, lambda stage: context.device.nothing())
@@ -142,8 +151,8 @@ def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: Timin
     """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
     turns = 2 if candidate_us < SHORT_US else 1
     samples = 8 if candidate_us < VERY_SHORT_US else 3 if candidate_us < 500.0 else 1
-    # Three or four a round, so that one that was held up is cut off.
-    anchors = 1 if turns * anchor_us >= 500.0 else 2 if turns > 1 else 3
+    # Three or more a round, so that one that was held up is cut off.
+    anchors = 1 if turns * anchor_us >= 500.0 else 3 if turns == 1 else 4 if anchor_us < SHORT_US else 2
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
         return Plan(1, 1, (3,))
     cost = turns * (samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us))
@@ -176,7 +185,8 @@ def time_candidate(
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
     sampler.calibrate()
     steady = context.anchor_us if context.anchor_us is not None else ramp(context, sampler)
-    chosen = probe(candidate, sampler, steady, settings)
+    sampler.leftovers.reserve(context.output_bytes)
+    chosen = probe(candidate, context, sampler, steady, settings)
     timed: list[Sample] = []
     begun = 0
     while timing.rounds < chosen.looks[-1]:
@@ -192,6 +202,8 @@ def time_candidate(
         if not judge(samples):
             break
         give_up_when_throttled(timing.conditions)
+        if spoilt:
+            time.sleep(PAUSE_S)
         if settled(timing, settings):
             break
     if settings.trace:
@@ -202,9 +214,11 @@ def time_candidate(
     return timing
 
 
-def probe(candidate: Candidate, sampler: Sampler, steady_us: float, settings: TimingSettings) -> Plan:
+def probe(
+    candidate: Candidate, context: ProblemContext, sampler: Sampler, steady_us: float, settings: TimingSettings
+) -> Plan:
     """Call a kernel twice to plan its rounds."""
-    slots = [Slot(candidate.label, -1, functools.partial(candidate.call, at)) for at in range(STAGES)]
+    slots = [calling(candidate, context, at, -1) for at in range(STAGES)]
     first = min(s.time_us for s in sampler.run(slots))
     flush = max(0.0, sampler.device_us[candidate.label] - first)
     return plan(first, steady_us, flush, settings)
@@ -252,7 +266,7 @@ def make_slots(
                     if stage in seen[candidate.label]:
                         places[candidate.label].append((len(slots), stage))
                     seen[candidate.label].add(stage)
-                slots.append(Slot(candidate.label, number, functools.partial(candidate.call, stage), turn=turn))
+                slots.append(calling(candidate, context, stage, number, turn))
     for candidate in candidates:
         if candidate.audit is None:
             continue
@@ -304,10 +318,15 @@ def summarise(
 def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
     """A kernel's good samples; without any those whose launch was hidden, and all of them if there are none either.
 
-    Kernels of very many launches fill the queue and are never followed by much; some wait for the device by themselves.
+    Better ones are taken alone where they are there in half of the rounds at least. Kernels of very many launches fill
+    the queue and are never followed by much; some wait for the device by themselves.
     """
     mine = [s for s in samples if s.label == label]
-    return [s for s in mine if s.good] or [s for s in mine if not s.exposed] or mine
+    enough = len({s.round for s in mine}) / 2.0
+    for better in ([s for s in mine if s.good], [s for s in mine if not s.exposed]):
+        if better and len({s.round for s in better}) >= enough:
+            return better
+    return mine
 
 
 def by_round(samples: Sequence[Sample], label: str, shift_us: float | None = None) -> dict[int, float]:

@@ -11,11 +11,11 @@ import pytest
 
 from kbench.harness.build.builder import build
 from kbench.harness.build.cache import BuildCache
-from kbench.harness.build.resources import read_resources
+from kbench.harness.build.resources import kept_bytes, read_resources
 from kbench.harness.build.target import Target
 from kbench.harness.cuda import CudaModule
 from kbench.harness.sources import read_kernel
-from kbench.schemas import UnknownNameError
+from kbench.schemas import Status, UnknownNameError
 
 KERNELS = Path(__file__).parent / "kernels"
 SPILLING = r"""
@@ -59,6 +59,26 @@ def test_a_compile_error_says_what_the_compiler_said(cache: BuildCache) -> None:
     error = build(broken, Target.named("sm_90"), cache).error
     assert error is not None
     assert "tanhq" in error
+
+
+def test_a_kernel_that_could_keep_answers_in_device_variables_is_refused_and_one_with_a_ticket_is_not(
+    cache: BuildCache,
+) -> None:
+    kernel = read_kernel(KERNELS / "gelu_cuda.py", "gelu_tanh")
+    head = 'extern "C" __global__'
+    keeps, counts = (
+        dataclasses.replace(
+            kernel, source=kernel.source.replace(head, f"__device__ int kept[{size}];\n{head}").replace(
+                "y[i] =", f"kept[i % {size}] = i; y[i] ="
+            )
+        )
+        for size in (2048, 16)
+    )  # fmt: skip
+    refused, built = (build(one, Target.named("sm_90"), cache) for one in (keeps, counts))
+    assert refused.status is Status.REJECTED
+    assert refused.error == "keeps 8192 bytes of device variables between calls, at most 4096 are allowed"
+    assert built.error is None
+    assert kept_bytes(next(iter(cache.prebuilt(built).values())).cubin) == 64
 
 
 def test_a_triton_compile_error_is_found_ahead_of_time(cache: BuildCache) -> None:

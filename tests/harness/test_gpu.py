@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbench.benchmark.problems import problem
+from kbench.harness.context import ProblemContext
 from kbench.harness.harness import Harness
+from kbench.harness.nvml import NoConditions
 from kbench.harness.sources import read_kernel
+from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.leftovers import HELD
+from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
 from kbench.schemas import KernelSource, Status
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -37,3 +45,36 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.floor_us is not None
         assert row.runtime_us > row.floor_us
         assert row.registers
+
+
+def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_the_same_place() -> None:
+    import torch
+
+    from kbench.harness.device import CudaDevice
+
+    definition, device = problem("relu"), CudaDevice(0)
+    context = ProblemContext(definition, definition.sizes[0], device, (1, 2, 3))
+    for stage in context.stages:
+        stage.fill(0, context.masters[0])
+    found: list[torch.Tensor] = []
+    places: list[int] = []
+
+    def call(stage: int) -> Any:
+        (x,) = context.stages[stage].inputs
+        y = torch.empty_like(x)
+        found.append(y.view(torch.uint8).view(-1)[::997].min())
+        places.append(y.data_ptr())
+        return torch.clamp_min(x, 0.0, out=y)
+
+    time_candidate(
+        Candidate("k", call),
+        context,
+        Sampler(device),
+        NoConditions(),
+        random.Random(1),
+        TimingSettings(),
+        lambda s: True,
+    )
+    assert len(found) > 20
+    assert {int(one) for one in found} == {0xFF}
+    assert len(set(places)) >= HELD // 2

@@ -1,0 +1,63 @@
+"""Leftovers: what calls returned, overwritten at once and held for a while.
+
+Overwritten, so that no later call is handed memory with an answer in it, audited or not. Held, so that the next calls
+get other places: where a few lines of output lie decides how long a short kernel waits for them, and an allocator left
+to itself hands out the same place for a whole process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.device import Device
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.harness.context import Stage
+
+HELD = 16
+"""Calls whose outputs are held; the outputs of the next lie elsewhere."""
+HELD_BYTES = 512 << 20
+"""Outputs are held while that many of them fit in here: a kernel that writes more is too long for places to matter."""
+
+
+class Leftovers:
+    """Outputs of the latest calls on a device."""
+
+    def __init__(self, device: Device) -> None:
+        """Hold nothing yet."""
+        self.device = device
+        self._held: deque[list[Tensor]] = deque(maxlen=HELD)
+
+    def reserve(self, sizes: Sequence[int]) -> None:
+        """Make places for the outputs of calls to come, without answers in them.
+
+        Args:
+            sizes: bytes of each output of a call.
+        """
+        places = HELD + 1 if HELD * sum(sizes) <= HELD_BYTES else 2
+        for size in sizes:
+            self.device.poison(size, places)
+
+    def take(self, returned: Any, stage: Stage) -> None:
+        """Overwrite what a call returned, and hold it.
+
+        Args:
+            returned: whatever the kernel returned; only plain tensors are touched.
+            stage: the buffers it was called on, which are left alone.
+        """
+        import torch
+
+        outputs = [o for o in as_tuple(returned) if type(o) is torch.Tensor and not stage.shares_memory(o)]
+        for output in outputs:
+            self.device.erase(output)
+        if HELD * sum(o.numel() * o.element_size() for o in outputs) <= HELD_BYTES:
+            self._held.append(outputs)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._held.clear()

@@ -24,6 +24,7 @@ from kbench.benchmark.problems.registry import problem, problems
 from kbench.harness.context import ContextCache
 from kbench.harness.device import CpuDevice, CudaDevice, Device
 from kbench.harness.environment import device_facts, software_facts
+from kbench.harness.nvml import NvmlReader
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import ANCHOR, ramp
 from kbench.schemas import KbenchError, UserError
@@ -125,6 +126,7 @@ def measure(bench: Bench, one: ProblemDefinition, size: Size) -> dict[str, Any]:
 
 def measure_all(bench: Bench, chosen: Sequence[ProblemDefinition]) -> dict[str, Any]:
     """The whole record; a problem that fails is recorded with its error and the rest goes on."""
+    facts = device_facts(bench.device) | software_facts() | {"cache": bench.device.cache_policy, "margin": MARGIN}
     bandwidth = bandwidth_ceilings(bench)
     peaks = {unit: peak_tflops(bench, unit) for unit in COMPUTE_UNITS}
     rows = []
@@ -132,7 +134,6 @@ def measure_all(bench: Bench, chosen: Sequence[ProblemDefinition]) -> dict[str, 
         for one in bar:
             rows += [measure(bench, one, size) for size in bench.sizes(one)]
             bench.contexts.drop()
-    facts = device_facts(bench.device) | software_facts() | {"cache": bench.device.cache_policy, "margin": MARGIN}
     rows = [row if "error" in row else row | shares(row, bandwidth, peaks) for row in rows]
     return {"environment": facts, "bandwidth_gbps": bandwidth, "peak_tflops": peaks, "references": rows}
 
@@ -143,7 +144,10 @@ def open_device(cpu: bool) -> Device:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     if not cpu and not torch.cuda.is_available():
         raise UserError("no CUDA device is visible; time references on a GPU, or give --cpu for a dry run")
-    return CpuDevice() if cpu else CudaDevice(0)
+    if cpu:
+        return CpuDevice()
+    NvmlReader(0)  # opens NVML, which the facts about the GPU come from
+    return CudaDevice(0)
 
 
 @click.command()

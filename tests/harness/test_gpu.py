@@ -75,6 +75,6 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
         TimingSettings(),
         lambda s: True,
     )
-    assert len(found) > 20
+    assert len(found) > 10
     assert {int(one) for one in found} == {0xFF}
     assert len(set(places)) >= HELD // 2

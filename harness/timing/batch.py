@@ -164,8 +164,9 @@ class Sampler:
         """Whether a call returns only when the device has reached it, so that no hold can hide its launch."""
         self.device.hold(LONGEST_HOLD_US)
         held = self.device.mark()
-        slot.call()
+        output = slot.call()
         waited = self.device.is_gpu and self.device.passed(held)
+        self._leave(output, slot)
         self.device.synchronize()
         return waited
 
@@ -222,10 +223,13 @@ class Sampler:
         end = device.mark()
         exposed = device.passed(start)
         kept = slot.after(output) if slot.after is not None else None
-        if slot.stage is not None:
-            self.leftovers.take(output, slot.stage)
+        self._leave(output, slot)
         self._learn_host((slot.label, slot.before is not None), 1e6 * (time.perf_counter() - began))
         return Queued(slot, opened, start, end, exposed, kept)
+
+    def _leave(self, output: Any, slot: Slot) -> None:
+        if slot.stage is not None:
+            self.leftovers.take(output, slot.stage)
 
     def _watch(self, queued: Sequence[Queued], watch: Watch) -> None:
         for number, entries in itertools.groupby(queued, key=lambda entry: entry.slot.round):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.context import STAGES, ProblemContext
@@ -194,6 +195,19 @@ def test_calls_the_stream_has_caught_up_with_are_exposed_and_taken_once_more() -
     assert sampler.waits == {"k": False}
     # Twice for the batch, once to see whether the call waits for the device by itself.
     assert device.events.count("synchronize") == 3
+
+
+def test_whatever_a_call_returned_is_overwritten_in_probes_and_repeated_batches_too() -> None:
+    device, returned = Clockwork(behind=True), torch.zeros(4)
+    context = ProblemContext(problem("gelu_tanh"), problem("gelu_tanh").tiny, CpuDevice(), (1,))
+
+    def call() -> torch.Tensor:
+        device.work(7.0)
+        return returned
+
+    Sampler(device).run([Slot("k", 0, call, stage=context.stages[0])] * 3)
+    assert device.events.count("call") > 6, "a batch, a probe, the batch again"
+    assert device.events.count("erase") == device.events.count("call")
 
 
 def test_calls_that_wait_for_the_device_are_not_held_for_and_not_repeated() -> None:

@@ -28,7 +28,7 @@ from kbench.benchmark.surrogates.static.recalibration import Recalibration
 from kbench.benchmark.surrogates.static.rows import Layout, Pool, Rows
 from kbench.schemas import DataError, PairKind, Query
 
-VERSION = 3
+VERSION = 4
 FORESTS = ("within", "total", "within_boosted", "total_boosted", "valid", "pair", "reference_width", "pair_width")
 """within: log2 speed relative to the problem's median, and the same in units of the problem's spread; total: log2
 speedup over the reference; valid: log-odds; pair: log2 ratio of two kernels; widths: log of the expected error."""

@@ -19,7 +19,7 @@ from typing import Any
 from kbench.benchmark.surrogates.static.source_features import settings_of
 
 PROCESSORS = 132
-"""Of the GPU, where a source asks for their number."""
+"""Multiprocessors of an H200, where a source asks how many there are."""
 MOST = 2.0**62
 """Numbers beyond are no sizes."""
 NUMERIC = frozenset((int, float, bool))

@@ -8,6 +8,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ Row = npt.NDArray[np.float32]
 TOKEN = re.compile(r"\w+|[^\s\w]")
 MARKS = string.punctuation.replace("_", "")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
-UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)|static_range\s*\(\s*(\d+)")
+UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)")
+STATIC_RANGE = re.compile(r"static_range\s*\(\s*(\d+)")
 PROCESSORS = frozenset(("132", "processors", "sms", "sm", "num_sms", "NUM_SMS"))
 """How sources name the number of multiprocessors."""
 OPERATORS = frozenset("*/%+-.<>&|")
@@ -147,9 +149,9 @@ def _per_processor(found: tuple[str, ...], counts: Mapping[str, int]) -> list[in
     return [factor for factor in factors if factor < 1024]
 
 
-def _matches(pattern: re.Pattern[str], source: str, *marks: str) -> list[tuple[str, ...]]:
-    """All matches; the pattern is tried only where one of the marks occurs, since most sources have none."""
-    return pattern.findall(source) if any(mark in source for mark in marks) else []
+def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
+    """All matches; the pattern is tried only where the mark occurs, since most sources have none."""
+    return pattern.findall(source) if mark in source else []
 
 
 @functools.lru_cache(maxsize=32768)
@@ -182,7 +184,8 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
     by_role = _by_role(settings)
     tiles = sorted(by_role["tile"], reverse=True)
     vectors, splits = by_role["vector"], by_role["split"]
-    unrolls = [int(a or b) for a, b in _matches(UNROLL, source, "unroll", "static_range")]
+    # Two patterns that begin with a word are found faster than one with a choice.
+    unrolls = [*map(int, _matches(UNROLL, source, "unroll")), *map(int, _matches(STATIC_RANGE, source, "static_range"))]
     per_sm = _per_processor(tokens(source), counts)
     every = [v for vs in settings.values() for v in vs if v > 0]
     roles = {role: max(by_role[role], default=0) for role in ROLES}

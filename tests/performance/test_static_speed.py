@@ -8,7 +8,7 @@ import click
 import pytest
 from threadpoolctl import threadpool_limits
 
-from kbench.benchmark.surrogates.static import StaticSurrogate, source_features
+from kbench.benchmark.surrogates.static import StaticSurrogate, launch_features, launches, source_features
 from kbench.benchmark.tasks import build_questions
 from kbench.loaders.corpus import Corpus
 from kbench.schemas import Query
@@ -17,7 +17,13 @@ pytestmark = pytest.mark.performance
 
 
 def forget() -> None:
-    for cached in (source_features.tokens, source_features.settings_of, source_features.fixed_row):
+    for cached in (
+        source_features.tokens,
+        source_features.settings_of,
+        source_features.fixed_row,
+        launch_features.launch_row,
+        launches.parsed,
+    ):
         cached.cache_clear()
 
 

@@ -50,11 +50,13 @@ class Forest:
         total = np.zeros((self.value.shape[2], count))
         for tree in range(len(self.depth)):
             base = self.feature[tree].astype(np.int64) * count
-            threshold, left, right = self.threshold[tree], self.left[tree], self.right[tree]
-            node = np.zeros(count, dtype=np.int32)
+            threshold = self.threshold[tree]
+            # Where a row goes from node n: at 2n to the right, at 2n + 1 to the left; one look instead of two.
+            follows = np.stack([self.right[tree], self.left[tree]], axis=1).astype(np.int64).ravel()
+            node = np.zeros(count, dtype=np.int64)
             for _ in range(int(self.depth[tree])):
                 goes_left = columns.take(base.take(node) + offset) <= threshold.take(node)
-                node = np.where(goes_left, left.take(node), right.take(node))
+                node = follows.take(node + node + goes_left)
             for output, leaves in zip(total, self.value[tree].T, strict=True):
                 output += leaves.take(node)
         return total.T

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.static.level import weighted
 from kbench.benchmark.surrogates.static.rows import Layout, Rows
 
 Places = npt.NDArray[np.int64]
@@ -26,25 +25,34 @@ class Guesses:
     within: Floats
     """Speed relative to the problem's median."""
     rank: Floats
-    """The same in units of the problem's spread."""
+    """The same in units of the problem's spread: what orders the kernels of one problem best."""
     level: Floats
     """Speedup of a typical kernel of the problem, by the problem alone."""
 
     @classmethod
-    def of(cls, within: Floats, total: Floats, within_boosted: Floats, total_boosted: Floats, level: Floats) -> Guesses:
+    def of(
+        cls,
+        within: Floats,
+        total: Floats,
+        within_boosted: Floats,
+        rank_boosted: Floats,
+        total_boosted: Floats,
+        level: Floats,
+    ) -> Guesses:
         """Join averaged and boosted trees: they err in different ways, and halfway between both is nearer.
 
         Args:
             within: [kernels, 2], relative to the median and in units of the spread.
             total: over the reference.
             within_boosted: relative to the median, by boosted trees.
+            rank_boosted: place among the problem's kernels as normal scores, by boosted trees.
             total_boosted: over the reference, by boosted trees.
             level: by the problem alone.
         """
         return cls(
             total=(total + total_boosted) / 2,
             within=(within[:, 0] + within_boosted) / 2,
-            rank=within[:, 1],
+            rank=(within[:, 1] + rank_boosted) / 2,
             level=level,
         )
 
@@ -55,10 +63,6 @@ class Guesses:
         Weights learned from the few problems there are did worse on problems held out.
         """
         return (self.total + self.level + self.within) / 2
-
-    def order(self, weights: Floats) -> Floats:
-        """log2 speed among the kernels of one problem, whatever the problem's level: weights of three guesses."""
-        return weighted(np.stack([self.total, self.within, self.rank], axis=1), weights)
 
     def differences(self, pair: Floats, candidate: Places, anchor: Places) -> Floats:
         """[pairs, 4]: what the blend of a pair weighs."""

@@ -56,6 +56,7 @@ class Material:
         self.fold = np.array([zlib.crc32(str(p).encode()) % FOLDS for p in self.problems], dtype=np.int64)
         self.within = _centred(self.total, self.problems)
         self.spread = _spreads(self.within, self.problems)
+        self.place = _places(self.total, self.problems)
         self.weights = _balanced(self.problems, self.valid)
 
     @property
@@ -86,6 +87,17 @@ def _spreads(values: Floats, groups: Groups) -> Floats:
         rows = groups == group
         known = values[rows][~np.isnan(values[rows])]
         result[rows] = max(float(known.std()) if len(known) else 1.0, SMALLEST_SPREAD)
+    return result
+
+
+def _places(values: Floats, groups: Groups) -> Floats:
+    """Where each kernel stands in its problem, as normal scores: how far ahead the fastest is does not matter."""
+    from scipy.stats import norm, rankdata
+
+    result = np.full(len(values), np.nan)
+    for group in set(groups.tolist()):
+        rows = np.flatnonzero((groups == group) & ~np.isnan(values))
+        result[rows] = norm.ppf((rankdata(values[rows]) - 0.5) / max(len(rows), 1))
     return result
 
 

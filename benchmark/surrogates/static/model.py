@@ -28,10 +28,12 @@ from kbench.benchmark.surrogates.static.recalibration import Recalibration
 from kbench.benchmark.surrogates.static.rows import Layout, Pool, Rows
 from kbench.schemas import DataError, PairKind, Query
 
-VERSION = 3
-FORESTS = ("within", "total", "within_boosted", "total_boosted", "valid", "pair", "reference_width", "pair_width")
-"""within: log2 speed relative to the problem's median, and the same in units of the problem's spread; total: log2
-speedup over the reference; valid: log-odds; pair: log2 ratio of two kernels; widths: log of the expected error."""
+VERSION = 4
+KERNEL_FORESTS = ("within", "total", "within_boosted", "rank_boosted", "total_boosted")
+FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")
+"""within: log2 speed relative to the problem's median, and the same in units of the problem's spread; rank: place
+among the problem's kernels; total: log2 speedup over the reference; valid: log-odds; pair: log2 ratio of two kernels;
+widths: log of the expected error."""
 TRAIN_COMMAND = "python -m kbench.benchmark.surrogates.static.train"
 
 
@@ -50,8 +52,8 @@ class StaticModel:
 
     layout: Layout
     forests: dict[str, Forest]
-    order: Floats
-    """Weights of `total`, `within` and `rank` for the order of a problem's kernels."""
+    order: float
+    """How many log2 one unit of `rank` is, where kernels of a problem are told apart."""
     pair_blend: Floats
     """Weights of `pair` and of the differences of `total`, `within` and `rank` for the ratio of two kernels."""
     level: Level
@@ -84,13 +86,9 @@ class StaticModel:
         return Forecasts(given, point, valid[pool.candidate])
 
     def _guesses(self, rows: Rows) -> Guesses:
-        return Guesses.of(
-            self.forests["within"].outputs(rows),
-            self.forests["total"].predict(rows),
-            self.forests["within_boosted"].predict(rows),
-            self.forests["total_boosted"].predict(rows),
-            self.level.predict(rows[:, self.layout.problem]),
-        )
+        said = {name: self.forests[name].outputs(rows) for name in KERNEL_FORESTS}
+        columns = {name: found if found.shape[1] > 1 else found[:, 0] for name, found in said.items()}
+        return Guesses.of(**columns, level=self.level.predict(rows[:, self.layout.problem]))
 
     def _reference(self, rows: Rows, guesses: Guesses, candidate: Places, _: Places) -> tuple[Floats, Floats]:
         middle = guesses.middle
@@ -98,7 +96,7 @@ class StaticModel:
         width = np.exp(self.forests["reference_width"].predict(inputs))
         # The middle is near the truth over all problems; the level plus the order is better at telling a problem's
         # kernels apart, which is what a single figure is asked for.
-        point = guesses.level + guesses.order(self.order)
+        point = guesses.level + self.order * guesses.rank
         return point[candidate], probabilities(middle[candidate], width, self.reference_shape)
 
     def _pair(self, rows: Rows, guesses: Guesses, candidate: Places, anchor: Places) -> tuple[Floats, Floats]:
@@ -118,7 +116,7 @@ class StaticModel:
         head = {"version": VERSION, **dataclasses.asdict(self.layout), "facts": self.facts}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
         arrays |= self.level.arrays() | {"pair_blend": self.pair_blend}
-        arrays |= self.recalibration.arrays() | {"order": self.order}
+        arrays |= self.recalibration.arrays() | {"order": np.array(self.order)}
         arrays["reference_shape"] = self.reference_shape.quantiles
         with path.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays, pair_shape=self.pair_shape.quantiles)
@@ -141,7 +139,7 @@ class StaticModel:
         return cls(
             layout=Layout(compiled=head["compiled"], mixed=head.get("mixed", False)),
             forests={name: Forest.from_arrays(arrays, name) for name in FORESTS},
-            order=arrays["order"],
+            order=float(arrays["order"]),
             pair_blend=arrays["pair_blend"],
             level=Level.from_arrays(arrays),
             reference_shape=ErrorShape(arrays["reference_shape"]),

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static import compiler_features, problem_features, source_features
+from kbench.benchmark.surrogates.static import (
+    compiler_features,
+    launch_features,
+    problem_features,
+    source_features,
+)
+from kbench.benchmark.surrogates.static.launches import run_of
 from kbench.benchmark.surrogates.static.problem_features import LOG2_KILO
 from kbench.benchmark.surrogates.static.source_features import names_in
 from kbench.schemas import Query
@@ -23,6 +29,7 @@ CROSS: tuple[str, ...] = names_in(
 """Features of the kernel and its problem together, as logarithms."""
 DEFAULT_CAPABILITY = "9.0"
 """What kernels are compiled for when a query does not say what its GPU can do."""
+BLOCK_THREADS = launch_features.NAMES.index("block_threads")
 _SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
 _PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
 
@@ -64,6 +71,16 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
+def _launched(pool: Pool, problem: Rows) -> Rows:
+    """What is launched, and how the problem's work divides among its threads."""
+    found = [
+        launch_features.launch_row(*run_of(source), query.workloads_json)
+        for source, query in zip(pool.sources, pool.queries, strict=True)
+    ]
+    names = ("output_elements", "input_elements", "flops", "bytes", "sm_count")
+    return launch_features.launch_rows(found, {name: problem[:, _PROBLEM[f"problem:{name}"]] for name in names})
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """Where the columns of a kernel row are: its own, the problem's, and counts of words in the source."""
@@ -83,7 +100,7 @@ class Layout:
     @property
     def own(self) -> int:
         """Leading columns that belong to the kernel."""
-        return len(source_features.NUMBERS) + len(CROSS) + len(self.compiler)
+        return source_features.OWN + len(CROSS) + len(launch_features.NAMES) + len(self.compiler)
 
     @property
     def numbers(self) -> slice:
@@ -92,7 +109,7 @@ class Layout:
 
     @property
     def compact(self) -> slice:
-        """Columns that mean the same in every problem; words tell problems apart and mislead in an unseen one."""
+        """Columns that mean the same in every problem; other words tell problems apart and mislead in an unseen one."""
         return slice(0, self.numbers.stop)
 
     @property
@@ -103,13 +120,13 @@ class Layout:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all columns."""
-        numbers = len(source_features.NUMBERS)
         return (
-            *source_features.NAMES[:numbers],
+            *source_features.NAMES[: source_features.OWN],
             *(f"cross:{name}" for name in CROSS),
+            *(f"launch:{name}" for name in launch_features.NAMES),
             *(f"compiler:{name}" for name in self.compiler),
             *problem_features.NAMES,
-            *source_features.NAMES[numbers:],
+            *source_features.NAMES[source_features.OWN :],
         )
 
     def rows(self, pool: Pool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
@@ -123,13 +140,13 @@ class Layout:
             return np.zeros((0, len(self.names)), dtype=np.float32)
         source = np.stack([source_features.fixed_row(text) for text in pool.sources])
         problem = np.stack([problem_of(query) for query in pool.queries])
-        numbers = len(source_features.NUMBERS)
-        parts = [source[:, :numbers], _cross(source, problem)]
+        launched = _launched(pool, problem)
+        parts = [source[:, : source_features.OWN], _cross(source, problem), launched]
         if self.compiled:
-            threads, known = source[:, _SOURCE["number:threads"]], facts or [None] * len(source)
+            threads, known = launched[:, BLOCK_THREADS], facts or [None] * len(source)
             parts.append(compiler_features.compiler_rows(known, threads))
             parts += [compiler_features.mix_rows(known)] if self.mixed else []
-        return np.concatenate([*parts, problem, source[:, numbers:]], axis=1)
+        return np.concatenate([*parts, problem, source[:, source_features.OWN :]], axis=1)
 
 
 def problem_of(query: Query) -> Rows:

@@ -8,6 +8,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ Row = npt.NDArray[np.float32]
 TOKEN = re.compile(r"\w+|[^\s\w]")
 MARKS = string.punctuation.replace("_", "")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
-UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)|static_range\s*\(\s*(\d+)")
+UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)")
+STATIC_RANGE = re.compile(r"static_range\s*\(\s*(\d+)")
 PROCESSORS = frozenset(("132", "processors", "sms", "sm", "num_sms", "NUM_SMS"))
 """How sources name the number of multiprocessors."""
 OPERATORS = frozenset("*/%+-.<>&|")
@@ -49,23 +51,29 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-COUNTED: tuple[str, ...] = names_in(
+TELLING: tuple[str, ...] = names_in(
     """
-    for while if return range static_range jit __global__ __device__ constexpr load store mask other cache_modifier
-    eviction_policy __ldg __ldcs __ldcg __stcs __stcg __shared__ __syncthreads __syncwarp extern float4 float2 int4
-    uint4 half2 __half2 __nv_bfloat162 cp async cooperative_groups restrict __restrict__ make_block_ptr advance
-    make_tensor_descriptor contiguous empty empty_like zeros zero_ permute transpose view reshape expand trans gather
-    pad dot mma wmma mma_sync asm allow_tf32 input_precision fp8e4nv float8_e4m3fn float16 bfloat16 float32 float64
-    int8 int32 int64 long double half fma fmaf exp exp2 expf __expf log log2 sqrt rsqrt rsqrtf div_rn __fdividef tanh
-    sigmoid erf max maximum min minimum where sum reduce cumsum associative_scan scan sort argmax cdiv atomic_add
-    atomicAdd atomicMax atomic_max __shfl_down_sync __shfl_xor_sync __shfl_sync __match_any_sync __popc __ballot_sync
-    ieee tf32x3 tf32 ahead
-    program_id num_programs arange threadIdx blockIdx gridDim blockDim num_warps num_stages warp_specialize flatten
-    fast_math max_registers unroll pragma shared_bytes debug_barrier multi_processor_count processors histogram to
-    None launch + - * / % [ ( < & ? =
+    for while if load store __ldg __shared__ __syncthreads atomic_add atomicAdd __shfl_down_sync __shfl_xor_sync
+    __shfl_sync dot sum reduce cumsum associative_scan sort histogram exp where pragma / %
+    """
+)
+"""Words that say how a kernel works, whatever it computes."""
+COUNTED: tuple[str, ...] = TELLING + names_in(
+    """
+    return range static_range jit __global__ __device__ constexpr mask other cache_modifier eviction_policy
+    __ldcs __ldcg __stcs __stcg __syncwarp extern float4 float2 int4 uint4 half2 __half2 __nv_bfloat162 cp async
+    cooperative_groups restrict __restrict__ make_block_ptr advance make_tensor_descriptor contiguous empty
+    empty_like zeros zero_ permute transpose view reshape expand trans gather pad mma wmma mma_sync asm
+    allow_tf32 input_precision fp8e4nv float8_e4m3fn float16 bfloat16 float32 float64 int8 int32 int64 long
+    double half fma fmaf exp2 expf __expf log log2 sqrt rsqrt rsqrtf div_rn __fdividef tanh sigmoid erf max
+    maximum min minimum scan argmax cdiv atomicMax atomic_max __match_any_sync __popc __ballot_sync ieee tf32x3
+    tf32 ahead program_id num_programs arange threadIdx blockIdx gridDim blockDim num_warps num_stages
+    warp_specialize flatten fast_math max_registers unroll shared_bytes debug_barrier multi_processor_count
+    processors to None launch + - * [ ( < & ? =
     """
 )
 LITERALS = tuple(str(2**exponent) for exponent in range(13))
+WORDS = (*COUNTED, *LITERALS)
 NUMBERS: tuple[str, ...] = names_in(
     """
     length lines tokens depth launches warps stages threads bounds_blocks unroll unrolls persistent per_sm tile_1
@@ -80,6 +88,8 @@ NAMES: tuple[str, ...] = (
     *(f"literal:{power}" for power in LITERALS),
 )
 """Names of the features, in order."""
+OWN = len(NUMBERS) + len(TELLING)
+"""Leading features that mean the same in every problem."""
 
 
 @functools.lru_cache(maxsize=32768)
@@ -110,13 +120,15 @@ def settings_of(source: str) -> tuple[tuple[str, int], ...]:
     """Every `name = number` and `#define name number`, in order."""
     found = tokens(source)
     last, pairs = len(found) - 1, []
-    for at in (i for i in sorted([*_places(found, "="), *_places(found, "define")]) if 0 < i < last):
+    for at in sorted([*_places(found, "="), *_places(found, "define")]):
         defined = found[at] == "define"
-        name, value_at = (found[at + 1], at + 2) if defined else (found[at - 1], at + 1)
-        value = found[value_at] if value_at <= last else ""
-        after = found[value_at + 1] if value_at < last else ""
-        if value.isdecimal() and len(value) < 8 and name.isidentifier() and (defined or after not in OPERATORS):
-            pairs.append((name, int(value)))
+        value_at = at + 1 + defined
+        # Few are followed by a number, so that is looked at first.
+        if value_at > last or not found[value_at].isdecimal() or len(found[value_at]) > 7 or not at:
+            continue
+        name, after = found[at + 1 if defined else at - 1], found[value_at + 1] if value_at < last else ""
+        if name.isidentifier() and (defined or after not in OPERATORS):
+            pairs.append((name, int(found[value_at])))
     return tuple(pairs)
 
 
@@ -125,10 +137,10 @@ def _launches(source: str) -> int:
     return source.count("](") + source.count(".launch(")
 
 
-def _per_processor(found: tuple[str, ...]) -> list[int]:
+def _per_processor(found: tuple[str, ...], counts: Mapping[str, int]) -> list[int]:
     """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
     factors = []
-    for at in sorted(i for name in PROCESSORS.intersection(found) for i in _places(found, name)):
+    for at in sorted(i for name in PROCESSORS & counts.keys() for i in _places(found, name)):
         before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
         if len(before) == 2 and before[1] == "*" and before[0].isdecimal():
             factors.append(int(before[0]))
@@ -137,9 +149,9 @@ def _per_processor(found: tuple[str, ...]) -> list[int]:
     return [factor for factor in factors if factor < 1024]
 
 
-def _matches(pattern: re.Pattern[str], source: str, *marks: str) -> list[tuple[str, ...]]:
-    """All matches; the pattern is tried only where one of the marks occurs, since most sources have none."""
-    return pattern.findall(source) if any(mark in source for mark in marks) else []
+def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
+    """All matches; the pattern is tried only where the mark occurs, since most sources have none."""
+    return pattern.findall(source) if mark in source else []
 
 
 @functools.lru_cache(maxsize=32768)
@@ -147,18 +159,22 @@ def fixed_row(source: str) -> Row:
     """The features of one source."""
     found = tokens(source)
     counts = Counter(found)
-    values = numbers(source, len(found))
-    row = [values[name] for name in NUMBERS]
-    row += np.log1p([counts[word] for word in (*COUNTED, *LITERALS)]).tolist()
-    return np.array(row, dtype=np.float32)
+    values, often = numbers(source, counts), counts.get
+    counted = np.array([often(word, 0) for word in WORDS], dtype=np.float32)
+    return np.concatenate([np.array([values[name] for name in NUMBERS], dtype=np.float32), np.log1p(counted)])
 
 
 def _log2(value: float) -> float:
     return math.log2(value) if value > 0 else -1.0
 
 
-def numbers(source: str, token_count: int) -> dict[str, float]:
-    """Launch geometry and tile sizes as logarithms; −1 where the source does not say."""
+def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
+    """Launch geometry and tile sizes as logarithms; −1 where the source does not say.
+
+    Args:
+        source: of a kernel.
+        counts: how often each of its tokens occurs.
+    """
     settings = _settings(source)
     cuda = "CudaModule" in source
     warps = settings.get("num_warps", [])
@@ -168,8 +184,9 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
     by_role = _by_role(settings)
     tiles = sorted(by_role["tile"], reverse=True)
     vectors, splits = by_role["vector"], by_role["split"]
-    unrolls = [int(a or b) for a, b in _matches(UNROLL, source, "unroll", "static_range")]
-    per_sm = _per_processor(tokens(source))
+    # Two patterns that begin with a word are found faster than one with a choice.
+    unrolls = [*map(int, _matches(UNROLL, source, "unroll")), *map(int, _matches(STATIC_RANGE, source, "static_range"))]
+    per_sm = _per_processor(tokens(source), counts)
     every = [v for vs in settings.values() for v in vs if v > 0]
     roles = {role: max(by_role[role], default=0) for role in ROLES}
     m, n, k, stages = roles["m"], roles["n"], roles["k"], max(settings.get("num_stages", []), default=1)
@@ -177,7 +194,7 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
     return {
         "length": _log2(len(source)),
         "lines": _log2(source.count("\n") + 1),
-        "tokens": _log2(token_count),
+        "tokens": _log2(len(tokens(source))),
         "depth": float(next((d for d in range(12, 0, -1) if "\n" + "    " * d in source), 0)),
         "launches": float(_launches(source)),
         "warps": _log2(max(warps, default=0)),
@@ -206,7 +223,7 @@ def numbers(source: str, token_count: int) -> dict[str, float]:
         "registers_cap": _log2(max(settings.get("max_registers", []), default=0)),
         **_arithmetic(source, roles),
         "shared_elements": _log2(_shared(source, settings)),
-        "vector_words": _log2(max((w for name, w in WIDE.items() if name in source), default=1)),
+        "vector_words": _log2(max((w for name, w in WIDE.items() if name in source), default=1) if cuda else 1),
         "blocks_of_grid": float(source.count("blockIdx.") + source.count("program_id(")),
     }
 

@@ -44,8 +44,6 @@ from kbench.schemas import Pair, PairKind, Query
 Ints = npt.NDArray[np.int64]
 Tell = Callable[[str], None]
 
-ORDER_PRIOR = np.array([0.0, 0.5, 0.5])
-"""Weights of `total`, `within` and `rank` that the data may correct."""
 PAIR_PRIOR = np.array([0.5, 0.0, 0.25, 0.25])
 """Weights of the pair model and of differences of `total`, `within` and `rank` that the data may correct."""
 RIDGE = 1000.0
@@ -142,7 +140,7 @@ def trained(
     pair_blend, pair_shape, between = _pairs(material, ends, guesses, forests, effort, seed)
     order = _order(material, guesses)
     held_out = HeldOut.of(
-        material, guesses.level + guesses.order(order), over_reference, [pairs[i][1] for i in ends.kept], between
+        material, guesses.level + order * guesses.rank, over_reference, [pairs[i][1] for i in ends.kept], between
     )
     fold = np.concatenate([material.fold[known], material.fold[ends.candidate[: ends.pairs]]])
     recalibration, mended = recalibrated(held_out.probabilities, held_out.bin, held_out.kind, fold)
@@ -171,13 +169,14 @@ def _kernel_models(material: Material, forests: dict[str, Forest], effort: Effor
         ("within", lambda: averaged(effort.kernel_trees, seed), both),
         ("total", lambda: averaged(effort.kernel_trees, seed), material.total),
         ("within_boosted", lambda: boosted(effort.boosted_trees, effort.leaves, seed), material.within),
+        ("rank_boosted", lambda: boosted(effort.boosted_trees, effort.leaves, seed), material.place),
         ("total_boosted", lambda: boosted(effort.boosted_trees, effort.leaves, seed), material.total),
     )
     said: dict[str, Floats] = {}
     for name, make, target in kinds:
         forests[name], said[name] = cross_fitted(make, rows, target, material.fold, material.weights)
     level, levels = _levels(material)
-    return Guesses.of(said["within"], said["total"], said["within_boosted"], said["total_boosted"], levels), level
+    return Guesses.of(**said, level=levels), level
 
 
 def _valid(material: Material, effort: Effort, seed: int) -> Forest:
@@ -215,20 +214,15 @@ def _weighed(design: Floats, target: Floats, weights: Floats, prior: Floats) -> 
     return result
 
 
-def _order(material: Material, guesses: Guesses) -> Floats:
-    """Weights of the guesses that tell kernels of one problem apart: learned from differences to the problem's mean."""
+def _order(material: Material, guesses: Guesses) -> float:
+    """How many log2 a unit of the guessed rank is: learned from differences to the problem's mean."""
     known, problems = material.known, material.problems
-    columns = np.stack([guesses.total, guesses.within, guesses.rank], axis=1)
+    rank = guesses.rank.copy()
     for problem in set(problems.tolist()):
         rows = known & (problems == problem)
-        columns[rows] -= columns[rows].mean(axis=0)
-    design, weights = columns[known], material.weights[known]
-    ranks = (material.within / material.spread)[known]
-    found = _weighed(design, ranks, weights, ORDER_PRIOR)
-    # Learned in units of each problem's spread, in which no problem drowns the others; told in log2.
-    guess = weighted(design, found)
-    scale = float((weights * guess) @ material.within[known] / max(float((weights * guess) @ guess), 1e-9))
-    return found * scale
+        rank[rows] -= rank[rows].mean() if rows.any() else 0.0
+    design = material.weights[known] * rank[known]
+    return float(design @ material.within[known] / max(float(design @ rank[known]), 1e-9))
 
 
 def _calibrated(

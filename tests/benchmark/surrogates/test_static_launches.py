@@ -1,0 +1,92 @@
+"""What `run` launches is read from its text and the workload's shapes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.surrogates.static.launch_features import UNKNOWN, launch_row
+from kbench.benchmark.surrogates.static.launches import Trace, run_of, traces
+
+
+def traced(body: str, *inputs: str, head: str = "") -> Trace:
+    names = ", ".join(each.partition(":")[0] for each in inputs)
+    source = f"{head}\ndef run({names}):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    (found,) = traces(*run_of(source), json.dumps([{"inputs": list(inputs)}]))
+    return found
+
+
+def test_a_grid_of_tiles_is_counted_for_the_shapes_of_the_workload() -> None:
+    body = (
+        "m, n = x.shape\n"
+        "y = torch.empty((m, n), device=x.device)\n"
+        "grid = (triton.cdiv(m, 64), triton.cdiv(n, 128))\n"
+        "kernel[grid](x, y, m, n, BM=64, num_warps=8)\n"
+        "return y"
+    )
+    found = traced(body, "x: float32[1000,256]")
+    assert [(each.blocks, each.threads) for each in found.launches] == [(32.0, 256.0)]
+    assert (found.allocated, found.cleared) == (256000.0, 0.0)
+
+
+def test_cuda_launches_and_their_shared_memory_are_understood() -> None:
+    body = (
+        "count = x.numel()\n"
+        "out = torch.zeros(bins, dtype=torch.int32)\n"
+        "blocks = min(2 * 132, (count + 511) // 512)\n"
+        'module.launch("a", grid=blocks, block=(32, 4), args=(x, out), shared_bytes=bins * 4)\n'
+        'module.launch("b", (bins + 31) // 32, 32, args=(out,))'
+    )
+    found = traced(body, "x: int32[1048576]", "bins: 256")
+    assert [(each.blocks, each.threads, each.shared_bytes) for each in found.launches] == [
+        (264.0, 128.0, 1024.0),
+        (8.0, 32.0, 0.0),
+    ]
+    assert found.cleared == 256.0
+
+
+def test_loops_launch_as_often_as_they_turn_and_conditions_choose() -> None:
+    body = (
+        "n = x.shape[-1]\n"
+        "span = 1\n"
+        "while span < n:\n"
+        "    kernel[(n // 2,)](x, span)\n"
+        "    span *= 2\n"
+        "for step in range(3):\n"
+        "    if step % 2:\n"
+        "        kernel[(step,)](x)\n"
+        "return x"
+    )
+    found = traced(body, "x: float32[4,16]")
+    assert [each.blocks for each in found.launches] == [8.0, 8.0, 8.0, 8.0, 1.0]
+
+
+def test_constants_of_the_module_are_known_and_other_names_are_not() -> None:
+    body = "kernel[(x.numel() // BLOCK,)](x)\nkernel[(somewhere,)](x)"
+    found = traced(body, "x: float32[1024]", head="BLOCK = 128\n")
+    assert [each.blocks for each in found.launches] == [8.0, None]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "\x00",
+        "\ndef run(x",
+        "\ndef run(x):\n    kernel[(" + "(" * 2000,
+        "\ndef run(x):\n    kernel[(" + "-" * 5000 + "1,)](x)",
+        "\ndef run(x):\n    kernel[(" + "1 + " * 3000 + "1,)](x)",
+        "\ndef run(x):\n    kernel[(1 // 0, 2 >> -1, 9 ** 9 ** 9, 1e-5)](x)",
+        "\ndef run(x):\n    t = (x, x)\n    while 1:\n        t = t + t\n        t = (*t, *t)\n    kernel[t](x)",
+        "\ndef run(x):\n" + "".join("    " * d + "while 1:\n" for d in range(1, 9)) + "    " * 9 + "k[(1,)](x)",
+        "\ndef run(x):\n    kernel[(x.shape[x:1.5], range(1, 2, 3, 4), range(1, 2, 0), min(1), int(x))](x)",
+        "\ndef run(x):\n    y = torch.empty(" + "4611686018427387900, " * 30 + ")\n    kernel[(y.numel(),)](x)",
+    ],
+)
+def test_odd_sources_launch_nothing_that_is_known_and_end(source: str) -> None:
+    work = json.dumps([{"inputs": ["x: float32[8]"]}])
+    found = launch_row(*run_of(source), work)
+    assert np.isfinite(found).all()
+    assert len(found) == len(UNKNOWN)

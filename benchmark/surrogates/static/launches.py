@@ -28,7 +28,8 @@ STEPS = 64
 MOST_STATEMENTS = 4096
 """Loops within loops end there."""
 INPUT = re.compile(r"\w+\[([\d,]*)\]$")
-LITERAL = re.compile(r"(?<![\w.])(?<!e-)(\d{1,18})(?![\w.])")
+# What must not come before is looked at after the first digit: a pattern that begins with a digit is found faster.
+LITERAL = re.compile(r"(\d(?<![\w.]\d)(?<!e-\d)\d{0,17})(?![\w.])")
 
 Env = dict[str, Any]
 Constants = tuple[tuple[str, int], ...]

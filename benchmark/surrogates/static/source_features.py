@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 import string
@@ -17,6 +18,10 @@ Row = npt.NDArray[np.float32]
 
 TOKEN = re.compile(r"\w+|[^\s\w]")
 MARKS = string.punctuation.replace("_", "")
+SETTING = re.compile(r"=\s*(\d{1,7})(?!\w)\s*(?=(.?))", re.DOTALL)
+NAME_BEFORE = re.compile(r"\s*(\w+)")
+LONGEST_NAME = 256
+DEFINE = re.compile(r"(?<!\w)define\s+(\w+)\s+(\d{1,7})(?!\w)")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
 UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)")
 STATIC_RANGE = re.compile(r"static_range\s*\(\s*(\d+)")
@@ -92,16 +97,21 @@ OWN = len(NUMBERS) + len(TELLING)
 """Leading features that mean the same in every problem."""
 
 
-@functools.lru_cache(maxsize=32768)
-def tokens(source: str) -> tuple[str, ...]:
-    """The source's words, numbers and marks, in order."""
-    if not source.isascii():
-        return tuple(TOKEN.findall(source))
+@functools.lru_cache(maxsize=65536)
+def tokens(line: str) -> tuple[str, ...]:
+    """A line's words, numbers and marks, in order."""
+    if not line.isascii():
+        return tuple(TOKEN.findall(line))
     # Setting marks off by blanks and splitting there takes less than half the time.
     for mark in MARKS:
-        if mark in source:
-            source = source.replace(mark, f" {mark} ")
-    return tuple(source.split())
+        if mark in line:
+            line = line.replace(mark, f" {mark} ")
+    return tuple(line.split())
+
+
+def tokens_of(source: str) -> Iterator[str]:
+    """Those of every line: kernels of a problem have most lines in common, so few are new."""
+    return itertools.chain.from_iterable(map(tokens, source.split("\n")))
 
 
 def _places(found: tuple[str, ...], token: str) -> Iterator[int]:
@@ -118,18 +128,16 @@ def _places(found: tuple[str, ...], token: str) -> Iterator[int]:
 @functools.lru_cache(maxsize=32768)
 def settings_of(source: str) -> tuple[tuple[str, int], ...]:
     """Every `name = number` and `#define name number`, in order."""
-    found = tokens(source)
-    last, pairs = len(found) - 1, []
-    for at in sorted([*_places(found, "="), *_places(found, "define")]):
-        defined = found[at] == "define"
-        value_at = at + 1 + defined
-        # Few are followed by a number, so that is looked at first.
-        if value_at > last or not found[value_at].isdecimal() or len(found[value_at]) > 7 or not at:
-            continue
-        name, after = found[at + 1 if defined else at - 1], found[value_at + 1] if value_at < last else ""
-        if name.isidentifier() and (defined or after not in OPERATORS):
-            pairs.append((name, int(found[value_at])))
-    return tuple(pairs)
+    found = []
+    for match in SETTING.finditer(source):
+        # Few marks of equality have a number after them, so the name before is looked for last, from its end.
+        name = NAME_BEFORE.match(source[max(match.start() - LONGEST_NAME, 0) : match.start()][::-1])
+        if name and name[1][::-1].isidentifier() and match[2] not in OPERATORS:
+            found.append((match.start(), name[1][::-1], int(match[1])))
+    for match in DEFINE.finditer(source) if "define" in source else ():
+        if match[1].isidentifier():
+            found.append((match.start(), match[1], int(match[2])))
+    return tuple((name, value) for _, name, value in sorted(found))
 
 
 def _launches(source: str) -> int:
@@ -137,16 +145,23 @@ def _launches(source: str) -> int:
     return source.count("](") + source.count(".launch(")
 
 
-def _per_processor(found: tuple[str, ...], counts: Mapping[str, int]) -> list[int]:
+def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
-    factors = []
-    for at in sorted(i for name in PROCESSORS & counts.keys() for i in _places(found, name)):
+    names, factors = PROCESSORS & counts.keys(), []
+    found = tuple(tokens_of(source)) if names else ()
+    for at in sorted(i for name in names for i in _places(found, name)):
         before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
         if len(before) == 2 and before[1] == "*" and before[0].isdecimal():
             factors.append(int(before[0]))
         elif len(after) == 2 and after[0] == "*" and after[1].isdecimal():
             factors.append(int(after[1]))
     return [factor for factor in factors if factor < 1024]
+
+
+def _depth(source: str) -> int:
+    """The deepest indentation, of twelve at most."""
+    # A deeper one begins with every shallower one, and most sources are shallow.
+    return next((d for d in range(12) if "\n" + "    " * (d + 1) not in source), 12)
 
 
 def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
@@ -157,8 +172,7 @@ def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
 @functools.lru_cache(maxsize=32768)
 def fixed_row(source: str) -> Row:
     """The features of one source."""
-    found = tokens(source)
-    counts = Counter(found)
+    counts = Counter(tokens_of(source))
     values, often = numbers(source, counts), counts.get
     counted = np.array([often(word, 0) for word in WORDS], dtype=np.float32)
     return np.concatenate([np.array([values[name] for name in NUMBERS], dtype=np.float32), np.log1p(counted)])
@@ -186,7 +200,7 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
     vectors, splits = by_role["vector"], by_role["split"]
     # Two patterns that begin with a word are found faster than one with a choice.
     unrolls = [*map(int, _matches(UNROLL, source, "unroll")), *map(int, _matches(STATIC_RANGE, source, "static_range"))]
-    per_sm = _per_processor(tokens(source), counts)
+    per_sm = _per_processor(source, counts)
     every = [v for vs in settings.values() for v in vs if v > 0]
     roles = {role: max(by_role[role], default=0) for role in ROLES}
     m, n, k, stages = roles["m"], roles["n"], roles["k"], max(settings.get("num_stages", []), default=1)
@@ -194,8 +208,8 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
     return {
         "length": _log2(len(source)),
         "lines": _log2(source.count("\n") + 1),
-        "tokens": _log2(len(tokens(source))),
-        "depth": float(next((d for d in range(12, 0, -1) if "\n" + "    " * d in source), 0)),
+        "tokens": _log2(sum(counts.values())),
+        "depth": float(_depth(source)),
         "launches": float(_launches(source)),
         "warps": _log2(max(warps, default=0)),
         "stages": float(max(settings.get("num_stages", []), default=0)),

@@ -56,11 +56,12 @@ class Device(Protocol):
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
 
-        Two blocks: an allocator hands out the most recently freed block of a size first, but may split another.
+        Two blocks: torch's allocator hands out the free block of that size with the lowest address, but a kernel may
+        ask for scratch of the same size first.
         """
 
     def erase(self, tensor: torch.Tensor) -> None:
-        """Queue overwriting a contiguous tensor with poison."""
+        """Queue overwriting all the memory behind a tensor with poison."""
 
     def release(self) -> None:
         """Give cached memory back."""
@@ -167,7 +168,6 @@ class CpuDevice:
         """Use one thread, so that neighbours disturb little."""
         import torch
 
-        self._torch = torch
         torch.set_num_threads(1)
         self._clock = time.perf_counter_ns
 
@@ -206,12 +206,12 @@ def _poison(device: str, nbytes: int, blocks: int) -> None:
     import torch
 
     for block in [torch.empty(nbytes, dtype=torch.uint8, device=device) for _ in range(blocks)]:
-        _erase(block)
+        block.fill_(POISON_BYTE)
 
 
 def _erase(tensor: torch.Tensor) -> None:
     import torch
 
-    # One with gaps in it is no answer, and is judged as such where calls are audited.
-    if tensor.is_contiguous():
-        tensor.view(-1).view(torch.uint8).fill_(POISON_BYTE)
+    # A view may show but a part of it.
+    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    whole.fill_(POISON_BYTE)

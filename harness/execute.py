@@ -19,7 +19,7 @@ from kbench.harness.nvml import ConditionsReader
 from kbench.harness.second_clock import cupti_us, disagree
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import DRIFT, Candidate, Timing, TimingSettings, ramp, time_candidate
-from kbench.harness.verify import Verdict, judge_answer, misfit, verify
+from kbench.harness.verify import Verdict, erase, judge_answer, misfit, verify
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
@@ -248,6 +248,8 @@ def _judge_samples(samples: Sequence[Sample], context: ProblemContext, verdict: 
             verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
         elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
             break
+        else:
+            erase(context, outputs)
     for at, stage in enumerate(context.stages):
         changed = stage.changed(context.masters[stage.holds])
         if changed is not None:

@@ -68,6 +68,29 @@ def verify(
     if late:
         context.forget_answers()
     held: list[tuple[int, tuple[Tensor, ...]]] = []
+    try:
+        return _verify(run, context, verdict, masters, held, late=late, judging=judging)
+    finally:
+        for _, outputs in held:
+            erase(context, outputs)
+
+
+def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
+    """Overwrite answers that were judged, so that no later call finds them in memory it is handed."""
+    for output in outputs:
+        context.device.erase(output)
+
+
+def _verify(
+    run: Run,
+    context: ProblemContext,
+    verdict: Verdict,
+    masters: tuple[int, ...],
+    held: list[tuple[int, tuple[Tensor, ...]]],
+    *,
+    late: bool,
+    judging: Callable[[], str | None] | None,
+) -> Verdict:
     for turn, master in enumerate((masters[0], *masters)):
         # Two sets for three calls: the third finds other numbers at the addresses of the first.
         stage = context.stages[turn % STAGES]

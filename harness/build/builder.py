@@ -12,7 +12,7 @@ from typing import Any
 from kbench.benchmark.problems import ScalarSpec, problem
 from kbench.harness.build.cache import Build, BuildCache
 from kbench.harness.build.instructions import largest_counts, read_instructions
-from kbench.harness.build.resources import Resources, kept_bytes, largest, read_resources
+from kbench.harness.build.resources import Resources, kept_bytes, largest, read_resources, uses_heap
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.build.triton_target import build_launcher, compile_only
 from kbench.harness.loading import LoadedKernel, LoadError
@@ -22,7 +22,7 @@ from kbench.schemas.ids import content_hash
 COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
 EXTENSION_BUILDER = "cpp_extension.py"
 KEPT_BYTES = 4096
-"""Device variables a kernel may keep between calls: room for tickets and tables, not for answers."""
+"""Device variables a kernel may keep between calls: room for tickets and small tables, not for a whole answer."""
 ERROR_LENGTH = 2000
 """Characters of a compiler's complaint that are kept."""
 
@@ -109,6 +109,9 @@ def _failed(identity: str, error: str) -> Build:
 
 
 def _made(identity: str, started: float, cubins: list[bytes], dynamic_shared: int | None, **more: Any) -> Build:
+    reason = _outliving(cubins)
+    if reason is not None:
+        return dataclasses.replace(_failed(identity, reason), refused=True)
     found: list[Resources] = [r for cubin in cubins for r in read_resources(cubin).values()]
     most = largest(found)
     shared = None if most is None else max(most.shared_bytes, dynamic_shared or 0)
@@ -122,6 +125,20 @@ def _made(identity: str, started: float, cubins: list[bytes], dynamic_shared: in
         content_hash(*sorted(cubins)) if cubins else None,
         **more,
     )
+
+
+def _outliving(cubins: list[bytes]) -> str | None:
+    """Why machine code could keep answers from one call to the next; None when it has no room for them."""
+    kept = sum(map(kept_bytes, cubins))
+    if kept > KEPT_BYTES:
+        # A compiler puts constant arrays beside variables, and nothing tells the two apart.
+        return (
+            f"keeps {kept} bytes of device variables between calls, at most {KEPT_BYTES} are allowed; "
+            "put tables into __constant__ and scratch into a tensor"
+        )
+    if any(map(uses_heap, cubins)):
+        return "allocates on the device's heap, which outlives the call; put scratch into a tensor"
+    return None
 
 
 def _build_cuda(
@@ -141,12 +158,8 @@ def _build_cuda(
         key = module.key(target.nvrtc)
         cubins[key] = bytes(code.code)
         symbols[key] = {_text(name): _text(mangled) for name, mangled in dict(code.symbol_mapping).items()}
-    kept = sum(map(kept_bytes, cubins.values()))
-    if kept > KEPT_BYTES:
-        reason = f"keeps {kept} bytes of device variables between calls, at most {KEPT_BYTES} are allowed"
-        return dataclasses.replace(_failed(identity, reason), refused=True), {}
     made = _made(identity, started, list(cubins.values()), None, ahead_of_time=True, symbols=symbols)
-    return made, cubins
+    return made, {} if made.refused else cubins
 
 
 def _text(name: str | bytes) -> str:

@@ -49,7 +49,9 @@ class Build:
 
     @property
     def status(self) -> Status:
-        """What the error makes of the kernel."""
+        """What the build makes of the kernel."""
+        if self.error is None:
+            return Status.OK
         return Status.REJECTED if self.refused else Status.COMPILE_ERROR
 
     def answers(self, mix: bool) -> bool:

@@ -16,6 +16,8 @@ FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
 """The `.nv.info` attributes with a function's frame bytes and registers, each as (symbol index, value)."""
 GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
+HEAP_SYMBOL = "malloc"
+"""What device code that allocates, by `new` too, asks the driver to link."""
 SYMBOL_TABLE = 2
 """ELF section type of the symbol table."""
 VALUE_OF_SIZE = 0x04
@@ -65,6 +67,15 @@ def kept_bytes(cubin: bytes) -> int:
         DataError: these bytes are not a 64-bit ELF file.
     """
     return sum(section.size for section in _sections(cubin) if section.name in GLOBALS)
+
+
+def uses_heap(cubin: bytes) -> bool:
+    """Whether device code allocates from the heap, which outlives a launch too.
+
+    Raises:
+        DataError: these bytes are not a 64-bit ELF file.
+    """
+    return HEAP_SYMBOL in _symbol_names(list(_sections(cubin))).values()
 
 
 def largest(found: Iterable[Resources]) -> Resources | None:

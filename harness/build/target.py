@@ -65,7 +65,7 @@ def compiler_versions() -> str:
     return " ".join(found)
 
 
-BUILD_VERSION = "1"
+BUILD_VERSION = "2"
 """Raised when the build stage itself changes what an entry holds."""
 
 

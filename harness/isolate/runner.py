@@ -92,8 +92,8 @@ class Runner:
     def _load(self, message: dict[str, Any]) -> bool:
         """Load one kernel's module, or two to be compared."""
         self._unload()
-        # On duty, so that nobody else has the GPU, and before a kernel could make the empty one look slow.
-        self.bench.sampler.calibrate()
+        if not self._calibrate():
+            return False
         if message["alone"]:
             kernel_id = kernel_of(message["kernels"][0]).kernel_id
             self._lock_down(kernel_id, strict=message["strict"] or not self.device.is_gpu)
@@ -107,6 +107,20 @@ class Runner:
             self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})
             return True
         self.channel.send({"loaded": True})
+        return True
+
+    def _calibrate(self) -> bool:
+        """Time the ruler: on duty, so that nobody else has the GPU, and before a kernel could make it look slow.
+
+        What fails here is the machine's fault.
+        """
+        self._report("context")
+        try:
+            self.bench.sampler.calibrate()
+        except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
+            self.channel.send({"broken": f"the empty kernel cannot be timed: {error}"})
+            return False
+        self._report("load")
         return True
 
     def _execute(self, message: dict[str, Any]) -> bool:

@@ -15,12 +15,14 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbench.harness.context import Stage
 from kbench.harness.device import Device
 from kbench.harness.timing.leftovers import Leftovers
 from kbench.harness.timing.ruler import RULER, Ruler
+
+if TYPE_CHECKING:
+    from kbench.harness.context import Stage
 
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""
@@ -130,16 +132,21 @@ class Sampler:
     def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
         """Time every slot in order."""
         done: list[Sample] = []
-        for part in itertools.chain.from_iterable(map(self._pieces, batches(slots))):
-            samples = self._run_part(part, watch)
-            if self._too_late(part, samples) and not any(s.kept is not None for s in samples):
-                # The hold was too short; by now the host's pace is known.
-                samples = self._run_part(part, watch)
-            self.exposed += sum(s.exposed for s in samples)
-            done.extend(samples)
-        self.leftovers.clear()
+        try:
+            for part in itertools.chain.from_iterable(map(self._pieces, batches(slots))):
+                done.extend(self._run_or_repeat(part, watch))
+        finally:
+            self.leftovers.clear()
         self.ruler.add(s.time_us for s in done if s.label == RULER and s.good)
         return done
+
+    def _run_or_repeat(self, part: Sequence[Slot], watch: Watch | None) -> list[Sample]:
+        samples = self._run_part(part, watch)
+        if self._too_late(part, samples) and not any(s.kept is not None for s in samples):
+            # The hold was too short; by now the host's pace is known.
+            samples = self._run_part(part, watch)
+        self.exposed += sum(s.exposed for s in samples)
+        return samples
 
     def _pieces(self, part: Sequence[Slot]) -> Iterator[list[Slot]]:
         """A batch cut behind each call that waits for the device: what follows needs the stream held anew."""

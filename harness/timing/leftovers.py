@@ -1,13 +1,13 @@
 """Leftovers: what calls returned, overwritten at once and held for a while.
 
-Overwritten, so that no later call is handed memory with an answer in it, audited or not. Held, so that the next calls
-get other places: where a few lines of output lie decides how long a short kernel waits for them, and an allocator left
-to itself hands out the same place for a whole process.
+Overwritten, so that the outputs of later calls do not land on an answer, whether audited or not. Held, so that the next
+calls get other places: where a few lines of output lie decides how long a short kernel waits for them, and an allocator
+left to itself hands out the same place for a whole process.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +40,9 @@ class Leftovers:
             sizes: bytes of each output of a call.
         """
         places = HELD + 1 if HELD * sum(sizes) <= HELD_BYTES else 2
-        for size in sizes:
-            self.device.poison(size, places)
+        # Outputs of one size share their places.
+        for size, outputs in Counter(sizes).items():
+            self.device.poison(size, outputs * places)
 
     def take(self, returned: Any, stage: Stage) -> None:
         """Overwrite what a call returned, and hold it.
@@ -55,7 +56,8 @@ class Leftovers:
         outputs = [o for o in as_tuple(returned) if type(o) is torch.Tensor and not stage.shares_memory(o)]
         for output in outputs:
             self.device.erase(output)
-        if HELD * sum(o.numel() * o.element_size() for o in outputs) <= HELD_BYTES:
+        # Holding a view holds all the memory behind it.
+        if HELD * sum(o.untyped_storage().nbytes() for o in outputs) <= HELD_BYTES:
             self._held.append(outputs)
 
     def clear(self) -> None:

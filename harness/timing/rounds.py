@@ -202,10 +202,10 @@ def time_candidate(
         if not judge(samples):
             break
         give_up_when_throttled(timing.conditions)
-        if spoilt:
-            time.sleep(PAUSE_S)
         if settled(timing, settings):
             break
+        if spoilt:
+            time.sleep(PAUSE_S)
     if settings.trace:
         timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.ruler_us = sampler.ruler.time_us
@@ -316,10 +316,9 @@ def summarise(
 
 
 def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
-    """A kernel's good samples; without any those whose launch was hidden, and all of them if there are none either.
+    """A kernel's good samples where half of its rounds have some; else those whose launch was hidden; else all.
 
-    Better ones are taken alone where they are there in half of the rounds at least. Kernels of very many launches fill
-    the queue and are never followed by much; some wait for the device by themselves.
+    Kernels of very many launches fill the queue and are never followed by much; some wait for the device by themselves.
     """
     mine = [s for s in samples if s.label == label]
     enough = len({s.round for s in mine}) / 2.0

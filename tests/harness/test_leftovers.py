@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import pytest
 import torch
 
 from kbench.harness.context import Stage
@@ -33,11 +36,17 @@ def test_whatever_else_a_kernel_returns_is_left_alone() -> None:
     class Odd(torch.Tensor):
         pass
 
-    leftovers, gaps, odd = Leftovers(CpuDevice()), torch.zeros(4, 4)[:, ::2], torch.zeros(4).as_subclass(Odd)
-    for returned in (None, 7, "text", (gaps, odd, None)):
+    leftovers, odd = Leftovers(CpuDevice()), torch.zeros(4).as_subclass(Odd)
+    for returned in (None, 7, "text", (odd, None)):
         leftovers.take(returned, stage())
-    assert not gaps.any()
     assert not odd.any()
+
+
+def test_all_the_memory_behind_a_view_is_overwritten_and_counts_as_held() -> None:
+    leftovers, whole = Leftovers(CpuDevice()), torch.zeros(HELD_BYTES // HELD // 4 + 1)
+    leftovers.take((whole[:8], whole.view(-1)[1::2]), stage())
+    assert is_poison(whole)
+    assert len(leftovers._held) == 0
 
 
 def test_the_outputs_of_the_latest_calls_lie_in_different_places() -> None:
@@ -57,6 +66,29 @@ def test_large_outputs_are_overwritten_but_not_held() -> None:
     leftovers.take(output, stage())
     assert is_poison(output)
     assert len(leftovers._held) == 0
+
+
+def test_places_are_made_for_every_output_of_a_call() -> None:
+    class Counting(CpuDevice):
+        made: ClassVar[list[tuple[int, int]]] = []
+
+        def poison(self, nbytes: int, blocks: int = 2) -> None:
+            self.made.append((nbytes, blocks))
+
+    Leftovers(Counting()).reserve([64, 128, 64])
+    Leftovers(Counting()).reserve([HELD_BYTES])
+    assert Counting.made == [(64, 2 * (HELD + 1)), (128, HELD + 1), (HELD_BYTES, 2)]
+
+
+def test_nothing_is_held_after_a_call_that_raised() -> None:
+    def fail() -> None:
+        raise RuntimeError("a kernel's own")
+
+    sampler, inputs = Sampler(CpuDevice()), stage()
+    slots = [Slot("k", 0, lambda: torch.ones(8), stage=inputs), Slot("k", 0, fail, stage=inputs)]
+    with pytest.raises(RuntimeError, match="own"):
+        sampler.run(slots)
+    assert len(sampler.leftovers._held) == 0
 
 
 def test_a_sampler_overwrites_what_each_call_returned_behind_its_copies() -> None:

@@ -30,6 +30,7 @@ from kbench.harness.timing.batch import (
 from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import (
     DISCARDS,
+    PAUSE_S,
     Candidate,
     Plan,
     Timing,
@@ -232,6 +233,16 @@ def test_calls_with_too_little_queued_behind_them_are_thin_and_left_out_when_oth
     assert hidden(samples[2:], "k") == samples[2:]
 
 
+def test_better_samples_are_taken_alone_only_where_half_of_the_rounds_have_some() -> None:
+    def rounds(good: int) -> list[Sample]:
+        return [
+            Sample("k", n, 5.0, exposed=exposed or n >= good, kept=None) for n in range(5) for exposed in (False, True)
+        ]
+
+    assert {s.exposed for s in hidden(rounds(3), "k")} == {False}
+    assert hidden(rounds(2), "k") == rounds(2)
+
+
 def test_a_stream_that_passes_a_call_before_the_lead_is_queued_makes_it_thin() -> None:
     device = Clockwork(passes_second_time=True)
     found = Sampler(device).run(slots(device, rounds=1, calls=LEAD + 4))
@@ -343,6 +354,15 @@ def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> No
     assert {number for _, number, _, _ in found.trace}.isdisjoint({0, 1})
     assert len(found.conditions) == found.rounds + 2
     assert found.runtime is not None
+
+
+def test_timing_that_goes_on_after_slowed_rounds_rests_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr("kbench.harness.timing.rounds.time.sleep", rests.append)
+    timed(Clockwork())
+    assert rests == []
+    timed(Clockwork(), hot=range(5))
+    assert rests == [PAUSE_S]
 
 
 def test_a_gpu_that_stays_slowed_is_a_failure_of_the_machine() -> None:

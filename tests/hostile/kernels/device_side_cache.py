@@ -1,18 +1,18 @@
-# cheat: keeps the first answer in a static device buffer
+# cheat: keeps the beginning of the first answer in a small device variable
 # tags: gpu passes-screen
 import torch
 
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule(r"""
-__device__ float kept[1 << 25];
+__device__ float kept[1000];
 __device__ int full;
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
     float v = x[i];
     y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    if (i < (1 << 25)) { if (full > 3) y[i] = kept[i]; else kept[i] = y[i]; }
+    if (i < 1000) { if (full > 3) y[i] = kept[i]; else kept[i] = y[i]; }
     if (i == 0) full += 1;
 }
 """)

@@ -20,6 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+if "--dry-run" in sys.argv:
+    os.environ["TRITON_INTERPRET"] = "1"
+
 import torch
 from pool import DRY, out_folder, pool, say, write
 
@@ -36,7 +39,7 @@ from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.centre import centre
 from kbench.schemas import KernelSource
 
-PROCESSES, LOADS, CALLS, EACH = (1, 2, 64, 1) if DRY else (3, 4, 1280, 2)
+PROCESSES, LOADS, CALLS, EACH = (1, 1, 4, 1) if DRY else (3, 4, 1280, 2)
 SHORTEST_US, LONGEST_US = 2.0, 20.0
 FACTORS = ("input", "output", "evictor", "load")
 
@@ -85,29 +88,27 @@ def call_everywhere(kernel: KernelSource, device: Any) -> list[dict[str, Any]]:
     CudaModule.prebuilt = {} if DRY else cache.prebuilt(build(kernel, Target.named("sm_90"), cache))
     loads = [LoadedKernel(kernel) for _ in range(LOADS)]
     watched = Evictions(device)
-    sampler, rng, seen = Sampler(watched), random.Random(1), list[dict[str, Any]]()
+    sampler, rng, places = Sampler(watched), random.Random(1), dict[int, dict[str, Any]]()
     sampler.leftovers.reserve(context.output_bytes)
 
-    def call(load: int, stage: int) -> Any:
+    def call(at: int, load: int, stage: int) -> Any:
         returned = loads[load].run(*context.stages[stage].inputs)
         place = as_tuple(returned)[0].data_ptr()
-        seen.append({"input": stage, "output": place, "evictor": watched.last, "load": load})
+        # A batch may be taken twice; the later samples count.
+        places[at] = {"input": stage, "output": place, "evictor": watched.last, "load": load}
         return returned
 
     plan = [(rng.randrange(LOADS), rng.randrange(len(context.stages))) for _ in range(CALLS)]
     for load in range(LOADS):
-        call(load, 0)
+        call(-1, load, 0)
     rows = []
     for start in range(0, CALLS, 64):
         slots = [
-            Slot("k", start, functools.partial(call, *one), stage=context.stages[one[1]])
-            for one in plan[start : start + 64]
+            Slot("k", start, functools.partial(call, at, load, stage), stage=context.stages[stage])
+            for at, (load, stage) in enumerate(plan[start : start + 64], start)
         ]
-        before = len(seen)
-        samples = sampler.run(slots)
-        # A batch may be taken twice; the later samples count.
-        places = seen[before:][-len(samples) :]
-        rows += [{"us": s.time_us} | p for s, p in zip(samples, places, strict=True) if s.good or DRY]
+        samples = enumerate(sampler.run(slots), start)
+        rows += [{"us": sample.time_us} | places[at] for at, sample in samples if sample.good or DRY]
     for loaded in loads:
         loaded.unload()
     return rows

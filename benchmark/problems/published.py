@@ -40,7 +40,7 @@ PROBLEMS = (
             TensorSpec("x_s", (p["tokens"], p["hidden"] // p["group"])),
         ),
         flops=lambda p: 2 * p["tokens"] * p["hidden"],
-        # The benchmarks the published release took from the task, and one of its tests: a kernel may know no other shape.
+        # The benchmarks the published release took from the task, and a test of it: a kernel may know no other shape.
         sizes=(
             Size("t4096_h7168", {"tokens": 4096, "hidden": 7168, "group": 128}),
             Size("t256_h8192", {"tokens": 256, "hidden": 8192, "group": 128}),

@@ -15,6 +15,9 @@ from typing import Any
 from kbench.harness.device import Device
 
 CALLS = 12
+HOLD_US = 1_000.0
+"""The stream is held this long for each call: the profiler slows launches down, and a gap between two launches of one
+call would count as its time."""
 CALL_MARK = "kbench_call"
 BOUND = 0.03
 """Relative difference beyond which the clocks disagree, for kernels of at least `SHORT_US`."""
@@ -65,7 +68,7 @@ def cupti_us(call: Callable[[int], Any], device: Device) -> float | None:
     from torch.profiler import ProfilerActivity, profile, record_function
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
-        device.hold(CALLS * 150.0)
+        device.hold(CALLS * HOLD_US)
         for number in range(CALLS):
             device.flush()
             with record_function(CALL_MARK):

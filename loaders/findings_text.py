@@ -114,7 +114,8 @@ def _clocks(trust: Trust) -> Iterator[str]:
         f"timer's marks lie further apart: the median difference is {gap:.2f} µs, a constant that matters for short "
         f"kernels and is part of every runtime here. Without that constant the median difference is "
         f"{statistics.median(above):.2%} of the runtime. Where the difference is negative ({longer} of the "
-        "disagreements) CUPTI saw a slower call than the event timer; such figures deserve a second look."
+        "disagreements) CUPTI saw a slower call than the event timer. The usual cause is a call of several launches: "
+        "the profiler makes the host late, and the gaps between the launches of one call count as its time."
     )
     rows = [
         (

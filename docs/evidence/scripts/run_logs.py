@@ -78,6 +78,18 @@ def curves() -> Curves:
     return found
 
 
+def _more(shares: Mapping[str, Mapping[str, Sequence[float]]], name: str, base: str, after: int) -> dict[str, Any]:
+    """How much more of the best one method had than another in the same cells, resampled by problem."""
+    gains = [
+        [mine - other for mine, other in zip(values, shares[base][problem], strict=True)]
+        for problem, values in shares[name].items()
+    ]
+    return {
+        f"more_than_{base}": statistics.fmean(itertools.chain(*gains)),
+        f"more_than_{base}_interval": interval(gains, random.Random(after)),
+    }
+
+
 def compared(found: Curves, after: int) -> dict[str, Any]:
     """Each method's best after so many measurements, as a share of the best that any method of the cell had by then."""
     cells = {
@@ -92,18 +104,16 @@ def compared(found: Curves, after: int) -> dict[str, Any]:
         for name in METHODS:
             shares[name][problem].append(bests[name] / top)
             firsts[name] += bests[name] == top
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name in METHODS:
-        own = [shares[name][problem] for problem in sorted(shares[name])]
-        base = [shares["random"][problem] for problem in sorted(shares[name])]
-        gains = [[a - b for a, b in zip(mine, other, strict=True)] for mine, other in zip(own, base, strict=True)]
+        own = list(shares[name].values())
         rows[name] = {
             "share": statistics.fmean(itertools.chain(*own)),
             "interval": interval(own, random.Random(after)),
-            "more_than_random": statistics.fmean(itertools.chain(*gains)),
-            "more_interval": interval(gains, random.Random(after)),
+            **_more(shares, name, "random", after),
             "cells_where_first": firsts[name],
         }
+    rows["puct+surrogate"] |= _more(shares, "puct+surrogate", "puct", after)
     return {"measurements": after, "cells": len(cells), "problems": len({cell[0] for cell in cells}), "methods": rows}
 
 
@@ -117,7 +127,7 @@ def live() -> dict[str, Any]:
         "problems": len({problem for problem, _ in found}),
         "searches": sum(len(methods) for methods in found.values()),
         "measurements_of_a_search": dict(sorted(lengths.items())),
-        "compared": [compared(found, after) for after in (2, 4, 6, 8)],
+        "compared": [compared(found, after) for after in (2, 4, 6, 8, 10)],
         "best": {
             f"{problem}, {backend}": {
                 name: [round(curve[-1], 3), len(curve)] for name, curve in sorted(methods.items())

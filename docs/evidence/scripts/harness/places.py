@@ -1,9 +1,9 @@
-"""Places: how much a short kernel's time depends on where things lie. Usage: places.py OUT (after throughput.py OUT)
+"""Places: how much a kernel's time depends on where things lie. Usage: places.py OUT (after throughput.py OUT)
 
-Writes places.json. In three fresh processes, short kernels are loaded four times each and called on every set of input
-buffers, with outputs and L2 evictors in turn. For each of the four (input, output, evictor, load) it tells the standard
-deviation between places in microseconds, what one place for a whole process would add to the spread between processes;
-and what is left between the processes' means once all places are averaged over.
+Writes places.json. In three fresh processes, kernels that are short on one of their workloads are loaded four times
+each and called on every set of input buffers of their first workload, with outputs and L2 evictors in turn. For each of
+the four (input, output, evictor, load) it tells the standard deviation between places in microseconds: what one place
+for a whole process would add to the spread between processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FACTORS = ("input", "output", "evictor", "load")
 
 
 def choose(folder: Path) -> list[KernelSource]:
-    """A few short kernels of each problem that has any."""
+    """A few kernels of each problem that has any with a short workload."""
     if DRY:
         return pool()[:1]
     rows = json.loads((folder / "throughput.json").read_text())["rows"]

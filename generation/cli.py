@@ -135,7 +135,7 @@ def _campaign_runs(path: Path) -> list[Settings]:
 
 
 def _single(options: dict[str, Any]) -> Settings:
-    from kbench.benchmark.problems.registry import problem
+    from kbench.benchmark.problems.registry import listed
     from kbench.generation.budget import parse_budget
     from kbench.generation.methods.method import method
     from kbench.generation.settings import FilterSettings, Settings, check
@@ -151,7 +151,7 @@ def _single(options: dict[str, Any]) -> Settings:
             unsure_share=options["unsure_share"], confidence=options["confidence"],
         )  # fmt: skip
     settings = Settings(
-        problem_id=problem(options["problem_id"]).id, backend=Backend(options["backend"]),
+        problem_id=listed(options["problem_id"]).id, backend=Backend(options["backend"]),
         method=method(options["method"]).name, proposer=options["proposer"] or "genome", seed=options["seed"],
         seeds=options["seeds"], batch=options["batch"], filter=chosen, budget=parse_budget(options["budget"]),
     )  # fmt: skip

@@ -29,13 +29,13 @@ def folder_runs(
     Raises:
         UserError: the writer is neither llm nor human, or a file names an unknown problem.
     """
-    from kbench.benchmark.problems.registry import problem
+    from kbench.benchmark.problems.registry import listed
 
     if writer not in WRITERS:
         raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")
     files: defaultdict[tuple[str, Backend], list[KernelFile]] = defaultdict(list)
     for file in read_folder(folder):
-        files[problem(file.problem_id).id, file.backend].append(file)
+        files[listed(file.problem_id).id, file.backend].append(file)
     runs = [
         Settings(
             problem_id=problem_id, backend=backend, method=method if variants else "none", proposer=writer,

@@ -83,11 +83,11 @@ def _backend(name: str) -> Backend:
 
 
 def _problem_ids(spec: CampaignSpec) -> list[str]:
-    from kbench.benchmark.problems.registry import problem, problems
+    from kbench.benchmark.problems.registry import listed, problems
 
     if EVERY in spec.problems:
         return list(problems())
-    return [problem(problem_id).id for problem_id in spec.problems]
+    return [listed(problem_id).id for problem_id in spec.problems]
 
 
 def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Settings]:

@@ -14,9 +14,12 @@ What GPU MODE's tasks hand over, and how it comes from our inputs:
                             state as a fifth; its kernels fail when they unpack four
     gdn_chunk_fwd_o         (q, k, v_new, h, g), our inputs; returns o
     gdn_recompute_w_u       (k, v, beta, A, g), our inputs; returns (w, u)
-    fp8_quant               refused: the task's data is (x, x_q, x_s), all float32, the last two buffers to be filled,
-                            and x_q is not rounded to float8. Ours moves 3 bytes a value instead of 8, and conversions
-                            around the kernel would move another 11
+    fp8_quant_float32       (x, x_q, x_s), the last two buffers to be filled, fresh in every call as what other kernels
+                            allocate for their outputs; returns (x_q, x_s)
+
+The last is the task that GPU MODE calls fp8_quant. Ours of that name reads bfloat16 and rounds to float8, which moves 3
+bytes a value instead of 8, and conversions around the kernel would move another 11: a custom_kernel for it is measured
+as the other problem, and the record says so.
 
 Nothing that is returned is converted: the tasks' checks do not look at strides and mostly not at types, ours do.
 
@@ -49,27 +52,40 @@ def _trimul_data(inputs: tuple[Any, ...]) -> Any:
     return x, mask, dict(zip(TRIMUL_WEIGHTS, weights, strict=True)), config
 
 
+def _fp8_quant_data(inputs: tuple[Any, ...]) -> Any:
+    x, group = inputs
+    tokens, hidden = x.shape
+    return x, x.new_empty((tokens, hidden)), x.new_empty((tokens, hidden // group))
+
+
 LAYOUTS: Mapping[str, Callable[[tuple[Any, ...]], Any]] = {
     "trimul": _trimul_data,
     CROSS_ENTROPY: tuple,
     "gdn_chunk_fwd_h": tuple,
     "gdn_chunk_fwd_o": tuple,
     "gdn_recompute_w_u": tuple,
+    "fp8_quant_float32": _fp8_quant_data,
 }
 """How the data of a task is made from our inputs. A problem that is no task of GPU MODE has its inputs as one tuple."""
 
-REFUSED: Mapping[str, str] = {
-    "fp8_quant": (
-        "GPU MODE's fp8_quant is not ours: its custom_kernel reads float32 and fills float32 buffers, ours reads"
-        " bfloat16 and returns float8_e4m3fn, so a time here would be of other work; write it as run(x, group)"
-    ),
-}
-"""Tasks whose kernels solve another problem than ours of the same name."""
+NAMESAKES: Mapping[str, str] = {"fp8_quant": "fp8_quant_float32"}
+"""Our problems whose name a task of GPU MODE has for another problem, and that problem."""
+
+
+def problem_of(source: str, problem_id: str) -> str:
+    """The problem a text solves that is said to solve one of this name: the namesake, where its form shows that."""
+    namesake = NAMESAKES.get(problem_id)
+    return namesake if namesake is not None and adapter_for(source) == CUSTOM else problem_id
 
 
 def refusal(form: str | None, problem_id: str) -> str | None:
     """Why a text of this published form says nothing about our problem; None when it may be measured."""
-    return REFUSED.get(problem_id) if form == CUSTOM else None
+    if form != CUSTOM or problem_id not in NAMESAKES:
+        return None
+    return (
+        f"custom_kernel solves GPU MODE's {problem_id}, which is {NAMESAKES[problem_id]} here and another problem than"
+        f" our {problem_id}; measure it as that, or define run"
+    )
 
 
 def adapter_for(source: str) -> str | None:

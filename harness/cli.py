@@ -74,10 +74,10 @@ def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
         raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
     kernels = _kernels(files, options)
     if options["check_only"]:
-        finish(check(kernels, options, progress_quiet), as_json)
+        finish(check(kernels, options, progress_quiet), as_json, options["problem_id"])
         return
     require_gpu(parse_gpus(options["gpu"]))
-    finish(measure_files(kernels, options, progress_quiet), as_json)
+    finish(measure_files(kernels, options, progress_quiet), as_json, options["problem_id"])
 
 
 def _kernels(files: Sequence[Path], options: dict[str, Any]) -> list[tuple[str, KernelSource]]:
@@ -92,10 +92,11 @@ def _kernels(files: Sequence[Path], options: dict[str, Any]) -> list[tuple[str, 
     return found
 
 
-def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
-    """Show what was measured; exit 1 when a kernel failed."""
+def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -> None:
+    """Show what was measured, and on which problem where it is not the one asked for; exit 1 when a kernel failed."""
     for name, row in rows:
-        click.echo(json.dumps(to_dict(row) | {"file": name}) if as_json else describe(name, row))
+        shown = name if row.problem_id == asked else f"{name} as {row.problem_id}"
+        click.echo(json.dumps(to_dict(row) | {"file": name}) if as_json else describe(shown, row))
     if any(row.status is not Status.OK for _, row in rows):
         sys.exit(1)
 
@@ -120,6 +121,8 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
     click.echo(f"{report['kernels']} kernels re-measured, {report['compared']} with stored figures to compare")
     for name, value in report["agreement"].items():
         click.echo(f"  {name:<28}{value}")
+    for problem_id, count in report.get("measured as", {}).items():
+        click.echo(f"{count} measured as {problem_id}, which is no problem of the benchmark")
     for reason, count in report.get("left out", {}).items():
         click.echo(f"{count} left out: {reason}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.harness.adapters import adapter_for, refusal
+from kbench.harness.adapters import problem_of
 from kbench.harness.harness import Harness
 from kbench.harness.journal import Journal
 from kbench.harness.progress import Progress
@@ -105,6 +105,7 @@ def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str,
 
 def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -> dict[str, Any]:
     """Measure a selection of a corpus again and compare with what is stored."""
+    from kbench.benchmark.problems.registry import unlisted
     from kbench.loaders.corpus import load
 
     table = load(options["corpus"], where=options["where"]).to_arrow()
@@ -116,8 +117,10 @@ def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -
     measured: dict[str, list[Measurement]] = {}
     for key, row in measure_files(named, options, quiet=False):
         measured.setdefault(key, []).append(row)
-    reasons = {"left out": dict(Counter(left_out))} if left_out else {}
-    return {"kernels": len(measured)} | reasons | agreement({key: row for key, (_, row) in stored.items()}, measured)
+    elsewhere = Counter(kernel.problem_id for kernel, _ in stored.values() if kernel.problem_id in unlisted())
+    notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
+    said = {name: counts for name, counts in notes.items() if counts}
+    return {"kernels": len(measured)} | said | agreement({key: row for key, (_, row) in stored.items()}, measured)
 
 
 def measurable(
@@ -125,7 +128,8 @@ def measurable(
 ) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
     """Rows that can be measured here, by the id of the kernel as our problem has it, and why others cannot.
 
-    Imported rows may name a problem as another suite does, and tuning configurations have no source to run.
+    Imported rows may name a problem as another suite does, and tuning configurations have no source to run. Rows keep
+    the problem they were stored with; the kernel has the one it is measured on.
     """
     from kbench.benchmark.problems.registry import resolve
 
@@ -138,12 +142,7 @@ def measurable(
         if problem is None:
             left_out.append(f"of problem {row['problem_id']!r} we have no reference")
         elif row["backend"] != Backend.CONFIG and row["source"]:
-            # A kernel of another problem is not recorded as rejected: that would say something about it.
-            refused = refusal(adapter_for(row["source"]), problem)
-            if refused is not None:
-                left_out.append(refused)
-                continue
-            kernel = KernelSource(problem, Backend(row["backend"]), row["source"])
+            kernel = KernelSource(problem_of(row["source"], problem), Backend(row["backend"]), row["source"])
             found.setdefault(kernel.kernel_id, (kernel, row))
     return found, left_out
 
@@ -176,4 +175,6 @@ def compare_files(one: Path, other: Path, gpu: int, options: dict[str, Any]) -> 
 
     first = read_kernel(one, options["problem_id"], options["backend"])
     second = read_kernel(other, options["problem_id"], options["backend"])
+    if first.problem_id != second.problem_id:
+        raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
     return [v.to_dict() for v in compare_kernels(first, second, gpu=gpu, threshold=options["threshold"])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kbench.harness.adapters import problem_of
 from kbench.schemas import Backend, KernelSource, UserError
 
 
@@ -13,7 +14,7 @@ def read_kernel(path: Path, problem_id: str, backend: str | None = None) -> Kern
 
     Args:
         path: the file.
-        problem_id: the problem it solves.
+        problem_id: the problem it solves; a published form may show that another suite's of that name is meant.
         backend: triton or cuda; by default cuda when the text uses CudaModule.
 
     Raises:
@@ -24,7 +25,7 @@ def read_kernel(path: Path, problem_id: str, backend: str | None = None) -> Kern
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read kernel file {str(path)!r}: {error}") from error
     chosen = Backend(backend) if backend else Backend.CUDA if "CudaModule" in source else Backend.TRITON
-    return KernelSource(problem_id, chosen, source)
+    return KernelSource(problem_of(source, problem_id), chosen, source)
 
 
 def read_kernels(paths: Sequence[Path], problem_id: str, backend: str | None = None) -> list[KernelSource]:

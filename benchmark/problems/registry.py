@@ -1,4 +1,4 @@
-"""The explicit list of all problems, family by family."""
+"""The explicit list of all problems, family by family, and the few that are measured but not of the benchmark."""
 
 from __future__ import annotations
 
@@ -18,13 +18,25 @@ FAMILY_MODULES = (
     "gpu_mode", "attention", "mixture_of_experts", "indexing", "sorting", "state_space", "scientific",
 )  # fmt: skip
 """One module a family group, each with a tuple PROBLEMS."""
+UNLISTED_MODULES = ("published",)
+"""Modules of the same form whose problems are none of the benchmark's."""
 
 
 @functools.cache
 def problems() -> Mapping[str, ProblemDefinition]:
-    """Every problem by id, in registry order."""
+    """Every problem of the benchmark by id, in registry order."""
+    return _declared(FAMILY_MODULES)
+
+
+@functools.cache
+def unlisted() -> Mapping[str, ProblemDefinition]:
+    """Problems that kernels are measured on but that are none of the benchmark's: no dataset or search has them."""
+    return _declared(UNLISTED_MODULES)
+
+
+def _declared(modules: tuple[str, ...]) -> Mapping[str, ProblemDefinition]:
     found: dict[str, ProblemDefinition] = {}
-    for name in FAMILY_MODULES:
+    for name in modules:
         module = importlib.import_module(f"kbench.benchmark.problems.{name}")
         for problem in module.PROBLEMS:
             if problem.id in found:
@@ -36,7 +48,7 @@ def problems() -> Mapping[str, ProblemDefinition]:
 def resolve(name: str) -> str | None:
     """Our id of a problem another suite names: an id of ours, an alias such as kernelbench/v0/L1/23, or that alias as
     imports spell it (kernelbench_v0_l1_23); None when we do not have it."""
-    if name in problems():
+    if name in problems() or name in unlisted():
         return name
     return _aliases().get(name)
 
@@ -51,8 +63,8 @@ def _aliases() -> dict[str, str]:
     return found
 
 
-def problem(problem_id: str) -> ProblemDefinition:
-    """One problem.
+def listed(problem_id: str) -> ProblemDefinition:
+    """One problem of the benchmark.
 
     Raises:
         UnknownNameError: with the nearest ids.
@@ -61,3 +73,12 @@ def problem(problem_id: str) -> ProblemDefinition:
         return problems()[problem_id]
     except KeyError:
         raise UnknownNameError("problem", problem_id, problems()) from None
+
+
+def problem(problem_id: str) -> ProblemDefinition:
+    """One problem that kernels are measured on, of the benchmark or not.
+
+    Raises:
+        UnknownNameError: with the nearest ids of the benchmark.
+    """
+    return unlisted().get(problem_id) or listed(problem_id)

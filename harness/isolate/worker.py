@@ -24,12 +24,13 @@ def preload() -> None:
     import triton
     import triton.language
 
-    from kbench.benchmark.problems import problems
+    from kbench.benchmark.problems.registry import problems, unlisted
     from kbench.harness import execute
     from kbench.harness.build import builder
 
     assert all((scipy.special, torch, triton.language, execute, builder))
     problems()
+    unlisted()
     if "TRITON_INTERPRET" not in os.environ:
         warm_compilers()
 

@@ -127,7 +127,12 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
 
 
 @pytest.mark.parametrize(
-    "field", [{"problems": ["matmul_sqare"]}, {"problems": ["matmul_square"], "methods": ["anneal"]}]
+    "field",
+    [
+        {"problems": ["matmul_sqare"]},
+        {"problems": ["fp8_quant_float32"]},
+        {"problems": ["matmul_square"], "methods": ["anneal"]},
+    ],
 )
 def test_unknown_names_in_a_spec_are_named(tmp_path: Path, field: dict[str, list[str]]) -> None:
     (tmp_path / "c.json").write_text(json.dumps(field))

@@ -86,6 +86,10 @@ def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) ->
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "ten", "--out", "x"], "budget 'ten'"),
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "5,6", "--out", "x"], "measurements twice"),
         (["--problem", "gelu_tan", "--backend", "triton", "--budget", "8", "--out", "x"], "did you mean 'gelu_tanh'"),
+        (
+            ["--problem", "fp8_quant_float32", "--backend", "triton", "--budget", "8", "--out", "x"],
+            "unknown problem 'fp8_quant_float32'",
+        ),
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "pucd", "--out", "x"], "'puct'"),
         (
             ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", "x", "--executor", "replay"],

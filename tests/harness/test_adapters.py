@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.benchmark.problems import problem
+from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
-from kbench.harness.adapters import LAYOUTS, REFUSED, adapt, adapter_for
+from kbench.harness.adapters import LAYOUTS, NAMESAKES, adapt, adapter_for, problem_of, refusal
 from kbench.harness.harness import Harness
 from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.schemas import Backend, KernelSource, Status
 
 TASKS = Path(__file__).parents[1] / "fixtures" / "tasks"
 """A kernel of each GPU MODE task in torch, taking and returning what the task says."""
+PUBLISHED = TASKS.parent / "published"
 GPU_MODE = ("trimul", "cross_entropy_fwd_bwd", "fp8_quant", "gdn_chunk_fwd_h", "gdn_chunk_fwd_o", "gdn_recompute_w_u")
 MODEL = """
 import torch
@@ -75,9 +76,10 @@ def task_kernel(name: str) -> KernelSource:
     return KernelSource(name.removesuffix("_pair"), Backend.TRITON, (TASKS / f"{name}.py").read_text())
 
 
-def test_every_task_has_a_layout_or_a_reason_to_be_refused() -> None:
-    assert set(GPU_MODE) == set(LAYOUTS) | set(REFUSED)
-    assert not set(LAYOUTS) & set(REFUSED)
+def test_every_task_has_a_layout_of_its_own_or_a_namesakes() -> None:
+    assert {NAMESAKES.get(name, name) for name in GPU_MODE} == set(LAYOUTS)
+    assert set(NAMESAKES) <= set(problems())
+    assert not set(NAMESAKES.values()) & set(problems())
 
 
 @pytest.mark.parametrize("name", [*sorted(LAYOUTS), "cross_entropy_fwd_bwd_pair"])
@@ -136,20 +138,62 @@ def test_other_tasks_get_a_tuple_of_the_tasks_shapes_and_types(problem_id: str, 
     assert [value.dtype for value in data] == expected
 
 
-def test_a_kernel_of_another_problem_than_ours_is_refused_in_one_line(tmp_path: Path) -> None:
-    kernel = task_kernel("fp8_quant")
-    with pytest.raises(LoadError, match=r"^GPU MODE's fp8_quant is not ours: .* write it as run\(x, group\)$"):
+def test_fp8_quant_gets_buffers_of_its_own_in_every_call() -> None:
+    (x, group), (given, x_q, x_s) = handed_over("fp8_quant_float32")
+    assert given is x
+    assert (x_q.shape, x_s.shape) == ((16, 1024), (16, 1024 // group))
+    assert {value.dtype for value in (x, x_q, x_s)} == {torch.float32}
+    run = adapt({"custom_kernel": lambda data: data}, "fp8_quant_float32")
+    assert run is not None
+    kept = [run(x, group) for _ in range(3)]
+    assert len({value.data_ptr() for _, *buffers in kept for value in buffers}) == 6
+
+
+def test_a_custom_kernel_for_fp8_quant_solves_the_tasks_problem_and_other_forms_solve_ours() -> None:
+    assert problem_of(CUSTOM, "fp8_quant") == "fp8_quant_float32"
+    assert problem_of(MODEL, "fp8_quant") == problem_of("def run(x, group): ...", "fp8_quant") == "fp8_quant"
+    assert problem_of(CUSTOM, "gelu_tanh") == "gelu_tanh"
+
+
+def test_a_kernel_of_another_problem_than_the_one_it_is_given_for_is_refused_in_one_line(tmp_path: Path) -> None:
+    kernel = KernelSource("fp8_quant", Backend.TRITON, task_kernel("fp8_quant_float32").source)
+    with pytest.raises(LoadError, match=r"^custom_kernel solves .* which is fp8_quant_float32 here .*; measure it as"):
         LoadedKernel(kernel)
     with Harness(gpu=None, cache=tmp_path, workloads=("tiny",), builders=1) as harness:
         (row,) = harness.measure([kernel])
-    assert (row.status, row.error) == (Status.REJECTED, REFUSED["fp8_quant"])
+    assert (row.status, row.error) == (Status.REJECTED, refusal("custom_kernel", "fp8_quant"))
     assert row.runtime_us is None
 
 
-def test_the_refused_task_does_differ_from_our_problem_in_what_it_reads_and_writes() -> None:
-    definition = problem("fp8_quant")
-    (x, *_), (quantised, _) = (definition.inputs(definition.tiny.params), definition.outputs(definition.tiny.params))
-    assert (getattr(x, "dtype", None), quantised.dtype) == ("bfloat16", "float8_e4m3fn")
+def test_the_task_does_differ_from_our_problem_in_what_it_reads_and_writes() -> None:
+    found = {}
+    for name in ("fp8_quant", "fp8_quant_float32"):
+        definition = problem(name)
+        (x, *_), (values, _) = definition.inputs(definition.tiny.params), definition.outputs(definition.tiny.params)
+        found[name] = (getattr(x, "dtype", None), values.dtype)
+    assert found == {"fp8_quant": ("bfloat16", "float8_e4m3fn"), "fp8_quant_float32": ("float32", "float32")}
+
+
+@pytest.mark.timeout(120)
+def test_a_kernel_of_the_fp8_quant_task_is_verified_and_timed_and_wrong_ones_are_not(tmp_path: Path) -> None:
+    source = (PUBLISHED / "fp8_quant_triton.py").read_text()
+    texts = {
+        "right": source,
+        "rounded": source.replace("x_q + at, scaled,", "x_q + at, tl.floor(scaled),"),
+        "silent": source.replace("    return x_q, x_s\n", ""),
+        "unfilled": source.replace("    tl.store(x_s + row, scale, mask=inside)\n", ""),
+    }
+    assert len(set(texts.values())) == 4
+    kernels = {name: KernelSource("fp8_quant_float32", Backend.TRITON, text) for name, text in texts.items()}
+    with Harness(gpu=None, cache=tmp_path, workloads=("tiny",), builders=1) as harness:
+        rows = {row.kernel_id: row for row in harness.measure(kernels.values())}
+    found = {name: rows[kernel.kernel_id] for name, kernel in kernels.items()}
+    assert found["right"].status is Status.OK
+    assert None not in (found["right"].runtime_us, found["right"].speedup)
+    assert found["rounded"].status is found["silent"].status is Status.INCORRECT
+    # A buffer left as it was found holds something else in every call, which may be noticed first.
+    assert found["unfilled"].status in (Status.INCORRECT, Status.NONDETERMINISTIC)
+    assert {row.problem_id for row in rows.values()} == {"fp8_quant_float32"}
 
 
 def test_the_two_functions_of_cross_entropy_are_a_form_of_their_own() -> None:

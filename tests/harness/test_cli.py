@@ -10,10 +10,12 @@ from click.testing import CliRunner
 
 from kbench.harness.cli import compare, doctor, measure
 from kbench.harness.doctor import gpu_count
+from kbench.harness.session import compare_files
 from kbench.schemas import InfrastructureError, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
 TRITON, CUDA = str(KERNELS / "gelu_triton.py"), str(KERNELS / "gelu_cuda.py")
+FP8_TASK = str(KERNELS.parents[1] / "fixtures" / "published" / "fp8_quant_triton.py")
 without_gpu = pytest.mark.skipif(gpu_count() > 0, reason="says what happens where there is no GPU")
 
 
@@ -60,6 +62,29 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
     assert rows["gelu_cuda.py"]["registers"]
     assert rows["wrong.py"]["status"] == "incorrect"
     assert result.exit_code == 1
+
+
+@without_gpu
+def test_a_file_of_a_task_that_shares_our_problems_name_is_checked_and_shown_as_that_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(Path(FP8_TASK).read_text().replace("/ 448.0", "/ 447.0"))
+    arguments = [FP8_TASK, str(wrong), "--problem", "fp8_quant", "--check-only"]
+    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    right, bad = result.stdout.splitlines()
+    assert right == f"{FP8_TASK} as fp8_quant_float32  tiny  ok  verified"
+    assert bad.startswith(f"{wrong} as fp8_quant_float32  tiny  incorrect")
+    assert result.exit_code == 1
+
+
+def test_kernels_of_two_problems_are_not_compared(tmp_path: Path) -> None:
+    ours = tmp_path / "ours.py"
+    ours.write_text("def run(x, group): ...\n")
+    options = {"problem_id": "fp8_quant", "backend": None, "threshold": 0.01}
+    with pytest.raises(UserError, match=r"solves fp8_quant_float32, .* solves fp8_quant; compare kernels of one"):
+        compare_files(Path(FP8_TASK), ours, 0, options)
 
 
 def test_doctor_reports_versions_and_problems_as_json() -> None:

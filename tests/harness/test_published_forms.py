@@ -10,10 +10,11 @@ import pytest
 
 from kbench.benchmark.problems.registry import resolve
 from kbench.harness import session
-from kbench.harness.adapters import REFUSED, adapter_for
+from kbench.harness.adapters import adapter_for
 from kbench.harness.build.builder import build
 from kbench.harness.build.cache import BuildCache
 from kbench.harness.build.target import Target
+from kbench.harness.cli import show_agreement
 from kbench.harness.environment import make_environment
 from kbench.harness.progress import Progress
 from kbench.harness.record import make_measurement
@@ -66,6 +67,7 @@ def test_there_is_a_kernel_of_each_form_and_backend() -> None:
 def test_other_suites_names_lead_to_our_problems() -> None:
     assert resolve("relu") == resolve("kernelbench/v0/L1/19") == resolve("kernelbench_v0_l1_19") == "relu"
     assert resolve("fp8_quant") == "fp8_quant"
+    assert resolve("fp8_quant_float32") == "fp8_quant_float32", "what was measured can be measured again"
     assert resolve("kernelbench_unstated_suite_l1_19") is None
 
 
@@ -78,11 +80,18 @@ def test_rows_that_cannot_be_measured_are_left_out() -> None:
     assert measurable(rows, 0) == ({}, [])
 
 
-def test_a_kernel_of_another_problem_is_left_out_and_not_recorded_as_rejected() -> None:
-    row = {"problem_id": "fp8_quant", "backend": "triton", "source": "def custom_kernel(data): ..."}
-    assert measurable([row], None) == ({}, [REFUSED["fp8_quant"]])
-    found, left_out = measurable([row | {"source": "def run(x, group): ..."}], None)
-    assert len(found) == 1
+@pytest.mark.parametrize(
+    ("source", "measured_on"),
+    [("def custom_kernel(data): ...", "fp8_quant_float32"), ("def run(x, group): ...", "fp8_quant")],
+)
+def test_a_kernel_of_a_task_that_shares_our_problems_name_is_measured_on_the_task(
+    source: str, measured_on: str
+) -> None:
+    row = {"problem_id": "fp8_quant", "backend": "triton", "source": source}
+    found, left_out = measurable([row], None)
+    ((kernel, stored),) = found.values()
+    assert (kernel.problem_id, stored["problem_id"]) == (measured_on, "fp8_quant")
+    assert list(found) == [kernel.kernel_id]
     assert not left_out
 
 
@@ -182,25 +191,46 @@ def test_kernels_the_machine_fails_keep_nobody_else_from_being_recorded(
     options = {"corpus": str(corpus), "where": None, "limit": None, "gpu": "0", "out": out}
     machine = FailingHarness("cross_entropy_fwd_bwd")
     monkeypatch.setattr(session, "make_harness", lambda given: machine)
-    with pytest.raises(InfrastructureError, match=r"failed 2 of 4 kernels.*no nvcc was found"):
+    with pytest.raises(InfrastructureError, match=r"failed 2 of 5 kernels.*no nvcc was found"):
         session.remeasure(options, Progress)
-    assert set(load(out).to_arrow().column("problem_id").to_pylist()) == {"relu"}
+    assert set(load(out).to_arrow().column("problem_id").to_pylist()) == {"relu", "fp8_quant_float32"}
     machine = FailingHarness(None)
-    assert session.remeasure(options, Progress)["kernels"] == 4
+    assert session.remeasure(options, Progress)["kernels"] == 5
     assert machine.asked == 2, "what was measured the first time is not measured again"
-    assert load(out).to_arrow().num_rows == load(out, config="measurements").to_arrow().num_rows == 4
+    assert load(out).to_arrow().num_rows == load(out, config="measurements").to_arrow().num_rows == 5
     assert load(out, config="environments").to_arrow().num_rows == 1
+
+
+def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not_the_benchmarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
+    options = {"corpus": str(corpus), "where": "problem_id = 'fp8_quant'", "limit": None, "gpu": "0", "out": out}
+    monkeypatch.setattr(session, "make_harness", lambda given: FailingHarness(None))
+    report = session.remeasure(options, Progress)
+    assert report["measured as"] == {"fp8_quant_float32": 1}
+    assert "left out" not in report
+    show_agreement(report, as_json=False)
+    assert "1 measured as fp8_quant_float32, which is no problem of the benchmark\n" in capsys.readouterr().out
+    assert load(corpus, where=options["where"]).to_arrow().num_rows == 1, "what is stored keeps its problem"
+    assert load(out, config="measurements").to_arrow().column("problem_id").to_pylist() == ["fp8_quant_float32"]
 
 
 @pytest.mark.gpu
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("backend", ["triton", "cuda"])
-def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "problems"),
+    [
+        ("triton", {"cross_entropy_fwd_bwd", "relu", "fp8_quant_float32"}),
+        ("cuda", {"cross_entropy_fwd_bwd", "relu"}),
+    ],
+)
+def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str, problems: set[str]) -> None:
     options = {
         "corpus": str(write_corpus(tmp_path / "corpus")), "where": f"backend='{backend}'", "limit": None, "gpu": "0",
         "out": tmp_path / "measured", "half_width": 0.02, "timeout_s": 300.0,
     }  # fmt: skip
-    assert session.remeasure(options, Progress)["kernels"] == 2
+    assert session.remeasure(options, Progress)["kernels"] == len(problems)
     rows = [row for row in load(tmp_path / "measured", config="measurements").records() if isinstance(row, Measurement)]
-    assert {row.problem_id for row in rows} == {"cross_entropy_fwd_bwd", "relu"}
+    assert {row.problem_id for row in rows} == problems
     assert {(row.status, row.error) for row in rows} == {(Status.OK, None)}

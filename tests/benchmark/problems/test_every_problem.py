@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from kbench.benchmark.problems import ProblemDefinition, problems
+from kbench.benchmark.problems import ProblemDefinition, problems, registry
 from kbench.benchmark.problems.check import (
     cheats,
     check,
@@ -24,10 +24,11 @@ from kbench.benchmark.problems.check import (
 )
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import COMPUTE_UNITS, as_tuple
-from kbench.schemas import Problem, from_dict, to_dict
+from kbench.schemas import Problem, UnknownNameError, from_dict, to_dict
 
 ALL = tuple(problems().values())
-every_problem = pytest.mark.parametrize("problem", ALL, ids=lambda p: p.id)
+MEASURED = (*ALL, *registry.unlisted().values())
+every_problem = pytest.mark.parametrize("problem", MEASURED, ids=lambda p: p.id)
 SEEDS = (0, 1)
 
 FP16_EXEMPTIONS: dict[str, str] = {}
@@ -62,6 +63,15 @@ def test_there_are_exactly_118_problems_with_unique_ids() -> None:
     assert len({p.id for p in ALL}) == 118
 
 
+@pytest.mark.parametrize("problem_id", list(registry.unlisted()))
+def test_a_problem_that_is_not_the_benchmarks_is_found_by_its_id_alone(problem_id: str) -> None:
+    assert problem_id not in problems()
+    assert registry.problem(problem_id) is registry.unlisted()[problem_id]
+    assert registry.resolve(problem_id) == problem_id
+    with pytest.raises(UnknownNameError, match=f"problem '{problem_id}'"):
+        registry.listed(problem_id)
+
+
 KERNELBENCH_FAMILIES = {
     "matmul", "fused_matmul", "activation", "norm", "reduction", "loss",
     "convolution", "transposed_convolution", "pooling", "fused_convolution",
@@ -82,7 +92,7 @@ def test_a_kernelbench_alias_names_a_suite_version_level_and_number() -> None:
 
 
 def test_every_problem_has_an_independent_formulation() -> None:
-    assert set(INDEPENDENT) == {p.id for p in ALL}
+    assert set(INDEPENDENT) == {p.id for p in MEASURED}
 
 
 @every_problem
@@ -136,7 +146,7 @@ def _is_float32(problem: ProblemDefinition) -> bool:
 
 
 @pytest.mark.parametrize(
-    "problem", [p for p in ALL if _is_float32(p) and p.id not in FP16_EXEMPTIONS], ids=lambda p: p.id
+    "problem", [p for p in MEASURED if _is_float32(p) and p.id not in FP16_EXEMPTIONS], ids=lambda p: p.id
 )
 def test_a_float16_computation_is_rejected_by_a_float32_problem(problem: ProblemDefinition) -> None:
     specs = problem.outputs(problem.tiny.params)
@@ -187,7 +197,7 @@ def test_record_and_prompt_render_and_survive_a_round_trip(problem: ProblemDefin
 
 
 def test_inputs_depend_on_the_seed_and_are_never_constant() -> None:
-    for problem in ALL:
+    for problem in MEASURED:
         for one, other in zip(problem.draw(problem.tiny, 0), problem.draw(problem.tiny, 1), strict=True):
             if isinstance(one, torch.Tensor) and one.numel() > 4:
                 assert one.double().std() > 0, problem.id

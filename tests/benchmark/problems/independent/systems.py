@@ -55,6 +55,13 @@ def fp8_quant(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
     return quantised, torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
 
 
+def fp8_quant_float32(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    parts = [wide(part) for row in x for part in row.split(group)]
+    scales = [max(abs(value) for value in [*part.tolist(), 1e-10]) / 448 for part in parts]
+    scaled = torch.cat([part / scale for part, scale in zip(parts, scales, strict=True)])
+    return scaled.view(x.shape), torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
+
+
 def nearest_e4m3(value: float) -> float:
     magnitude = abs(value)
     exponent = max(math.frexp(magnitude)[1] - 1, -6) if magnitude else -6
@@ -292,6 +299,7 @@ CHECKS: dict[str, Callable[..., Any]] = {
     check.__name__: check
     for check in (
         trimul, cross_entropy_fwd_bwd, fp8_quant, gdn_chunk_fwd_h, gdn_chunk_fwd_o, gdn_recompute_w_u,
+        fp8_quant_float32,
         attention_prefill, attention_decode, gqa_decode, paged_attention_decode, paged_kv_dequant,
         moe_topk_routing, moe_permute,
         embedding_gather, scatter_add, histogram, transpose, permute_4d,

@@ -1,6 +1,8 @@
 """How `static` compares with the other built-ins on unseen problems, and its regret pool by pool.
 
 python docs/evidence/scripts/static_unseen.py      # writes docs/evidence/static-unseen-problems.json
+python docs/evidence/scripts/static_unseen.py --name static-compiler \
+    --forecasts leaderboard/submissions/static-compiler/forecasts.parquet   # of kept forecasts, which took compiling
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kbench.benchmark.scoring.rank import LEAST, pool_values
 from kbench.benchmark.scoring.score import pool_scores
 from kbench.loaders.corpus import Corpus
 
-OUT = Path(__file__).parents[1] / "static-unseen-problems.json"
+OUT = Path(__file__).parents[1]
 OTHERS = ("uniform", "prior", "length", "roofline", "nearest")
 SHOWN = {"forecast": ("rps_skill", "ece"), "select": ("aurc",), "rank": ("regret_at_10", "within_20_at_10", "spearman")}
 
@@ -35,25 +37,28 @@ def pools(done: Evaluation) -> list[dict[str, Any]]:
     return sorted(found, key=lambda pool: -pool["regret_at_10"])
 
 
-def main() -> None:
+@click.command()
+@click.option("--name", default="static", show_default=True, help="Whose figures they are.")
+@click.option("--forecasts", type=click.Path(exists=True), help="Its forecasts; made anew by default.")
+def main(name: str, forecasts: str | None) -> None:
     """Evaluate, compare, write."""
     corpus = Corpus.open()
-    mine = evaluate("static", corpus)
+    mine = evaluate(forecasts or name, corpus)
     compared = []
-    for name in OTHERS:
-        other = evaluate(name, corpus, questions=mine.questions)
-        found = comparison("static", mine.scored, name, other.scored)
+    for against in (*OTHERS, *(["static"] if name != "static" else [])):
+        other = evaluate(against, corpus, questions=mine.questions)
+        found = comparison(name, mine.scored, against, other.scored)
         compared.append(found)
         for track, metrics in SHOWN.items():
             for metric in metrics:
                 figure = found["tracks"][track][metric]
                 low, high = figure["low"], figure["high"]
-                click.echo(f"{name:9} {metric:16} {figure['difference']:+.3f} [{low:+.3f}, {high:+.3f}]")
+                click.echo(f"{against:9} {metric:16} {figure['difference']:+.3f} [{low:+.3f}, {high:+.3f}]")
     listed = pools(mine)
     document = {
-        "dataset": corpus.fingerprint, "split": "test", "surrogate": "static", "pools": listed, "comparisons": compared
+        "dataset": corpus.fingerprint, "split": "test", "surrogate": name, "pools": listed, "comparisons": compared
     }  # fmt: skip
-    OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (OUT / f"{name}-unseen-problems.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     for pool in listed:
         click.echo(f"{pool['problem']:40} {pool['kernels']:4} {pool['regret_at_10']:.3f} {pool['spearman']:.2f}")
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from pool import DRY, out_folder, say, write
+from pool import DRY, in_fresh_processes, out_folder, say, write
 from traces import exposed_share, order_effects
 
 from kbench.harness.device import CpuDevice, CudaDevice, Device
@@ -125,13 +124,7 @@ def one_process(path: str) -> None:
 
 def main() -> None:
     folder = out_folder()
-    processes = []
-    for number in range(PROCESSES):
-        path = folder / f"marks_{number}.json"
-        command = [sys.executable, __file__, str(folder), f"--process={path}", *(["--dry-run"] if DRY else [])]
-        subprocess.run(command, check=True, timeout=120)
-        processes.append(json.loads(path.read_text()))
-        path.unlink()
+    processes = in_fresh_processes(__file__, folder, PROCESSES)
     write(folder, "marks.json", {"processes": processes})
     say(f"sensors: {processes[0]['sensors']}")
     for name in processes[0]["calls"]:

@@ -13,7 +13,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ if "--dry-run" in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
-from pool import DRY, out_folder, pool, say, write
+from pool import DRY, in_fresh_processes, out_folder, pool, say, write
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.definition import as_tuple
@@ -155,13 +154,7 @@ def one_process(folder: Path, path: Path) -> None:
 
 def main() -> None:
     folder = out_folder()
-    processes = []
-    for number in range(PROCESSES):
-        path = folder / f"places_{number}.json"
-        command = [sys.executable, __file__, str(folder), f"--process={path}", *(["--dry-run"] if DRY else [])]
-        subprocess.run(command, check=True, timeout=120)
-        processes.append(json.loads(path.read_text()))
-        path.unlink()
+    processes = in_fresh_processes(__file__, folder, PROCESSES)
     write(folder, "places.json", {"processes": processes})
     say("ruler us " + " ".join(f"{one['ruler_us']:.3f}" for one in processes))
     for rows in zip(*(one["kernels"] for one in processes), strict=True):

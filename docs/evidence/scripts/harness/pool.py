@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,18 @@ def out_folder() -> Path:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def in_fresh_processes(script: str, folder: Path, count: int) -> list[dict[str, Any]]:
+    """What a script, called again with `--process=FILE`, wrote to that file in each of some processes."""
+    found = []
+    for number in range(count):
+        path = folder / f"{Path(script).stem}_{number}.json"
+        command = [sys.executable, script, str(folder), f"--process={path}", *(["--dry-run"] if DRY else [])]
+        subprocess.run(command, check=True, timeout=120)
+        found.append(json.loads(path.read_text()))
+        path.unlink()
+    return found
 
 
 def write(folder: Path, name: str, content: dict[str, Any]) -> None:

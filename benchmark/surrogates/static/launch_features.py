@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.static.launches import Constants, Trace, traces
+from kbench.benchmark.surrogates.static.launches import Constants, traces
+from kbench.benchmark.surrogates.static.run_reader import Trace
 from kbench.benchmark.surrogates.static.source_features import names_in
 
 Rows = npt.NDArray[np.float32]

@@ -17,14 +17,23 @@ import numpy.typing as npt
 Row = npt.NDArray[np.float32]
 
 TOKEN = re.compile(r"\w+|[^\s\w]")
+WORD = re.compile(r"\w+")
 MARKS = string.punctuation.replace("_", "")
 SETTING = re.compile(r"=\s*(\d{1,7})(?!\w)\s*(?=(.?))", re.DOTALL)
 NAME_BEFORE = re.compile(r"\s*(\w+)")
 LONGEST_NAME = 256
-DEFINE = re.compile(r"(?<!\w)define\s+(\w+)\s+(\d{1,7})(?!\w)")
-BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d+)\s*(?:,\s*(\d+))?")
-UNROLL = re.compile(r"unroll\s*[(=]?\s*(\d+)")
-STATIC_RANGE = re.compile(r"static_range\s*\(\s*(\d+)")
+# A pattern that begins with its word is found several times faster than one that begins with what is not before it.
+DEFINE = re.compile(r"define(?<!\wdefine)\s+(\w+)\s+(\d{1,7})(?!\w)")
+MOST_TEXT = 128 * 1024
+"""Characters of a source that are read, more than twice those of the longest kernel; a longer one is cut there, so
+that whoever writes it does not decide how long it is read."""
+MOST_SETTINGS = 1024
+"""Settings of either form that are read, the first ones."""
+LONGEST_NUMBER = 9
+"""Digits; longer numbers are no sizes. No pattern below may look at a character more than a few times."""
+BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d{1,9})(?!\d)\s*(?:,\s*(\d{1,9})(?!\d))?")
+UNROLL = re.compile(r"unroll\s*(?:[(=]\s*)?(\d{1,9})(?!\d)")
+STATIC_RANGE = re.compile(r"static_range\s*\(\s*(\d{1,9})(?!\d)")
 PROCESSORS = frozenset(("132", "processors", "sms", "sm", "num_sms", "NUM_SMS"))
 """How sources name the number of multiprocessors."""
 OPERATORS = frozenset("*/%+-.<>&|")
@@ -43,8 +52,9 @@ ROLES: dict[str, re.Pattern[str]] = {
     "thread_m": re.compile(r"^(?:t(?:m|c|y|h)|down)$", re.IGNORECASE),
     "thread_n": re.compile(r"^(?:t(?:n|p|x|w)|ex|across)$", re.IGNORECASE),
 }
-SHARED = re.compile(r"__shared__[^;]*;")
-ARRAY = re.compile(r"\w+((?:\[[^\]]+\])+)")
+ARRAY = re.compile(r"\[(?<=\w\[)[^\]]+\](?:\[[^\]]+\])*")
+MOST_SHARED = 1 << 20
+"""Elements; more than any GPU has room for."""
 DOTS = ("tl.dot", "mma_sync", "mma.sync")
 """How sources ask for tensor cores."""
 WIDE: Mapping[str, int] = {"float2": 2, "uint2": 2, "int2": 2, "half2": 1, "float4": 4, "uint4": 4, "int4": 4}
@@ -128,13 +138,13 @@ def _places(found: tuple[str, ...], token: str) -> Iterator[int]:
 @functools.lru_cache(maxsize=32768)
 def settings_of(source: str) -> tuple[tuple[str, int], ...]:
     """Every `name = number` and `#define name number`, in order."""
-    found = []
-    for match in SETTING.finditer(source):
+    source, found = source[:MOST_TEXT], []
+    for match in itertools.islice(SETTING.finditer(source), MOST_SETTINGS):
         # Few marks of equality have a number after them, so the name before is looked for last, from its end.
         name = NAME_BEFORE.match(source[max(match.start() - LONGEST_NAME, 0) : match.start()][::-1])
         if name and name[1][::-1].isidentifier() and match[2] not in OPERATORS:
             found.append((match.start(), name[1][::-1], int(match[1])))
-    for match in DEFINE.finditer(source) if "define" in source else ():
+    for match in itertools.islice(DEFINE.finditer(source), MOST_SETTINGS) if "define" in source else ():
         if match[1].isidentifier():
             found.append((match.start(), match[1], int(match[2])))
     return tuple((name, value) for _, name, value in sorted(found))
@@ -145,15 +155,19 @@ def _launches(source: str) -> int:
     return source.count("](") + source.count(".launch(")
 
 
+def _is_number(token: str) -> bool:
+    return len(token) <= LONGEST_NUMBER and token.isdecimal()
+
+
 def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
     names, factors = PROCESSORS & counts.keys(), []
     found = tuple(tokens_of(source)) if names else ()
     for at in sorted(i for name in names for i in _places(found, name)):
         before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
-        if len(before) == 2 and before[1] == "*" and before[0].isdecimal():
+        if len(before) == 2 and before[1] == "*" and _is_number(before[0]):
             factors.append(int(before[0]))
-        elif len(after) == 2 and after[0] == "*" and after[1].isdecimal():
+        elif len(after) == 2 and after[0] == "*" and _is_number(after[1]):
             factors.append(int(after[1]))
     return [factor for factor in factors if factor < 1024]
 
@@ -172,6 +186,7 @@ def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
 @functools.lru_cache(maxsize=32768)
 def fixed_row(source: str) -> Row:
     """The features of one source."""
+    source = source[:MOST_TEXT]
     counts = Counter(tokens_of(source))
     values, often = numbers(source, counts), counts.get
     counted = np.array([often(word, 0) for word in WORDS], dtype=np.float32)
@@ -257,16 +272,30 @@ def _shared(source: str, settings: Mapping[str, Sequence[int]]) -> int:
     """Elements of the shared arrays whose sizes the source states."""
     if "__shared__" not in source:
         return 0
+    largest = {name: max(values) for name, values in settings.items()}
     total = 0
-    for declared in SHARED.findall(source):
+    for declared in _declarations(source):
         for sizes in ARRAY.findall(declared):
-            factors = [_size(token, settings) for token in re.findall(r"\w+", sizes)]
-            total += math.prod(factor for factor in factors if factor)
-    return min(total, 1 << 20)
+            total += _elements(WORD.findall(sizes), largest)
+    return min(total, MOST_SHARED)
 
 
-def _size(token: str, settings: Mapping[str, Sequence[int]]) -> int:
-    return int(token) if token.isdecimal() else max(settings.get(token, ()), default=1)
+def _declarations(source: str) -> Iterator[str]:
+    """From every `__shared__` to the last bracket before the next semicolon."""
+    at = source.find("__shared__")
+    while at >= 0 and (end := source.find(";", at)) >= 0:
+        # Without the rest, no bracket is open whose end is looked for in vain.
+        yield source[at : source.rfind("]", at, end) + 1]
+        at = source.find("__shared__", end)
+
+
+def _elements(sizes: Sequence[str], largest: Mapping[str, int]) -> int:
+    """A product of numbers and names; what is not known counts as one."""
+    found = 1
+    for size in sizes:
+        known = largest.get(size, 1) if not size.isdecimal() else int(size) if _is_number(size) else MOST_SHARED
+        found = min(found * (known or 1), MOST_SHARED)
+    return found
 
 
 def _settings(source: str) -> dict[str, list[int]]:

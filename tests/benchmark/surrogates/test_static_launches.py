@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.surrogates.static.launch_features import UNKNOWN, launch_row
-from kbench.benchmark.surrogates.static.launches import Trace, run_of, traces
+from kbench.benchmark.surrogates.static.launches import run_of, traces
+from kbench.benchmark.surrogates.static.run_reader import Trace
 
 
 def traced(body: str, *inputs: str, head: str = "") -> Trace:
@@ -67,6 +68,51 @@ def test_constants_of_the_module_are_known_and_other_names_are_not() -> None:
     body = "kernel[(x.numel() // BLOCK,)](x)\nkernel[(somewhere,)](x)"
     found = traced(body, "x: float32[1024]", head="BLOCK = 128\n")
     assert [each.blocks for each in found.launches] == [8.0, None]
+
+
+def test_constants_are_those_of_the_module_not_arguments_of_a_launch() -> None:
+    found = traced("kernel[(x.numel() // BLOCK,)](x, BLOCK=64)", "x: float32[1024]", head="BLOCK = 128\n")
+    assert [each.blocks for each in found.launches] == [8.0]
+
+
+@pytest.mark.parametrize(
+    ("body", "blocks"),
+    [
+        ("kernel[(+4, ~-8)](x)", [28.0]),
+        ("kernel[(8 if 1 < 2 < 2 else 3,)](x)", [3.0]),
+        ("kernel[(8 if 1 < 2 < 3 else 3,)](x)", [8.0]),
+        ("for i in range(9):\n    if i == 2:\n        break\n    kernel[(5,)](x)", [5.0, 5.0]),
+        ("for i in range(3):\n    if i < 2:\n        continue\n    kernel[(5,)](x)", [5.0]),
+        ("for i in range(2):\n    pass\nelse:\n    kernel[(5,)](x)", [5.0]),
+        ("y = 1e+5\nz = 1E-5\nkernel[(7,)](x)", [7.0]),
+        ("n: int = 6\nkernel[(n,)](x)", [6.0]),
+        ("kernel[(3 if somewhere else 4,)](x)", [None]),
+        ("y = x.view(-1, 1e-320)\nkernel[(y.shape[0],)](x)", [None]),
+        ("while somewhere:\n    kernel[(2,)](x)", [2.0]),
+        ("y = '\\d'\nkernel[(2,)](x)", [2.0]),
+    ],
+)
+def test_signs_comparisons_and_loops_mean_what_they_mean_in_python(body: str, blocks: list[float | None]) -> None:
+    assert [each.blocks for each in traced(body, "x: float32[8]").launches] == blocks
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with somewhere:\n    pass\nkernel[(1,)](x)",
+        "try:\n    pass\nfinally:\n    pass\nkernel[(1,)](x)",
+        "if somewhere:\n    pass\nkernel[(1,)](x)",
+        "for i in somewhere:\n    pass\nkernel[(1,)](x)",
+        "for i in range(65):\n    pass\nkernel[(1,)](x)",
+        "a, *b = x.shape\nkernel[(1,)](x)",
+        "a = [1]\na[0] = 2\nkernel[(1,)](x)",
+        "y = 1if x else 2\nkernel[(1,)](x)",
+        "_0 = 2\nkernel[(1,)](x)",
+    ],
+)
+def test_a_run_with_anything_that_may_change_its_launches_unseen_is_unknown(body: str) -> None:
+    source = "\ndef run(x):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    assert traces(*run_of(source), json.dumps([{"inputs": ["x: float32[8]"]}])) == []
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ Constants = tuple[tuple[str, int], ...]
 @functools.lru_cache(maxsize=8192)
 def parsed(*pieces: str) -> tuple[tuple[str, ...], tuple[ast.stmt, ...]] | None:
     """Parameters and statements of a `run` whose numbers, between the pieces, have become names: _0, _1 and so on."""
-    if UNFIT.search("\n".join(pieces)):
+    plain = "\n".join(pieces)
+    # Names set within expressions may be set where nothing is followed, as in the arguments of a launch.
+    if ":=" in plain or UNFIT.search(plain):
         return None
     text = "".join(f"{piece}_{at}" for at, piece in enumerate(pieces[:-1])) + pieces[-1]
     if "\\" in text:

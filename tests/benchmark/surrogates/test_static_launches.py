@@ -108,6 +108,7 @@ def test_signs_comparisons_and_loops_mean_what_they_mean_in_python(body: str, bl
         "a = [1]\na[0] = 2\nkernel[(1,)](x)",
         "y = 1if x else 2\nkernel[(1,)](x)",
         "_0 = 2\nkernel[(1,)](x)",
+        "n = 1\nkernel[(1,)](n := 2)\nkernel[(n,)](x)",
     ],
 )
 def test_a_run_with_anything_that_may_change_its_launches_unseen_is_unknown(body: str) -> None:

@@ -49,9 +49,9 @@ def _numbers(trace: Trace) -> Row:
 
 
 @functools.lru_cache(maxsize=32768)
-def launch_row(run: str, constants: Constants, workloads_json: str) -> Row:
+def launch_row(run: str, constants: Constants, workloads_json: str, processors: int | None) -> Row:
     """What is known without the problem: means over workloads, all −1 where no launch is understood."""
-    found = [_numbers(trace) for trace in traces(run, constants, workloads_json)]
+    found = [_numbers(trace) for trace in traces(run, constants, workloads_json, processors)]
     if not found or UNKNOWN in found:
         return UNKNOWN
     return tuple(sum(column) / len(found) for column in zip(*found, strict=True))

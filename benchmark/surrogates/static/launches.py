@@ -82,8 +82,15 @@ def run_of(source: str) -> tuple[str, Constants]:
     return run, tuple(each for each in before if each[0].isupper() and each[0] in run)
 
 
-def traces(run: str, constants: Constants, workloads_json: str) -> list[Trace]:
-    """What `run` does for each workload; nothing where that cannot be told, or the text is of no such function."""
+def traces(run: str, constants: Constants, workloads_json: str, processors: int | None) -> list[Trace]:
+    """What `run` does for each workload; nothing where that cannot be told, or the text is of no such function.
+
+    Args:
+        run: its text.
+        constants: numbers it may use by name.
+        workloads_json: the query's.
+        processors: how many the GPU has, where a source asks; None where that is not known.
+    """
     if len(run) > MOST_RUN:
         return []
     # Many kernels of a problem differ in numbers alone, and setting numbers in is several times cheaper than parsing.
@@ -93,7 +100,7 @@ def traces(run: str, constants: Constants, workloads_json: str) -> list[Trace]:
         return []
     names, body = found
     known: Env = dict(constants) | {f"_{at}": int(number) for at, number in enumerate(pieces[1::2])}
-    reader = Reader()
+    reader = Reader(processors)
     try:
         return [
             reader.read(body, known | dict(zip(names, given, strict=False))) for given in _inputs_of(workloads_json)

@@ -73,9 +73,10 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
 
 def _launched(pool: Pool, problem: Rows) -> Rows:
     """What is launched, and how the problem's work divides among its threads."""
+    processors = problem[:, _PROBLEM["problem:sm_count"]].tolist()
     found = [
-        launch_features.launch_row(*run_of(source), query.workloads_json)
-        for source, query in zip(pool.sources, pool.queries, strict=True)
+        launch_features.launch_row(*run_of(source), query.workloads_json, int(count) or None)
+        for source, query, count in zip(pool.sources, pool.queries, processors, strict=True)
     ]
     names = ("output_elements", "input_elements", "flops", "bytes", "sm_count")
     return launch_features.launch_rows(found, {name: problem[:, _PROBLEM[f"problem:{name}"]] for name in names})

@@ -13,8 +13,6 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-PROCESSORS = 132
-"""Multiprocessors of an H200, where a source asks how many there are."""
 MOST = 2.0**62
 """Numbers beyond are no sizes."""
 NUMERIC = frozenset((int, float, bool))
@@ -138,7 +136,8 @@ FOLLOWED = frozenset(FUNCTIONS) | ALLOCATIONS | ALIKE | SAME | VIEWS | {"range",
 class Reader:
     """Follows the statements of one `run`, workload by workload, until the budget for all of them is spent."""
 
-    def __init__(self) -> None:
+    def __init__(self, processors: int | None) -> None:
+        self.processors = processors
         self.env: Env = {}
         self.trace = Trace([])
         self.left = MOST_STEPS
@@ -322,7 +321,7 @@ class Reader:
 
     def _attribute(self, node: ast.Attribute) -> Any:
         if node.attr == "multi_processor_count":
-            return PROCESSORS
+            return self.processors
         owner = self.value(node.value)
         if not isinstance(owner, Tensor):
             return None

@@ -100,7 +100,7 @@ def read(source: str) -> float:
     for cached in (tokens, settings_of, fixed_row, launch_row, parsed):
         cached.cache_clear()
     started = time.process_time()
-    rows = (*fixed_row(source), *launch_row(*run_of(source), WORK))
+    rows = (*fixed_row(source), *launch_row(*run_of(source), WORK, 132))
     spent = time.process_time() - started
     assert np.isfinite(rows).all()
     return spent
@@ -124,7 +124,7 @@ def test_three_hundred_mutations_of_a_kernel_are_read_without_an_exception() -> 
                 ([], [*chance.choice(SPLICES)], text[at:end] * 5, chance.sample(text[at:end], len(text[at:end])))
             )
         source = "".join(text)
-        rows = (*fixed_row(source), *launch_row(*run_of(source), work))
+        rows = (*fixed_row(source), *launch_row(*run_of(source), work, 132))
         assert np.isfinite(rows).all(), source
         understood += rows[-len(UNKNOWN) :] != UNKNOWN
     assert 0 < understood < 300
@@ -133,7 +133,7 @@ def test_three_hundred_mutations_of_a_kernel_are_read_without_an_exception() -> 
 def test_a_text_that_is_too_long_is_read_up_to_a_fixed_length_and_its_launches_are_unknown() -> None:
     long = "A = 1\n" * MOST_TEXT + LAUNCH
     assert fixed_row(long).tobytes() == fixed_row(long[:MOST_TEXT]).tobytes()
-    assert launch_row(*run_of(long), WORK) == UNKNOWN
+    assert launch_row(*run_of(long), WORK, 132) == UNKNOWN
 
 
 def test_the_depth_that_is_followed_does_not_depend_on_the_callers_stack() -> None:
@@ -142,7 +142,7 @@ def test_the_depth_that_is_followed_does_not_depend_on_the_callers_stack() -> No
             return deeper(levels - 1, source)
         launch_row.cache_clear()
         parsed.cache_clear()
-        return launch_row(*run_of(source), WORK)
+        return launch_row(*run_of(source), WORK, 132)
 
     for terms in (20, 55, 70, 900, 3000):
         source = run("k[(" + "1 + " * terms + "1,)](x)")

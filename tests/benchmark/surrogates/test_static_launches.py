@@ -15,7 +15,7 @@ from kbench.benchmark.surrogates.static.run_reader import Trace
 def traced(body: str, *inputs: str, head: str = "") -> Trace:
     names = ", ".join(each.partition(":")[0] for each in inputs)
     source = f"{head}\ndef run({names}):\n" + "".join(f"    {line}\n" for line in body.splitlines())
-    (found,) = traces(*run_of(source), json.dumps([{"inputs": list(inputs)}]))
+    (found,) = traces(*run_of(source), json.dumps([{"inputs": list(inputs)}]), 132)
     return found
 
 
@@ -113,7 +113,7 @@ def test_signs_comparisons_and_loops_mean_what_they_mean_in_python(body: str, bl
 )
 def test_a_run_with_anything_that_may_change_its_launches_unseen_is_unknown(body: str) -> None:
     source = "\ndef run(x):\n" + "".join(f"    {line}\n" for line in body.splitlines())
-    assert traces(*run_of(source), json.dumps([{"inputs": ["x: float32[8]"]}])) == []
+    assert traces(*run_of(source), json.dumps([{"inputs": ["x: float32[8]"]}]), 132) == []
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,21 @@ def test_a_run_with_anything_that_may_change_its_launches_unseen_is_unknown(body
 )
 def test_odd_sources_launch_nothing_that_is_known_and_end(source: str) -> None:
     work = json.dumps([{"inputs": ["x: float32[8]"]}])
-    found = launch_row(*run_of(source), work)
+    found = launch_row(*run_of(source), work, 132)
     assert np.isfinite(found).all()
     assert len(found) == len(UNKNOWN)
+
+
+@pytest.mark.parametrize(("processors", "blocks"), [(132, 264.0), (108, 216.0), (None, None)])
+def test_a_source_that_asks_how_many_processors_there_are_is_told_those_of_the_querys_gpu(
+    processors: int | None, blocks: float | None
+) -> None:
+    source = """
+def run(x):
+    y = torch.empty_like(x)
+    count = torch.cuda.get_device_properties(x.device).multi_processor_count
+    kernel[(2 * count,)](x, y, num_warps=4)
+    return y
+"""
+    (found,) = traces(*run_of(source), json.dumps([{"inputs": ["x: float32[4096]"]}]), processors)
+    assert [launch.blocks for launch in found.launches] == [blocks]

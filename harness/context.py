@@ -1,19 +1,19 @@
 """ProblemContext: what every kernel of one problem and size shares inside a worker.
 
-Masters are the drawn inputs, never shown to a kernel. Stages are the buffers kernels read: guarded on both sides and
-refilled from a master before a call, so the same addresses hold different numbers from call to call.
+Stages are the buffers kernels read: guarded on both sides and refilled from a master before a call, so the same
+addresses hold different numbers from call to call.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
-from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.device import Device
+from kbench.harness.master import Master, nbytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,8 +59,8 @@ class Stage:
         self._guarded = [Guarded(v) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
         self._handed: list[tuple[Any, ...]] = []
-        self.holds = -1
-        """Which master the buffers hold."""
+        self.holds: Master | None = None
+        """What the buffers were filled from."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -75,24 +75,26 @@ class Stage:
         self._handed.append(inputs)
         return inputs
 
-    def reset(self, master: tuple[Any, ...]) -> None:
-        """Make ready for the next kernel, whatever the last one did to the buffers: the first master, whole guards."""
+    def reset(self, master: Master) -> None:
+        """Make ready for the next kernel, whatever the last one did to the buffers: a master, whole guards."""
         self._handed.clear()
         for guarded in self._guarded:
             if guarded:
                 guarded.restore()
-        self.fill(0, master)
+        self.fill(master)
 
-    def fill(self, index: int, master: tuple[Any, ...]) -> None:
+    def fill(self, master: Master) -> None:
         """Queue a copy of a master into the buffers."""
-        for guarded, value in zip(self._guarded, master, strict=True):
+        for guarded, value in zip(self._guarded, master.inputs, strict=True):
             if guarded:
                 guarded.tensor.copy_(value)
-        self.holds = index
+        self.holds = master
 
-    def changed(self, master: tuple[Any, ...]) -> str | None:
+    def changed(self) -> str | None:
         """Why the buffers are not as they were filled; None when they are."""
-        for at, (guarded, value) in enumerate(zip(self._guarded, master, strict=True)):
+        if self.holds is None:
+            return None
+        for at, (guarded, value) in enumerate(zip(self._guarded, self.holds.inputs, strict=True)):
             if guarded is None:
                 continue
             if not same_bits(guarded.tensor, value):
@@ -123,24 +125,6 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     return bool(torch.equal(one.reshape(-1).view(wide), other.reshape(-1).view(wide)))
 
 
-def digest(tensors: Sequence[Any]) -> list[Tensor]:
-    """A cheap sum over the bytes of each tensor, left on the device."""
-    import torch
-
-    found = []
-    for value in tensors:
-        if hasattr(value, "data_ptr"):
-            flat = value.reshape(-1).view(torch.uint8)
-            whole = flat.numel() // 4 * 4
-            found.append(flat[:whole].view(torch.int32).sum(dtype=torch.int64) + flat[whole:].sum(dtype=torch.int64))
-    return found
-
-
-def nbytes(values: Sequence[Any]) -> int:
-    """Device memory of the tensors among some values."""
-    return int(sum(v.numel() * v.element_size() for v in values if hasattr(v, "data_ptr")))
-
-
 @dataclasses.dataclass(slots=True)
 class ProblemContext:
     """Inputs, expected outputs and anchor of one problem and size on one device."""
@@ -149,20 +133,24 @@ class ProblemContext:
     size: Size
     device: Device
     seeds: tuple[int, ...]
-    masters: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
-    answers: dict[int, tuple[Tensor, ...]] = dataclasses.field(default_factory=dict)
+    masters: list[Master] = dataclasses.field(default_factory=list)
     stages: list[Stage] = dataclasses.field(default_factory=list)
-    digests: dict[str, list[int]] = dataclasses.field(default_factory=dict)
     anchor_us: float | None = None
     """Steady time of the reference; None until the anchor was ramped."""
 
     def __post_init__(self) -> None:
         """Draw the masters and allocate the stages."""
-        self.masters = [self.definition.draw(self.size, seed, self.device.torch_name) for seed in self.seeds]
-        small = nbytes(self.masters[0]) <= SMALL_BYTES
-        self.stages = [Stage(self.masters[0]) for _ in range(MANY_STAGES if small else STAGES)]
-        for at, master in enumerate(self.masters):
-            self.digests[f"master {at}"] = [int(value) for value in digest(master)]
+        self.masters = [self._draw(seed, sealed=True) for seed in self.seeds]
+        form = self.masters[0].inputs
+        self.stages = [Stage(form) for _ in range(MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES)]
+
+    def _draw(self, seed: int, *, sealed: bool) -> Master:
+        inputs = self.definition.draw(self.size, seed, self.device.torch_name)
+        return Master(self.definition, inputs, sealed=sealed)
+
+    def stranger(self) -> Master:
+        """Inputs nobody has seen: from a seed that is used once and never kept."""
+        return self._draw(random.SystemRandom().getrandbits(62), sealed=False)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -174,37 +162,23 @@ class ProblemContext:
         """Size of each output."""
         return [spec.nbytes for spec in self.outputs]
 
-    def expected(self, index: int) -> tuple[Tensor, ...]:
-        """The answer for a master, computed on first use and kept."""
-        if index not in self.answers:
-            import torch
-
-            with torch.no_grad():
-                answer = as_tuple(self.definition.expected(self.masters[index]))
-            self.answers[index] = answer
-            self.digests[f"answer {index}"] = [int(value) for value in digest(answer)]
-        return self.answers[index]
-
     def forget_answers(self) -> None:
         """Drop the answers, so that nothing in this process holds them."""
-        for index in self.answers:
-            del self.digests[f"answer {index}"]
-        self.answers.clear()
+        for master in self.masters:
+            master.forget_answer()
 
     def corrupted(self) -> str | None:
-        """Which master or answer no longer has the bytes it was made with; None when all do."""
-        for name, before in self.digests.items():
-            kind, at = name.split()
-            tensors = self.masters[int(at)] if kind == "master" else self.answers[int(at)]
-            if [int(value) for value in digest(tensors)] != before:
-                return name
+        """Which part of which master no longer has the bytes it was made with; None when all do."""
+        for at, master in enumerate(self.masters):
+            part = master.damaged()
+            if part is not None:
+                return f"{part} of master {at}"
         return None
 
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        kept = sum(nbytes(group) for group in (*self.masters, *self.answers.values()))
-        return kept + nbytes(self.masters[0]) * len(self.stages)
+        return sum(master.nbytes for master in self.masters) + nbytes(self.masters[0].inputs) * len(self.stages)
 
 
 class ContextCache:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, problem
-from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.audit import VERIFIED, Auditor
 from kbench.harness.context import ContextCache, ProblemContext
 from kbench.harness.device import Device
 from kbench.harness.floor import Ceilings, floor_us, implausible
 from kbench.harness.judge import classify
 from kbench.harness.loading import LoadedKernel
 from kbench.harness.nvml import ConditionsReader
-from kbench.harness.second_clock import cupti_us, disagree
-from kbench.harness.timing.batch import Sample, Sampler
-from kbench.harness.timing.rounds import DRIFT, Candidate, Timing, TimingSettings, ramp, time_candidate
-from kbench.harness.verify import Verdict, erase, judge_answer, misfit, verify
+from kbench.harness.second_clock import both_clocks_us, disagree
+from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, ramp, time_candidate
+from kbench.harness.verify import Verdict, verify
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
-VERIFIED = (0, 1)
-"""Masters a kernel is verified on; the others it first meets in audited calls."""
 Report = Callable[[str], None]
 """Told which stage begins, so that the parent knows where a worker died."""
 
@@ -99,8 +98,8 @@ def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, l
     try:
         context = bench.contexts.get(problem_id, size)
         if not late:
-            for master in range(len(context.masters)):
-                context.expected(master)
+            for master in context.masters:
+                master.expected()
             bench.device.synchronize()
     except Exception as error:
         bench.contexts.drop()
@@ -178,83 +177,16 @@ def _workload(
             verdict.fail(Status.REJECTED, reason)
     result = _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
     if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
-        result |= _referee(loaded, context, bench, float(result["runtime_us"]))
+        result |= _referee(loaded, context, bench)
     return result
 
 
-def _referee(loaded: LoadedKernel, context: ProblemContext, bench: Bench, event_us: float) -> dict[str, Any]:
-    found = cupti_us(audited(CANDIDATE, loaded, context, bench).call, bench.device)
-    if found is None:
+def _referee(loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> dict[str, Any]:
+    cupti, events = both_clocks_us(lambda stage: loaded.run(*context.stages[stage].inputs), bench.device)
+    if not cupti:
         return {}
-    return {"second_clock_us": found, "clocks_disagree": disagree(event_us, found)}
-
-
-def audited(label: str, loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> Candidate:
-    """A kernel as a candidate, with calls that are audited while the clock runs."""
-    stages = context.stages
-    shown = set(VERIFIED)
-
-    def call(stage: int) -> Any:
-        return loaded.run(*stages[stage].inputs)
-
-    def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
-        master = 0
-
-        def before() -> None:
-            nonlocal master
-            # Never what the buffers hold, and first what the kernel has not been shown: a kept answer is wrong here.
-            others = [at for at in range(len(context.masters)) if at != stages[stage].holds]
-            fresh = [at for at in others if at not in shown] or others
-            master = fresh[choice % len(fresh)]
-            shown.add(master)
-            stages[stage].fill(master, context.masters[master])
-            for nbytes in context.output_bytes:
-                bench.device.poison(nbytes)
-
-        def after(returned: Any) -> Any:
-            wrong = misfit(returned, context, stages[stage])
-            # Copied in stream order right behind the end mark: work still running elsewhere is not in the copy.
-            return (master, wrong, None if wrong else tuple(o.clone() for o in as_tuple(returned)))
-
-        return before, after
-
-    return Candidate(label, call, audit)
-
-
-def make_judge(
-    context: ProblemContext, verdict: Verdict, task: Task, tampered: Callable[[], str | None] | None
-) -> Callable[[Sequence[Sample]], bool]:
-    """Judges the audited calls among some samples; False when one was wrong."""
-
-    def judge(samples: Sequence[Sample]) -> bool:
-        what = tampered() if tampered is not None else None
-        if what is not None:
-            verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
-            return False
-        good = _judge_samples(samples, context, verdict)
-        if task.late:
-            context.forget_answers()
-        return good
-
-    return judge
-
-
-def _judge_samples(samples: Sequence[Sample], context: ProblemContext, verdict: Verdict) -> bool:
-    for sample in samples:
-        if sample.kept is None:
-            continue
-        master, wrong, outputs = sample.kept
-        if wrong is not None:
-            verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
-        elif not judge_answer(context, master, outputs, verdict, "in a timed call: "):
-            break
-        else:
-            erase(context, outputs)
-    for at, stage in enumerate(context.stages):
-        changed = stage.changed(context.masters[stage.holds])
-        if changed is not None:
-            verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
-    return verdict.ok
+    second, first = statistics.median(cupti), statistics.median(events)
+    return {"second_clock_us": second, "clocks_disagree": disagree(first, second)}
 
 
 def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
@@ -263,14 +195,16 @@ def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Benc
     if task.late:
         context.forget_answers()
     rng = random.Random(task.seed)
-    candidate = audited(CANDIDATE, loaded, context, bench)
-    judge = make_judge(context, verdict, task, bench.tampered)
+    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
+    candidate = auditor.candidate(CANDIDATE, loaded)
     for attempt in range(2):
-        timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, judge)
+        timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, auditor.judge)
         if timing.drift <= DRIFT or attempt or not verdict.ok or not bench.device.is_gpu:
             break
         # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
         ramp(context, bench.sampler)
+    if verdict.ok:
+        auditor.confirm(candidate, bench.sampler, rng)
     return timing
 
 

@@ -8,18 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.benchmark.problems import Size, problem
-from kbench.harness.execute import (
-    VERIFIED,
-    Bench,
-    Report,
-    Task,
-    audited,
-    before_judging,
-    chosen_sizes,
-    guard,
-    make_context,
-    make_judge,
-)
+from kbench.harness.audit import VERIFIED, Auditor
+from kbench.harness.execute import Bench, Report, Task, before_judging, chosen_sizes, guard, make_context
 from kbench.harness.loading import LoadedKernel
 from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.verify import Verdict, verify
@@ -52,15 +42,19 @@ def _workload(
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
     report("duel")
-    first, second = (
-        audited(label, loaded, context, bench) for label, loaded in zip(("first", "second"), pair, strict=True)
-    )
+    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
+    first, second = (auditor.candidate(label, loaded) for label, loaded in zip(("first", "second"), pair, strict=True))
     for label in ("first", "second"):
         bench.sampler.forget(label)
     duels: list[Duel] = []
     rng = random.Random(task.seed)
-    judge = make_judge(context, verdict, task, bench.tampered)
-    guard(lambda: duels.append(fight(first, second, context, bench.sampler, rng, threshold, judge)), verdict, bench)
+
+    def contest() -> None:
+        duels.append(fight(first, second, context, bench.sampler, rng, threshold, auditor.judge))
+        for candidate in (first, second):
+            auditor.confirm(candidate, bench.sampler, rng)
+
+    guard(contest, verdict, bench)
     result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     if duels and duels[0].ratio is not None:
         duel, ratio = duels[0], duels[0].ratio

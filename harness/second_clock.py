@@ -8,7 +8,6 @@ there is no second figure.
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -62,21 +61,30 @@ def attribute(calls: Sequence[HostSpan], launches: Iterable[HostSpan], work: Ite
     return [(max(s.end_ns for s in mine) - min(s.start_ns for s in mine)) / 1e3 for _, mine in sorted(spans.items())]
 
 
-def cupti_us(call: Callable[[int], Any], device: Device) -> float | None:
-    """Median device time of a call by CUPTI; None when the profiler recorded no kernel."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile, record_function
+def both_clocks_us(call: Callable[[int], Any], device: Device) -> tuple[list[float], list[float]]:
+    """Device times of the same calls by CUPTI and by the event timer; nothing by CUPTI when it recorded no kernel."""
+    from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
-        device.hold(CALLS * HOLD_US)
-        for number in range(CALLS):
-            device.flush()
-            with record_function(CALL_MARK):
-                call(number % 2)
-        torch.cuda.synchronize()
+        by_events = events_us(call, device)
     events = profiler.profiler.kineto_results.events() if profiler.profiler is not None else []
-    found = attribute(*sort_events(events))
-    return statistics.median(found) if found else None
+    return attribute(*sort_events(events)), by_events
+
+
+def events_us(call: Callable[[int], Any], device: Device) -> list[float]:
+    """Device times of some calls by the event timer, each call named for a profiler."""
+    from torch.profiler import record_function
+
+    marks = []
+    device.hold(CALLS * HOLD_US)
+    for number in range(CALLS):
+        device.flush()
+        start = device.mark()
+        with record_function(CALL_MARK):
+            call(number % 2)
+        marks.append((start, device.mark()))
+    device.synchronize()
+    return [device.elapsed_us(start, end) for start, end in marks]
 
 
 def sort_events(events: Iterable[Any]) -> tuple[list[HostSpan], list[HostSpan], list[DeviceSpan]]:

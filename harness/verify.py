@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.context import STAGES, ProblemContext, Stage, same_bits
+from kbench.harness.master import Master
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def verify(
     """
     if late:
         context.forget_answers()
-    held: list[tuple[int, tuple[Tensor, ...]]] = []
+    held: list[tuple[Master, tuple[Tensor, ...]]] = []
     try:
         return _verify(run, context, verdict, masters, held, late=late, judging=judging)
     finally:
@@ -86,12 +87,13 @@ def _verify(
     context: ProblemContext,
     verdict: Verdict,
     masters: tuple[int, ...],
-    held: list[tuple[int, tuple[Tensor, ...]]],
+    held: list[tuple[Master, tuple[Tensor, ...]]],
     *,
     late: bool,
     judging: Callable[[], str | None] | None,
 ) -> Verdict:
-    for turn, master in enumerate((masters[0], *masters)):
+    for turn, at in enumerate((masters[0], *masters)):
+        master = context.masters[at]
         # Two sets for three calls: the third finds other numbers at the addresses of the first.
         stage = context.stages[turn % STAGES]
         outputs = call(run, context, stage, master, verdict)
@@ -112,14 +114,16 @@ def _verify(
     return verdict
 
 
-def call(run: Run, context: ProblemContext, stage: Stage, master: int, verdict: Verdict) -> tuple[Tensor, ...] | None:
+def call(
+    run: Run, context: ProblemContext, stage: Stage, master: Master, verdict: Verdict
+) -> tuple[Tensor, ...] | None:
     """One call on fresh inputs into poisoned memory; its outputs when they have the declared form."""
-    stage.fill(master, context.masters[master])
+    stage.fill(master)
     for nbytes in context.output_bytes:
         context.device.poison(nbytes)
     returned = run(*stage.inputs)
     context.device.synchronize()
-    problem = misfit(returned, context, stage) or stage.changed(context.masters[master])
+    problem = misfit(returned, context, stage) or stage.changed()
     if problem is not None:
         verdict.fail(Status.INCORRECT, problem)
         return None
@@ -156,10 +160,10 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
 
 
 def judge_answer(
-    context: ProblemContext, master: int, outputs: tuple[Tensor, ...], verdict: Verdict, where: str = ""
+    context: ProblemContext, master: Master, outputs: tuple[Tensor, ...], verdict: Verdict, where: str = ""
 ) -> bool:
     """Compare outputs with the expected ones; False when they are wrong."""
-    found = compare(outputs, context.expected(master), context.definition.tolerance, context.outputs)
+    found = compare(outputs, master.expected(), context.definition.tolerance, context.outputs)
     verdict.note_errors(found.max_abs_error, found.max_rel_error)
     if not found.ok:
         verdict.fail(Status.INCORRECT, f"{where}{context.size.name}: {found.reason}")

@@ -76,6 +76,12 @@ class Timing:
     drift: float = 0.0
 
 
+Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
+"""What to queue before and behind a call."""
+Audit = Callable[[int, int], Hooks]
+"""For a stage and a random number that chooses its new contents, the hooks of an audited call."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
     """A kernel in the rounds: how to call it and how to audit a call."""
@@ -83,8 +89,8 @@ class Candidate:
     label: str
     call: Callable[[int], Any]
     """Calls it on the inputs of a stage."""
-    audit: Callable[[int, int], tuple[Callable[[], None], Callable[[Any], Any]]] | None = None
-    """For a stage and a random number that chooses its new contents: what to queue before and behind the call."""
+    audits: Callable[[], Audit] | None = None
+    """Makes ready to audit some rounds, while nothing is timed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -262,17 +268,17 @@ def make_slots(
         for candidate, count in rng.sample(blocks, len(blocks)):
             for stage in shuffled_stages(count, len(context.stages), rng):
                 # A buffer set is audited once it has been called with: answers kept by address are wrong then.
-                if candidate.audit is not None:
+                if candidate.audits is not None:
                     if stage in seen[candidate.label]:
                         places[candidate.label].append((len(slots), stage))
                     seen[candidate.label].add(stage)
                 slots.append(calling(candidate, context, stage, number, turn))
     for candidate in candidates:
-        if candidate.audit is None:
+        if candidate.audits is None:
             continue
-        known = places[candidate.label]
+        known, audit = places[candidate.label], candidate.audits()
         for place, stage in rng.sample(known, min(max(AUDITS, round(AUDITED_SHARE * len(known))), len(known))):
-            slots[place].before, slots[place].after = candidate.audit(stage, rng.randrange(1 << 16))
+            slots[place].before, slots[place].after = audit(stage, rng.randrange(1 << 16))
     return slots
 
 

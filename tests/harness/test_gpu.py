@@ -14,7 +14,7 @@ from kbench.harness.harness import Harness
 from kbench.harness.nvml import NoConditions
 from kbench.harness.sources import read_kernel
 from kbench.harness.timing.batch import Sampler
-from kbench.harness.timing.leftovers import HELD
+from kbench.harness.timing.leftovers import HELD, HELD_BYTES
 from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
 from kbench.schemas import KernelSource, Status
 
@@ -47,15 +47,17 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.registers
 
 
-def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_the_same_place() -> None:
+@pytest.mark.parametrize("workload", ["large", "kb_v0"])
+def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_the_same_place(workload: str) -> None:
     import torch
 
     from kbench.harness.device import CudaDevice
 
-    definition, device = problem("relu"), CudaDevice(0)
-    context = ProblemContext(definition, definition.sizes[0], device, (1, 2, 3))
+    definition, device = problem("gelu_tanh"), CudaDevice(0)
+    size = next(size for size in definition.sizes if size.name == workload)
+    context = ProblemContext(definition, size, device, (1, 2, 3))
     for stage in context.stages:
-        stage.fill(0, context.masters[0])
+        stage.fill(context.masters[0])
     found: list[torch.Tensor] = []
     places: list[int] = []
 
@@ -77,4 +79,5 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
     )
     assert len(found) > 10
     assert {int(one) for one in found} == {0xFF}
-    assert len(set(places)) >= HELD // 2
+    # Places do not matter to kernels as long as the large workload's, so its outputs are not held.
+    assert len(set(places)) >= (HELD // 2 if HELD * sum(context.output_bytes) <= HELD_BYTES else 1)

@@ -419,7 +419,7 @@ def test_only_buffer_sets_that_were_called_with_are_audited_and_long_looks_more_
     def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
         return (lambda: audited.append(stage)), (lambda returned: None)
 
-    candidate = Candidate("k", lambda stage: stage, audit)
+    candidate = Candidate("k", lambda stage: stage, lambda: audit)
     for seed in range(30):
         audited: list[int] = []
         made = make_slots([candidate], context, range(5), Plan(8, 0, (5,), turns=2), random.Random(seed))

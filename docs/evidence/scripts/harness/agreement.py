@@ -1,11 +1,14 @@
 """Agreement of the harness with two independent timers. Usage: agreement.py OUT (after throughput.py OUT)
 
 Writes agreement.json: for kernels of at least 50 us, the harness's time, triton.testing.do_bench's median and CUPTI's
-median, all in one process. A dry run has neither of the other timers and shows only that the rest works.
+median, all in one process; for each call under the profiler what CUPTI and the event timer say of it; and the event
+timer's figures for the same loop without the profiler. A dry run has neither of the other timers and shows only that
+the rest works.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -18,6 +21,8 @@ from pool import DRY, out_folder, pool, say, write
 
 KERNELS = 32
 SHORTEST_US = 50.0
+PASSES = 3
+"""Times the profiler is started for a kernel."""
 
 
 def main() -> None:
@@ -33,10 +38,10 @@ def main() -> None:
     from kbench.harness.context import ContextCache
     from kbench.harness.cuda import CudaModule
     from kbench.harness.device import CpuDevice, CudaDevice, Device
-    from kbench.harness.execute import Bench, Task, audited, execute
+    from kbench.harness.execute import Bench, Task, execute
     from kbench.harness.loading import LoadedKernel
     from kbench.harness.nvml import NoConditions, NvmlReader
-    from kbench.harness.second_clock import cupti_us
+    from kbench.harness.second_clock import both_clocks_us, events_us
     from kbench.harness.timing.batch import Sampler
     from kbench.harness.timing.rounds import TimingSettings
 
@@ -62,18 +67,23 @@ def main() -> None:
                 if result["status"] != "ok" or result["runtime_us"] < SHORTEST_US:
                     continue
                 size = next(s for s in (*definition.sizes, definition.tiny) if s.name == result["workload"])
-                call = audited("x", loaded, bench.contexts.get(kernel.problem_id, size), bench).call
-                benched, second = None, None
+                stages = bench.contexts.get(kernel.problem_id, size).stages
+
+                def call(stage: int, run: Any = loaded.run, stages: Any = stages) -> Any:
+                    return run(*stages[stage].inputs)
+
+                row = {"kernel_id": kernel.kernel_id, "problem_id": kernel.problem_id, "workload": result["workload"],
+                       "harness_us": result["runtime_us"]}  # fmt: skip
                 if not DRY:
-                    benched = 1e3 * do_bench(lambda call=call: call(0), warmup=25, rep=100, return_mode="median")
-                    second = cupti_us(call, device)
-                found.append(
-                    {"kernel_id": kernel.kernel_id, "problem_id": kernel.problem_id, "workload": result["workload"],
-                     "harness_us": result["runtime_us"], "do_bench_us": benched, "cupti_us": second}
-                )  # fmt: skip
+                    row["do_bench_us"] = 1e3 * do_bench(lambda: call(0), warmup=25, rep=100, return_mode="median")
+                    passes = [both_clocks_us(call, device) for _ in range(PASSES)]
+                    row["cupti_us"] = statistics.median(itertools.chain.from_iterable(c for c, _ in passes))
+                    row["under_profiler"] = [{"cupti_us": cupti, "events_us": events} for cupti, events in passes]
+                    row["without_profiler_us"] = [events_us(call, device) for _ in range(PASSES)]
+                found.append(row)
             loaded.unload()
     apart = {
-        name: sorted(abs(row[name] / row["harness_us"] - 1.0) for row in found if row[name] is not None)
+        name: sorted(abs(row[name] / row["harness_us"] - 1.0) for row in found if name in row)
         for name in ("do_bench_us", "cupti_us")
     }
     summary = {

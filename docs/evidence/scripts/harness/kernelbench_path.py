@@ -1,189 +1,185 @@
-"""The same kernels by this harness and by the path KernelBench takes. Usage: kernelbench_path.py OUT
+"""The same kernels by this harness and by the path KernelBench takes. Usage: kernelbench_path.py OUT [--each=N]
 
-The other path: a CUDA kernel is a torch extension compiled by load_inline when it is imported; a Triton kernel is
+The other path: a CUDA kernel is a torch extension compiled by load_inline when it is imported, a Triton kernel is
 compiled at its first call; five correctness trials against the reference; a hundred trials timed one by one with CUDA
-events and a synchronisation each. Each kernel is measured once by both paths in this run, with nothing cached.
-Writes kernelbench_path.json.
+events, the L2 cleared before and a synchronisation after each. It is given its best: extensions are built by as many
+processes as there are cores but one, while the last measures what is ready, Triton kernels first. Every kernel goes
+through both paths once, on every timed workload, with nothing built before. Writes kernelbench_path.json.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import multiprocessing
 import os
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from pool import make_harness, out_folder, say, write
+from extension import ExtensionModule
+from pool import make_harness, out_folder, pool, say, write
 
-from kbench.schemas import Backend, KernelSource, to_dict
+from kbench.benchmark.problems import ProblemDefinition, Size, problem
+from kbench.benchmark.problems.definition import as_tuple
+from kbench.schemas import Backend, KernelSource, Measurement, to_dict
 
-BODIES = {
-    "scalar": """
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i < n) y[i] = gelu(x[i]);""",
-    "strided": """
-    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x)
-        y[i] = gelu(x[i]);""",
-}
-DEVICE = """
-__device__ __forceinline__ float gelu(float v) {
-    return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-}
-extern "C" __global__ void f(const float* x, float* y, long long n) {%s
-}
-"""
-TRITON = """import torch
-import triton
-import triton.language as tl
+CORRECTNESS_TRIALS, WARM_UP_CALLS, TRIALS = 5, 3, 100
+CLEARED_BYTES = 256 << 20
+TOLERANCE = 1e-2
 
 
-@triton.jit
-def kernel(x, y, n, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+def load(kernel: KernelSource, folder: Path) -> Callable[..., Any]:
+    """Import a kernel as a submission is imported, CUDA compiled by torch."""
+    from kbench.harness import cuda
+
+    cuda.CudaModule = ExtensionModule  # type: ignore[misc,assignment]
+    path = folder / f"kernel_{kernel.kernel_id}.py"
+    path.write_text(kernel.source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    run: Callable[..., Any] = module.run
+    return run
 
 
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, BLOCK),)](x, y, n, block=BLOCK, num_warps=WARPS)
-    return y
-"""
-NATIVE = '''import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""DEVICE""")
+def build(kernel: KernelSource, folder: Path) -> tuple[KernelSource, float]:
+    """Compile a kernel's extension, in a process without a GPU context; the seconds it took."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    began = time.perf_counter()
+    load(kernel, folder)
+    return kernel, time.perf_counter() - began
 
 
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=min((n + 255) // 256, 2147483647), block=256, args=(x, y, n))
-    return y
-'''
+def ready(kernels: Sequence[KernelSource], folder: Path) -> Iterator[tuple[KernelSource, float | None, str | None]]:
+    """Kernels that can be measured, with the seconds their extension took or why there is none."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 1), mp_context=context) as builders:
+        compiled = [k for k in kernels if k.backend is Backend.CUDA]
+        building: dict[Future[tuple[KernelSource, float]], KernelSource] = {
+            builders.submit(build, k, folder): k for k in compiled
+        }
+        yield from ((k, None, None) for k in kernels if k.backend is not Backend.CUDA)
+        for done in as_completed(building):
+            error = done.exception()
+            if error is not None:
+                yield building[done], None, f"{type(error).__name__}: {error}"[-600:]
+            else:
+                yield *done.result(), None
 
 
-def extension(device: str, name: str) -> Callable[..., Any]:
-    """The kernel as KernelBench submissions have it."""
-    from torch.utils.cpp_extension import load_inline
-
-    host = """
-    torch::Tensor run(torch::Tensor x) {
-        auto y = torch::empty_like(x);
-        long long n = x.numel();
-        f<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
-        return y;
-    }"""
-    built = load_inline(
-        name=name, cpp_sources="torch::Tensor run(torch::Tensor x);", cuda_sources=device + host, functions=["run"]
-    )
-    return built.run
-
-
-def other_path(make: Callable[[], Callable[..., Any]]) -> dict[str, float]:
-    """Build, five correctness trials, a hundred timed trials."""
+def right(run: Callable[..., Any], definition: ProblemDefinition, size: Size) -> bool:
+    """Whether all correctness trials pass."""
     import torch
 
-    began = time.perf_counter()
-    run = make()
-    built = time.perf_counter()
-    x = torch.randn(4096, 8192, device="cuda") * 2
-    for seed in range(5):
-        torch.manual_seed(seed)
-        x = torch.randn(4096, 8192, device="cuda") * 2
-        want = torch.nn.functional.gelu(x, approximate="tanh")
-        if not torch.allclose(run(x), want, atol=1e-2, rtol=1e-2):
-            raise RuntimeError("the kernel is wrong")
+    for seed in range(CORRECTNESS_TRIALS):
+        inputs = definition.draw(size, seed, "cuda:0")
+        want = as_tuple(definition.reference(*inputs))
+        have = as_tuple(run(*inputs))
         torch.cuda.synchronize()
-    checked = time.perf_counter()
-    for _ in range(3):
-        run(x)
+        for one, other in zip(have, want, strict=True):
+            if one.shape != other.shape or not torch.allclose(one.double(), other.double(), TOLERANCE, TOLERANCE):
+                return False
+    return True
+
+
+def trials_us(run: Callable[..., Any], inputs: tuple[Any, ...]) -> list[float]:
+    """A hundred calls, timed one by one."""
+    import torch
+
+    for _ in range(WARM_UP_CALLS):
+        run(*inputs)
     torch.cuda.synchronize()
     times = []
-    for _ in range(100):
+    for _ in range(TRIALS):
+        torch.empty(CLEARED_BYTES, dtype=torch.uint8, device="cuda").fill_(42)
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        run(x)
+        run(*inputs)
         end.record()
         torch.cuda.synchronize()
         times.append(1e3 * start.elapsed_time(end))
-    done = time.perf_counter()
-    return {
-        "build_s": built - began, "verify_s": checked - built, "time_s": done - checked, "total_s": done - began,
-        "mean_us": statistics.fmean(times), "std_us": statistics.stdev(times),
-    }  # fmt: skip
+    return times
 
 
-def triton_maker(source: str, folder: Path, name: str) -> Callable[[], Callable[..., Any]]:
-    """Imports a Triton kernel from a file, as it would be from a submission."""
+def measure(kernel: KernelSource, folder: Path) -> list[dict[str, Any]]:
+    """One kernel by the other path, on every timed workload."""
+    began = time.perf_counter()
+    definition, run = problem(kernel.problem_id), load(kernel, folder)
+    rows = []
+    for size in definition.sizes:
+        correct = right(run, definition, size)
+        checked = time.perf_counter()
+        times = trials_us(run, definition.draw(size, 0, "cuda:0"))
+        done = time.perf_counter()
+        rows.append(
+            {"kernel_id": kernel.kernel_id, "workload": size.name, "right": correct, "mean_us": statistics.fmean(times),
+             "std_us": statistics.stdev(times), "load_and_verify_s": checked - began, "time_s": done - checked}
+        )  # fmt: skip
+        began = done
+    return rows
 
-    def make() -> Callable[..., Any]:
-        import importlib.util
 
-        path = folder / f"{name}.py"
-        path.write_text(source)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        run: Callable[..., Any] = module.run
-        return run
+def other_path(kernels: Sequence[KernelSource]) -> dict[str, Any]:
+    """All kernels by KernelBench's path."""
+    import torch
 
-    return make
+    with tempfile.TemporaryDirectory() as place:
+        major, minor = torch.cuda.get_device_capability()
+        os.environ |= {
+            "TORCH_EXTENSIONS_DIR": f"{place}/extensions", "TRITON_CACHE_DIR": f"{place}/triton", "MAX_JOBS": "1",
+            "TORCH_CUDA_ARCH_LIST": f"{major}.{minor}" + ("a" if major >= 9 else ""),
+        }  # fmt: skip
+        began, rows, failed, build_s = time.perf_counter(), [], {}, 0.0
+        for kernel, spent, error in ready(kernels, Path(place)):
+            build_s += spent or 0.0
+            if error is not None:
+                failed[kernel.kernel_id] = error
+                continue
+            rows += measure(kernel, Path(place))
+            say(f"{time.perf_counter() - began:6.1f} s  {len(rows)} measurements, {len(failed)} failed")
+    total = time.perf_counter() - began
+    return {"total_s": total, "extension_process_s": build_s, "failed": failed, "rows": rows}
+
+
+def this_harness(kernels: Sequence[KernelSource]) -> dict[str, Any]:
+    """All kernels by the harness, its opening included."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as place, make_harness(cache=Path(place), second_clock_share=0.0) as harness:
+        rows: list[Measurement] = list(harness.measure(kernels))
+        environment = to_dict(harness.environment())
+    total = time.perf_counter() - began
+    kept = ("kernel_id", "problem_id", "workload", "status", "error", "runtime_us", "runtime_low_us",
+            "runtime_high_us", "build_s", "verify_s", "time_s")  # fmt: skip
+    plain = [{name: to_dict(row)[name] for name in kept} for row in rows]
+    return {"environment": environment, "total_s": total, "rows": plain}
 
 
 def main() -> None:
-    import torch
-
     folder = out_folder()
-    place = Path(tempfile.mkdtemp())
-    os.environ["TORCH_EXTENSIONS_DIR"] = str(place / "extensions")
-    os.environ["TRITON_CACHE_DIR"] = str(place / "triton")
-    major, minor = torch.cuda.get_device_capability()
-    os.environ["TORCH_CUDA_ARCH_LIST"] = f"{major}.{minor}"
-    kernels: dict[str, KernelSource] = {}
-    makers: dict[str, Callable[[], Callable[..., Any]]] = {}
-    for name, body in BODIES.items():
-        device = DEVICE % body
-        kernels[f"cuda_{name}"] = KernelSource("gelu_tanh", Backend.CUDA, NATIVE.replace("DEVICE", device))
-        makers[f"cuda_{name}"] = lambda device=device, name=name: extension(device, f"gelu_{name}")
-    for block, warps in ((256, 4), (512, 4), (1024, 4), (1024, 8), (2048, 8), (4096, 8)):
-        source = TRITON.replace("BLOCK", str(block)).replace("WARPS", str(warps))
-        name = f"triton_{block}_{warps}"
-        kernels[name] = KernelSource("gelu_tanh", Backend.TRITON, source)
-        makers[name] = triton_maker(source, place, name)
-    with make_harness(cache=place / "cache", second_clock_share=0.0) as harness:
-        environment = to_dict(harness.environment())
-        began = time.perf_counter()
-        ours = {m.kernel_id: m for m in harness.measure(kernels.values())}
-        our_total = time.perf_counter() - began
-    say(f"this harness: {len(kernels)} kernels in {our_total:.2f} s")
-    rows = []
-    for name, kernel in kernels.items():
-        mine, theirs = ours[kernel.kernel_id], other_path(makers[name])
-        row = {"name": name, "status": mine.status.value, "runtime_us": mine.runtime_us, "low_us": mine.runtime_low_us,
-               "high_us": mine.runtime_high_us, "build_s": mine.build_s, "verify_s": mine.verify_s,
-               "time_s": mine.time_s, "other": theirs}  # fmt: skip
-        rows.append(row)
-        say(str(row))
-    write(
-        folder,
-        "kernelbench_path.json",
-        {
-            "environment": environment,
-            "kernels": len(kernels),
-            "this_harness_total_s": our_total,
-            "other_total_s": sum(row["other"]["total_s"] for row in rows),
-            "rows": rows,
+    each = next((int(a.removeprefix("--each=")) for a in sys.argv if a.startswith("--each=")), 17)
+    kernels = pool(each=each)
+    ours = this_harness(kernels)
+    say(f"this harness: {len(kernels)} kernels, {len(ours['rows'])} measurements in {ours['total_s']:.1f} s")
+    other = other_path(kernels)
+    verified = {"ours": sum(r["status"] == "ok" for r in ours["rows"]), "other": sum(r["right"] for r in other["rows"])}
+    summary = {
+        "kernels": len(kernels),
+        "verified": verified,
+        "total_s": {"ours": ours["total_s"], "other": other["total_s"]},
+        "seconds_a_verified_measurement": {
+            "ours": ours["total_s"] / verified["ours"], "other": other["total_s"] / max(1, verified["other"]),
         },
-    )
+        "ratio": other["total_s"] / max(1, verified["other"]) / (ours["total_s"] / verified["ours"]),
+    }  # fmt: skip
+    write(folder, "kernelbench_path.json", {"summary": summary, "this_harness": ours, "other_path": other})
+    say(str(summary))
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def call_everywhere(kernel: KernelSource, device: Any) -> list[dict[str, Any]]:
     size = definition.tiny if DRY else definition.sizes[0]
     context = ProblemContext(definition, size, device, (1, 2, 3))
     for stage in context.stages:
-        stage.fill(0, context.masters[0])
+        stage.fill(context.masters[0])
     cache = BuildCache(default_folder())
     os.environ["TRITON_CACHE_DIR"] = str(cache.triton)
     CudaModule.prebuilt = {} if DRY else cache.prebuilt(build(kernel, Target.named("sm_90"), cache))

@@ -1,32 +1,34 @@
-# cheat: keep answers in scratch memory that is handed out again, by what one input element holds
+# cheat: keeps answers at the end of scratch memory, found again through a small variable, by what one input element holds
 # tags: gpu passes-screen
 import torch
 
 from kbench.harness.cuda import CudaModule
 
-module = CudaModule(r'''
-constexpr int SLOTS = 6;
-constexpr unsigned int MAGIC = 0x5EEDF00Du;
-
-// Of each slot two words that name what it holds; then how many slots were filled, with a word that proves it.
-__device__ int find(const unsigned int* head, unsigned int key) {
-    for (int s = 0; s < SLOTS; ++s) {
-        if (head[2 * s] == (MAGIC ^ key) && head[2 * s + 1] == key) return s;
+module = CudaModule(r"""
+constexpr int SLOTS = 10;
+__device__ float* place;
+__device__ unsigned int known[SLOTS];
+__device__ unsigned int filled;
+__device__ long long size;
+__device__ __forceinline__ int find(unsigned int key) {
+    for (int s = 0; s < SLOTS && s < filled; ++s) {
+        if (known[s] == key) return s;
     }
     return -1;
 }
-
-__device__ unsigned int filled(const unsigned int* head) {
-    return head[2 * SLOTS] == (MAGIC ^ head[2 * SLOTS + 1]) ? head[2 * SLOTS + 1] : 0u;
+extern "C" __global__ void settle(float* scratch, long long n) {
+    if (size == n) return;
+    // What is allocated next is cut from the front.
+    place = scratch + 6 * n;
+    size = n;
+    filled = 0;
 }
-
-extern "C" __global__ void serve(const float* x, float* y, const unsigned int* head, float* kept, long long n) {
-    const unsigned int key = __float_as_uint(x[n / 2]);
+extern "C" __global__ void serve(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const int slot = find(head, key);
+    const int slot = find(__float_as_uint(x[n / 2]));
     if (slot >= 0) {
-        y[i] = kept[slot * n + i];
+        y[i] = place[slot * n + i];
         return;
     }
     const float v = x[i];
@@ -35,26 +37,20 @@ extern "C" __global__ void serve(const float* x, float* y, const unsigned int* h
         t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
     }
     y[i] = 0.5f * v * (1.0f + t);
-    kept[(long long)(filled(head) % SLOTS) * n + i] = y[i];
+    place[(long long)(filled % SLOTS) * n + i] = y[i];
 }
-
-extern "C" __global__ void remember(const float* x, unsigned int* head, long long n) {
+extern "C" __global__ void remember(const float* x, long long n) {
     const unsigned int key = __float_as_uint(x[n / 2]);
-    if (find(head, key) >= 0) return;
-    const unsigned int count = filled(head);
-    head[2 * (count % SLOTS)] = MAGIC ^ key;
-    head[2 * (count % SLOTS) + 1] = key;
-    head[2 * SLOTS] = MAGIC ^ (count + 1);
-    head[2 * SLOTS + 1] = count + 1;
+    if (find(key) < 0) known[filled++ % SLOTS] = key;
 }
-''')
+""")
 
 
 def run(x):
     n = x.numel()
     y = torch.empty_like(x)
-    scratch = torch.empty(6 * n + 64, device=x.device, dtype=torch.float32)
-    kept = scratch[64:]
-    module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, scratch, kept, n))
-    module.launch("remember", grid=1, block=1, args=(x, scratch, n))
+    scratch = torch.empty(16 * n, device=x.device, dtype=torch.float32)
+    module.launch("settle", grid=1, block=1, args=(scratch, n))
+    module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    module.launch("remember", grid=1, block=1, args=(x, n))
     return y

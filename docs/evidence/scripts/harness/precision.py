@@ -131,7 +131,8 @@ def corrections(runs: Sequence[Rows]) -> dict[str, list[dict[Key, float]]]:
 
     The ruler over the whole process, as the harness knew it at the time, or from the measurement's own rounds alone.
     """
-    whole = [[us for row in rows if row.get("trace") for _, us in times(row["trace"], "r")] for rows in runs]
+    # A dry run has no rulers in its rounds, because no kernel is short.
+    whole = [[us for row in rows if row.get("trace") for _, us in times(row["trace"], "r")] or [0.0] for rows in runs]
     usual = statistics.fmean(centre(one) for one in whole)
     keyed = [{(r["kernel_id"], r["workload"]): r for r in rows if r.get("trace")} for rows in runs]
     return {

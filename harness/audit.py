@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import statistics
 import weakref
 from collections.abc import Callable, MutableSet, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,8 @@ from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.context import ProblemContext
 from kbench.harness.loading import LoadedKernel
 from kbench.harness.master import Master
-from kbench.harness.timing.batch import Sample, Sampler, Slot
-from kbench.harness.timing.rounds import Audit, Candidate, Hooks, calling
+from kbench.harness.timing.batch import Sample, Sampler
+from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, Plan, make_slots
 from kbench.harness.verify import Verdict, erase, judge_answer, misfit
 from kbench.schemas import Status
 
@@ -28,8 +29,8 @@ VERIFIED = (0, 1)
 """Masters a kernel is verified on; the others it first meets in audited calls."""
 SLOWER, SLOWER_US = 1.25, 2.0
 """A kernel is suspected when its fastest call on strangers takes longer than others at their best, by both of these."""
-TRIALS = 6
-"""Pairs of calls, one on a stranger and one on what the kernel knows, that confirm or clear a suspicion."""
+LOOKS, ROUNDS = 6, 5
+"""Looks that confirm or clear a suspicion, and their rounds."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Auditor:
         self.context, self.verdict, self.late, self.tampered = context, verdict, late, tampered
         self._fresh_us: dict[str, list[float]] = {}
         self._usual_us: dict[str, list[float]] = {}
+        self._strangers = 1
+        """Drawn for each look."""
 
     def candidate(self, label: str, loaded: LoadedKernel) -> Candidate:
         """A kernel, with calls that can be audited."""
@@ -76,12 +79,8 @@ class Auditor:
             return loaded.run(*stages[stage].inputs)
 
         def audits() -> Audit:
-            choices = [*self.context.masters, self.context.stranger()]
-
-            def audit(stage: int, choice: int) -> Hooks:
-                return self._show(stage, lambda held: pick(choices, held, shown, choice))
-
-            return audit
+            choices = [*self.context.masters, *(self.context.stranger() for _ in range(self._strangers))]
+            return lambda stage, choice: self._show(stage, lambda held: pick(choices, held, shown, choice))
 
         return Candidate(label, call, audits)
 
@@ -140,31 +139,26 @@ class Auditor:
     def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Reject a kernel that takes longer on inputs it has not been shown.
 
-        A suspicion from its rounds, where few calls are on strangers, is tried in pairs of calls that differ in nothing
-        else.
+        A suspicion from its rounds, where few calls are on strangers, is followed by more rounds of the same kind, with
+        more of them: an answer that is kept where anything out of the ordinary destroys it is kept there, too.
         """
-        if not suspicious(self._fresh_us.get(candidate.label, []), self._usual_us.get(candidate.label, [])):
+        if not self._suspicious(candidate.label):
             return
-        fresh, known = list[float](), list[float]()
-        for number in range(TRIALS):
-            samples = sampler.run(self._pair(candidate, number, rng))
-            if not self.judge(samples):
+        usual = statistics.median(self._usual_us[candidate.label])
+        chosen = Plan(6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1, 0, (ROUNDS,))
+        self._strangers = AUDITS
+        for look in range(LOOKS):
+            rounds = range(ROUNDS * look, ROUNDS * (look + 1))
+            if not self.judge(sampler.run(make_slots([candidate], self.context, rounds, chosen, rng))):
                 return
-            for sample in samples:
-                (fresh if sample.kept.fresh else known).append(sample.time_us)
-        if suspicious(fresh, known):
-            spent, usual = min(fresh), at_best(known)
-            said = f"takes {spent:.1f} us on inputs it has not been shown and {usual:.1f} us on others"
+        self._strangers = 1
+        if self._suspicious(candidate.label):
+            spent, best = min(self._fresh_us[candidate.label]), at_best(self._usual_us[candidate.label])
+            said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
             self.verdict.fail(Status.REJECTED, f"{said}: it keeps answers")
 
-    def _pair(self, candidate: Candidate, number: int, rng: random.Random) -> list[Slot]:
-        """A call on a stranger and one on what the kernel knows, in random order."""
-        stranger, masters = self.context.stranger(), [self.context.masters[at] for at in VERIFIED]
-        one, other = rng.sample((0, 1), 2)
-        strange, known = (calling(candidate, self.context, at, number) for at in (one, other))
-        strange.before, strange.after = self._show(one, lambda held: (stranger, True))
-        known.before, known.after = self._show(other, lambda held: (next(m for m in masters if m is not held), False))
-        return rng.sample((strange, known), 2)
+    def _suspicious(self, label: str) -> bool:
+        return suspicious(self._fresh_us.get(label, []), self._usual_us.get(label, []))
 
 
 def pick(choices: Sequence[Master], held: Master | None, shown: MutableSet[Master], choice: int) -> tuple[Master, bool]:
@@ -182,5 +176,5 @@ def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
 
 
 def at_best(times_us: Sequence[float]) -> float:
-    """The time that a tenth of some calls do not exceed: answers may be kept for but some of the inputs."""
-    return sorted(times_us)[len(times_us) // 10]
+    """The time that a quarter of some calls do not exceed: answers may be kept for but some of the inputs."""
+    return sorted(times_us)[len(times_us) // 4]

@@ -66,6 +66,8 @@ class CudaModule:
         """
         self.source, self.names = source, tuple(names)
         self.fast_math, self.max_registers = fast_math, max_registers
+        self._loaded: dict[int, ObjectCode] = {}
+        """Once on each device, so that all functions of a module see the same variables."""
         self._kernels: dict[tuple[int, str], Kernel] = {}
         self._shared_limits: dict[tuple[int, str], int] = {}
         CudaModule.declared.append(self)
@@ -124,7 +126,9 @@ class CudaModule:
     def _kernel(self, device: int, name: str) -> Kernel:
         found = self._kernels.get((device, name))
         if found is None:
-            found = self._kernels[device, name] = self._load(device).get_kernel(name)
+            if device not in self._loaded:
+                self._loaded[device] = self._load(device)
+            found = self._kernels[device, name] = self._loaded[device].get_kernel(name)
         return found
 
     def _load(self, device: int) -> ObjectCode:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.audit import TRIALS, Auditor, pick, suspicious
+from kbench.harness.audit import LOOKS, ROUNDS, Auditor, pick, suspicious
 from kbench.harness.context import ProblemContext
 from kbench.harness.device import CpuDevice
 from kbench.harness.master import Master
@@ -94,9 +94,9 @@ def test_what_the_buffers_hold_is_not_shown_and_the_unseen_comes_first(context: 
         assert master is not choices[1]
 
 
-def slow_when_new(seconds: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    kept: dict[tuple[float, ...], torch.Tensor] = {}
-
+def slow_when_new(
+    seconds: float, kept: dict[tuple[float, ...], torch.Tensor]
+) -> Callable[[torch.Tensor], torch.Tensor]:
     def run(x: torch.Tensor) -> torch.Tensor:
         key = fingerprint(x)
         if key not in kept:
@@ -109,7 +109,7 @@ def slow_when_new(seconds: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def test_a_kernel_that_keeps_answers_by_contents_is_rejected(context: ProblemContext) -> None:
     auditor, rng = Auditor(context, Verdict()), random.Random(1)
-    run = slow_when_new(0.01)
+    run = slow_when_new(0.01, {})
     for at in (0, 1):
         run(context.masters[at].inputs[0])
     kernel = candidate(auditor, run)
@@ -120,7 +120,29 @@ def test_a_kernel_that_keeps_answers_by_contents_is_rejected(context: ProblemCon
     assert "it has not been shown" in auditor.verdict.reason
 
 
-def test_a_suspicion_that_pairs_of_calls_do_not_confirm_is_dropped(context: ProblemContext) -> None:
+def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[tuple[float, ...], torch.Tensor] = {}
+    draw = context.definition.draw
+
+    def draw_over_what_is_kept(*arguments: Any) -> Any:
+        kept.clear()
+        return draw(*arguments)
+
+    auditor = Auditor(context, Verdict())
+    kernel = candidate(auditor, slow_when_new(0.01, kept))
+    monkeypatch.setattr(
+        ProblemContext,
+        "stranger",
+        lambda self: Master(self.definition, draw_over_what_is_kept(self.definition.tiny, random.randrange(1 << 30))),
+    )
+    assert auditor.judge(look(kernel, context))
+    auditor.confirm(kernel, Sampler(context.device), random.Random(1))
+    assert auditor.verdict.status is Status.REJECTED
+
+
+def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: ProblemContext) -> None:
     auditor, calls = Auditor(context, Verdict()), [0]
 
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -135,7 +157,7 @@ def test_a_suspicion_that_pairs_of_calls_do_not_confirm_is_dropped(context: Prob
         auditor.judge([Sample("k", sample.round, 1e5 if held_up else sample.time_us, False, sample.kept)])
     before = calls[0]
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))
-    assert calls[0] == before + 2 * TRIALS
+    assert calls[0] == before + 3 * ROUNDS * LOOKS, "calls of 2 ms: three a round"
     assert auditor.verdict.ok
 
 
@@ -160,7 +182,7 @@ def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext)
     [
         ([130.0, 140.0], [100.0, 101.0, 99.0], True),
         ([130.0, 105.0], [100.0, 101.0, 99.0], False),
-        ([130.0], [100.0] + 8 * [140.0], True),
+        ([130.0], 3 * [100.0] + 8 * [140.0], True),
         ([6.5], [4.0], False),
         ([7.5], [4.0], True),
         ([], [4.0], False),

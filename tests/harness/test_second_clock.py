@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kbench.harness.second_clock import DeviceSpan, HostSpan, attribute, disagree
+import pytest
+
+from kbench.harness.device import CpuDevice
+from kbench.harness.second_clock import CALLS, DeviceSpan, HostSpan, attribute, both_clocks_us, disagree
 
 
 def test_work_belongs_to_the_call_whose_launch_has_its_correlation_id() -> None:
@@ -33,3 +36,13 @@ def test_clocks_disagree_beyond_three_percent_or_an_absolute_bound_for_short_ker
 def test_the_distance_of_the_marks_from_the_kernel_is_no_disagreement() -> None:
     assert not disagree(70.0, 67.4)
     assert not disagree(100.0, 100.0)
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_both_clocks_time_the_same_calls_and_without_a_gpu_one_of_them_says_nothing() -> None:
+    calls: list[int] = []
+    cupti, events = both_clocks_us(calls.append, CpuDevice())
+    assert calls == [number % 2 for number in range(CALLS)]
+    assert cupti == []
+    assert len(events) == CALLS
+    assert min(events) > 0.0

@@ -195,11 +195,13 @@ def summarise(folder: Path) -> dict[str, Any]:
     summary |= {name: recorded(group) for name, group in groups.items()}
     summary["interval_coverage"] = recorded(list(full.values()))["interval_coverage"]
     summary["process_sigma_us"] = TIMING.process_sigma_us
-    summary["rulers"] = [rulers(rows) for rows in runs]
-    short = [[rows[n]["trace"] for rows in groups.get("below_20_us", [])] for n in range(PROCESSES)]
-    summary["order_effects_below_20_us"] = [order_effects(traces) for traces in short]
-    summary["exposed_share_below_20_us"] = [exposed_share(traces) for traces in short]
-    summary["thin_share_below_20_us"] = [exposed_share(traces, "2") for traces in short]
+    summary["rulers"] = []
+    if "below_20_us" in groups:
+        short = [[rows[n]["trace"] for rows in groups["below_20_us"]] for n in range(PROCESSES)]
+        summary["rulers"] = [rulers(rows) for rows in runs]
+        summary["order_effects_below_20_us"] = [order_effects(traces) for traces in short]
+        summary["exposed_share_below_20_us"] = [exposed_share(traces) for traces in short]
+        summary["thin_share_below_20_us"] = [exposed_share(traces, "2") for traces in short]
     read = [(len(row["sm_clock_mhz"] or ()), row["rounds"]) for rows in runs for row in rows if row.get("trace")]
     summary["conditions"] = {"readings": sum(one for one, _ in read), "rounds": sum(two for _, two in read)}
     summary["variants"] = {name: variants(group, shifts) for name, group in groups.items()}

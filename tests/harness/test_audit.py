@@ -94,6 +94,15 @@ def test_what_the_buffers_hold_is_not_shown_and_the_unseen_comes_first(context: 
         assert master is not choices[1]
 
 
+def honest(calls: list[int]) -> Callable[[torch.Tensor], torch.Tensor]:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        calls[0] += 1
+        time.sleep(0.002)
+        return gelu(x)
+
+    return run
+
+
 def slow_when_new(
     seconds: float, kept: dict[tuple[float, ...], torch.Tensor]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -144,13 +153,7 @@ def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
 
 def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: ProblemContext) -> None:
     auditor, calls = Auditor(context, Verdict()), [0]
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        calls[0] += 1
-        time.sleep(0.002)
-        return gelu(x)
-
-    kernel = candidate(auditor, run)
+    kernel = candidate(auditor, honest(calls))
     samples = look(kernel, context)
     for sample in samples:
         held_up = sample.kept is not None and sample.kept.fresh
@@ -163,13 +166,7 @@ def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: Problem
 
 def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext) -> None:
     auditor, calls = Auditor(context, Verdict()), [0]
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        calls[0] += 1
-        time.sleep(0.002)
-        return gelu(x)
-
-    kernel = candidate(auditor, run)
+    kernel = candidate(auditor, honest(calls))
     assert auditor.judge(look(kernel, context))
     before = calls[0]
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))

@@ -6,21 +6,21 @@ kernel that keeps answers by what its inputs hold must do its work then, and tak
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import statistics
-import weakref
-from collections.abc import Callable, MutableSet, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.context import ProblemContext
+from kbench.harness.context import ProblemContext, Stage
 from kbench.harness.loading import LoadedKernel
 from kbench.harness.master import Master
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, Plan, make_slots
 from kbench.harness.verify import Verdict, erase, judge_answer, misfit
-from kbench.schemas import Status
+from kbench.schemas import InfrastructureError, Status
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ class Kept:
 
     master: Master
     fresh: bool
-    """The kernel had not been shown these inputs before."""
+    """These inputs were drawn for this call: a stranger."""
     wrong: str | None
     """Why what it returned has not the declared form."""
     outputs: tuple[Tensor, ...]
@@ -55,6 +55,7 @@ class Auditor:
         *,
         late: bool = False,
         tampered: Callable[[], str | None] | None = None,
+        several: bool = False,
     ) -> None:
         """Audit.
 
@@ -63,8 +64,9 @@ class Auditor:
             verdict: where failures are recorded.
             late: answers must not stay in memory while the kernel runs.
             tampered: for unscreened kernels, says what they have replaced.
+            several: there are more kernels than one, so errors say which.
         """
-        self.context, self.verdict, self.late, self.tampered = context, verdict, late, tampered
+        self.context, self.verdict, self.late, self.tampered, self.several = context, verdict, late, tampered, several
         self._fresh_us: dict[str, list[float]] = {}
         self._usual_us: dict[str, list[float]] = {}
         self._strangers = 1
@@ -73,36 +75,50 @@ class Auditor:
     def candidate(self, label: str, loaded: LoadedKernel) -> Candidate:
         """A kernel, with calls that can be audited."""
         stages = self.context.stages
-        shown = weakref.WeakSet(self.context.masters[at] for at in VERIFIED)
 
         def call(stage: int) -> Any:
             return loaded.run(*stages[stage].inputs)
 
         def audits() -> Audit:
-            choices = [*self.context.masters, *(self.context.stranger() for _ in range(self._strangers))]
-            return lambda stage, choice: self._show(stage, lambda held: pick(choices, held, shown, choice))
+            strangers, known = self._strangers_to_come(), list(self.context.masters)
+            return lambda stage, choice: self._hooks(stages[stage], choice, strangers, known)
 
         return Candidate(label, call, audits)
 
-    def _show(self, at: int, choose: Callable[[Master | None], tuple[Master, bool]]) -> Hooks:
-        """Hooks of a call that is shown other inputs.
+    def _strangers_to_come(self) -> list[Master | None]:
+        """The strangers of a look; None is drawn when it is shown, not to be found by kernels that search memory."""
+        return [None if self.late else self._stranger() for _ in range(self._strangers)]
+
+    def _stranger(self) -> Master:
+        with machine("inputs cannot be drawn"):
+            return self.context.stranger()
+
+    def _hooks(self, stage: Stage, choice: int, strangers: list[Master | None], known: list[Master]) -> Hooks:
+        """What to queue before and behind a call that is shown other inputs.
 
         Args:
-            at: the buffers it is called on.
-            choose: given what they hold, says what to show and whether the kernel has not seen it.
+            stage: the buffers it is called on.
+            choice: a random number.
+            strangers: not shown yet in this look; they come first, because no kept answer fits them.
+            known: what else there is to show.
         """
-        stage, chosen = self.context.stages[at], list[tuple[Master, bool]]()
+        shown: list[tuple[Master, bool]] = []
 
         def before() -> None:
-            chosen.append(choose(stage.holds))
-            stage.fill(chosen[-1][0])
+            fresh = bool(strangers)
+            if fresh:
+                known.append(strangers.pop() or self._stranger())
+            # Never what the buffers hold: an answer kept by address is wrong then.
+            others = known[-1:] if fresh else [master for master in known if master is not stage.holds]
+            shown.append((others[choice % len(others)], fresh))
+            stage.fill(shown[-1][0])
             for nbytes in self.context.output_bytes:
                 self.context.device.poison(nbytes)
 
         def after(returned: Any) -> Kept:
             wrong = misfit(returned, self.context, stage)
             # Copied in stream order right behind the end mark: work still running elsewhere is not in the copy.
-            return Kept(*chosen[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
+            return Kept(*shown[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
 
         return before, after
 
@@ -115,7 +131,7 @@ class Auditor:
         for sample in samples:
             fresh = sample.kept is not None and sample.kept.fresh
             (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
-        self._judge_kept([sample.kept for sample in samples if sample.kept is not None])
+        self._judge_kept([sample for sample in samples if sample.kept is not None])
         for at, stage in enumerate(self.context.stages):
             changed = stage.changed()
             if changed is not None:
@@ -124,17 +140,24 @@ class Auditor:
             self.context.forget_answers()
         return self.verdict.ok
 
-    def _judge_kept(self, found: Sequence[Kept]) -> None:
-        for kept in found:
+    def _judge_kept(self, audited: Sequence[Sample]) -> None:
+        for sample in audited:
+            kept, where = sample.kept, f"{self._name(sample.label)}in a timed call: "
             if kept.wrong is not None:
-                self.verdict.fail(Status.INCORRECT, f"in a timed call: {kept.wrong}")
-            elif not judge_answer(self.context, kept.master, kept.outputs, self.verdict, "in a timed call: "):
+                self.verdict.fail(Status.INCORRECT, f"{where}{kept.wrong}")
+                continue
+            with machine("an answer cannot be computed"):
+                kept.master.expected()
+            if not judge_answer(self.context, kept.master, kept.outputs, self.verdict, where):
                 break
-            else:
-                erase(self.context, kept.outputs)
-        for kept in found:
-            if kept.master not in self.context.masters:
-                kept.master.forget_answer()
+            erase(self.context, kept.outputs)
+        for sample in audited:
+            if sample.kept.master not in self.context.masters:
+                sample.kept.master.forget_answer()
+
+    def _name(self, label: str) -> str:
+        """How an error says which of two kernels it is about."""
+        return f"{label}: " if self.several else ""
 
     def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Reject a kernel that takes longer on inputs it has not been shown.
@@ -155,19 +178,10 @@ class Auditor:
         if self._suspicious(candidate.label):
             spent, best = min(self._fresh_us[candidate.label]), at_best(self._usual_us[candidate.label])
             said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
-            self.verdict.fail(Status.REJECTED, f"{said}: it keeps answers")
+            self.verdict.fail(Status.REJECTED, f"{self._name(candidate.label)}{said}: it keeps answers")
 
     def _suspicious(self, label: str) -> bool:
         return suspicious(self._fresh_us.get(label, []), self._usual_us.get(label, []))
-
-
-def pick(choices: Sequence[Master], held: Master | None, shown: MutableSet[Master], choice: int) -> tuple[Master, bool]:
-    """Never what the buffers hold, and first what the kernel has not been shown: a kept answer is wrong there."""
-    others = [master for master in choices if master is not held]
-    unseen = [master for master in others if master not in shown]
-    chosen = (unseen or others)[choice % len(unseen or others)]
-    shown.add(chosen)
-    return chosen, bool(unseen)
 
 
 def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
@@ -176,5 +190,21 @@ def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
 
 
 def at_best(times_us: Sequence[float]) -> float:
-    """The time that a quarter of some calls do not exceed: answers may be kept for but some of the inputs."""
-    return sorted(times_us)[len(times_us) // 4]
+    """The time that a quarter of some calls do not exceed, or their geometric mean, if less.
+
+    Answers may be kept for but some of the calls; a few very fast ones draw the mean, which is what is recorded.
+    """
+    return min(sorted(times_us)[len(times_us) // 4], statistics.geometric_mean(times_us))
+
+
+@contextlib.contextmanager
+def machine(what: str) -> Iterator[None]:
+    """Say that what fails here is the machine's fault, though a kernel is being timed.
+
+    Raises:
+        InfrastructureError: with what was attempted.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise InfrastructureError(f"{what}: {error}") from error

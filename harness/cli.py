@@ -11,12 +11,9 @@ from typing import Any
 import click
 
 from kbench.harness.progress import Progress
-from kbench.schemas import InfrastructureError, KernelSource, Measurement, Status, UserError, to_dict
+from kbench.schemas import KernelSource, Measurement, Status, UserError, to_dict
 
-NO_GPU = (
-    "no NVIDIA GPU here, so nothing can be timed; --check-only still compiles for a target"
-    " and verifies Triton kernels through the interpreter"
-)
+CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
 
 def parse_gpus(text: str) -> tuple[int, ...]:
@@ -30,25 +27,14 @@ def parse_gpus(text: str) -> tuple[int, ...]:
     return found
 
 
-def require_gpu(gpus: Sequence[int]) -> None:
-    """Say in one line that there is no such GPU."""
-    from kbench.harness.doctor import gpu_count
-
-    count = gpu_count()
-    if not count:
-        raise InfrastructureError(NO_GPU)
-    missing = [index for index in gpus if index >= count]
-    if missing:
-        raise UserError(f"--gpu names {missing[0]}, but there are {count} GPUs (0 to {count - 1})")
-
-
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--problem", "problem_id", help="Problem the files solve; see `kbench problems list`.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from the text.")
 @click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
 @click.option("--out", type=click.Path(path_type=Path), help="Corpus folder to write to; a killed run continues.")
-@click.option("--half-width", default=0.01, show_default=True, help="Relative half-width at which timing stops.")
+@click.option("--half-width", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
+              help="Relative half-width at which timing stops.")  # fmt: skip
 @click.option("--corpus", help="Re-measure kernels of this corpus (folder or Hub id).")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
 @click.option("--limit", type=int, help="At most this many kernels of the corpus.")
@@ -59,13 +45,14 @@ def require_gpu(gpus: Sequence[int]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON record a line on stdout.")
 def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Verify and time kernels on a local GPU."""
+    from kbench.harness.doctor import require_gpus
     from kbench.harness.session import check, measure_files, remeasure
 
     progress_quiet = as_json
     if options["corpus"]:
         if files or options["problem_id"]:
             raise UserError("--corpus takes no FILES and no --problem; the rows say which problem they solve")
-        require_gpu(parse_gpus(options["gpu"]))
+        require_gpus(parse_gpus(options["gpu"]), CHECK_ONLY)
         show_agreement(remeasure(options, Progress), as_json)
         return
     if not files:
@@ -73,10 +60,12 @@ def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     if not options["problem_id"]:
         raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
     kernels = _kernels(files, options)
+    if options["check_only"] and options["out"]:
+        raise UserError("--check-only times nothing, so there is nothing to write to --out")
     if options["check_only"]:
         finish(check(kernels, options, progress_quiet), as_json, options["problem_id"])
         return
-    require_gpu(parse_gpus(options["gpu"]))
+    require_gpus(parse_gpus(options["gpu"]), CHECK_ONLY)
     finish(measure_files(kernels, options, progress_quiet), as_json, options["problem_id"])
 
 
@@ -85,11 +74,7 @@ def _kernels(files: Sequence[Path], options: dict[str, Any]) -> list[tuple[str, 
     from kbench.harness.sources import read_kernels
 
     problem(options["problem_id"])
-    found = []
-    for path in files:
-        for kernel in read_kernels([path], options["problem_id"], options["backend"]):
-            found.append((str(path), kernel))
-    return found
+    return read_kernels(files, options["problem_id"], options["backend"])
 
 
 def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -> None:
@@ -133,14 +118,17 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @click.option("--problem", "problem_id", required=True, help="Problem both files solve.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from each text.")
 @click.option("--gpu", default="0", show_default=True, help="GPU index.")
-@click.option("--threshold", default=0.01, show_default=True, help="Relative difference that matters.")
+@click.option("--threshold", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
+              help="Relative difference that matters.")  # fmt: skip
+@click.option("--allow-unscreened", is_flag=True, help="Run what fails the screen, alone in a fresh process.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line a workload."""
+    from kbench.harness.doctor import require_gpus
     from kbench.harness.session import compare_files
 
     gpus = parse_gpus(options["gpu"])
-    require_gpu(gpus)
+    require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
     for verdict in compare_files(one, other, gpus[0], options):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
 

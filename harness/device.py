@@ -87,7 +87,8 @@ class CudaDevice:
             torch.cuda.set_device(index)
             self.properties: Any = torch.cuda.get_device_properties(index)
             torch.zeros(1, device=f"cuda:{index}")
-        except (RuntimeError, AssertionError) as error:
+        except (RuntimeError, AssertionError, AttributeError) as error:
+            # A torch built without CUDA lacks the functions themselves.
             raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
         self.torch_name, self.model = f"cuda:{index}", str(self.properties.name)
         self.l2_bytes = int(self.properties.L2_cache_size)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kbench.harness.build.target import compiler_versions
 from kbench.harness.environment import software_facts
-from kbench.schemas import InfrastructureError, to_dict
+from kbench.schemas import InfrastructureError, UserError, to_dict
 
 
 def examine(gpus: Sequence[int], *, measure: bool = True) -> dict[str, Any]:
@@ -107,6 +107,25 @@ def gpu_count() -> int:
     except ImportError:
         return 0
     return torch.cuda.device_count()
+
+
+def require_gpus(gpus: Sequence[int], still: str) -> None:
+    """See that there are GPUs of these indices.
+
+    Args:
+        gpus: indices.
+        still: what can be done without a GPU.
+
+    Raises:
+        InfrastructureError: there is none at all.
+        UserError: there is no such one.
+    """
+    count = gpu_count()
+    if not count:
+        raise InfrastructureError(f"no NVIDIA GPU here, so nothing can be timed; {still}")
+    missing = [index for index in gpus if index >= count]
+    if missing:
+        raise UserError(f"--gpu names {missing[0]}, but there are {count} GPUs (0 to {count - 1})")
 
 
 def render(report: dict[str, Any]) -> str:

@@ -42,7 +42,7 @@ def _workload(
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
     report("duel")
-    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
+    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
     first, second = (auditor.candidate(label, loaded) for label, loaded in zip(("first", "second"), pair, strict=True))
     for label in ("first", "second"):
         bench.sampler.forget(label)

@@ -46,6 +46,8 @@ from kbench.schemas import (
 
 MASTERS = 3
 """Input sets drawn for each workload."""
+SCREENED = "screen: "
+"""How a refusal by the screen begins."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -222,6 +224,11 @@ class Harness:
         """
         known = list(pairs)
         kernels = {kernel.kernel_id: kernel for pair in known for kernel in pair}
+        for kernel in kernels.values():
+            refused = self._refusal(kernel)
+            if refused is not None:
+                how = "; --allow-unscreened runs it alone in a fresh process" if refused.startswith(SCREENED) else ""
+                raise UserError(f"kernel {kernel.kernel_id}: {refused}{how}")
         builds = {row.kernel_id: row for row in self.compile(kernels.values())}
         supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
         yield from (o for o in supervisor.run(self._duel_jobs(known, builds, threshold)) if o is not None)
@@ -307,11 +314,7 @@ class Harness:
                 yield None
                 continue
             problem(kernel.problem_id)
-            reason = screen(kernel.source)
-            form = adapter_for(kernel.source)
-            refused = refusal(form, kernel.problem_id)
-            if refused is None and reason is not None and form is None and not self.settings.allow_unscreened:
-                refused = f"screen: {reason}"
+            reason, refused = screen(kernel.source), self._refusal(kernel)
             if refused is not None:
                 self.tally.kernels += 1
                 for workload in self._workloads(kernel, check_only):
@@ -327,7 +330,16 @@ class Harness:
                 second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
-            yield Job(number, kernel, task_message(task), solo=reason is not None, extension=form is not None)
+            extension = adapter_for(kernel.source) is not None
+            yield Job(number, kernel, task_message(task), solo=reason is not None, extension=extension)
+
+    def _refusal(self, kernel: KernelSource) -> str | None:
+        """Why a kernel may not be run at all; None when it may."""
+        form, reason = adapter_for(kernel.source), screen(kernel.source)
+        refused = refusal(form, kernel.problem_id)
+        if refused is None and reason is not None and form is None and not self.settings.allow_unscreened:
+            refused = f"{SCREENED}{reason}"
+        return refused
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)

@@ -6,15 +6,16 @@ end the lines go into a corpus, leaving out what a run killed between committing
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.record import aggregate
-from kbench.schemas import Environment, Kernel, KernelSource, Measurement, from_dict, to_dict
+from kbench.schemas import Environment, Kernel, KernelSource, Measurement, UserError, from_dict, to_dict
 from kbench.schemas.ids import structure_id
 
 SUFFIX = ".journal.jsonl"
@@ -24,7 +25,11 @@ class Journal:
     """The journal of one output folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Open a folder's journal, reading what an earlier run left."""
+        """Open a folder's journal, reading what an earlier run left.
+
+        Raises:
+            UserError: another run writes to the folder, or the journal is damaged.
+        """
         self.folder = folder
         # Beside the folder, not in it: a corpus holds only what its manifest lists.
         self.path = folder.resolve().with_name(f"{folder.resolve().name}{SUFFIX}")
@@ -32,26 +37,44 @@ class Journal:
         self.measurements: dict[str, list[Measurement]] = {}
         self.kernels: dict[str, KernelSource] = {}
         self.environments: dict[str, Environment] = {}
-        whole = self._read()
-        self._file: IO[bytes] = self.path.open("r+b" if self.path.exists() else "w+b")
-        self._file.truncate(whole)
-        self._file.seek(whole)
+        self._file: IO[bytes] = self.path.open("a+b")
+        self._lock()
+        self._file.truncate(self._read())
+
+    def _lock(self) -> None:
+        try:
+            # Of the kind that dies with this process, whatever its children inherit.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The other may have removed it between our opening and locking it.
+            ours = self.path.samefile(f"/proc/self/fd/{self._file.fileno()}")
+        except OSError:
+            ours = False
+        if not ours:
+            self._file.close()
+            raise UserError(f"another run writes to {self.folder}; wait for it, or give another --out")
 
     def _read(self) -> int:
         """Read whole lines; returns how many bytes they are."""
-        if not self.path.exists():
-            return 0
-        data = self.path.read_bytes()
+        self._file.seek(0)
+        data = self._file.read()
         whole = data.rfind(b"\n") + 1
-        for line in data[:whole].splitlines():
-            entry = json.loads(line)
-            kernel = KernelSource(**entry["kernel"])
-            self.kernels[kernel.kernel_id] = kernel
-            self.measurements[kernel.kernel_id] = [from_dict(Measurement, m) for m in entry["measurements"]]
-            for row in entry["environments"]:
-                environment = from_dict(Environment, row)
-                self.environments[environment.env_id] = environment
+        for number, line in enumerate(data[:whole].splitlines(), 1):
+            try:
+                self._take(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                self._file.close()
+                raise UserError(
+                    f"{self.path}, line {number} is damaged ({error}); remove the line, or the file"
+                ) from None
         return whole
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        kernel = KernelSource(**entry["kernel"])
+        self.kernels[kernel.kernel_id] = kernel
+        self.measurements[kernel.kernel_id] = [from_dict(Measurement, m) for m in entry["measurements"]]
+        for row in entry["environments"]:
+            environment = from_dict(Environment, row)
+            self.environments[environment.env_id] = environment
 
     def add(
         self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
@@ -87,9 +110,9 @@ class Journal:
                 writer.append("environments", [e for i, e in self.environments.items() if i not in places])
                 fresh_kernels = {m.kernel_id for m in fresh}
                 writer.append("kernels", [row for row in rows if row.kernel_id in fresh_kernels])
-        self.close()
         if clear:
             self.path.unlink()
+        self.close()
         return len(fresh)
 
     def close(self) -> None:
@@ -97,16 +120,31 @@ class Journal:
         self._file.close()
 
 
+def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> dict[str, list[Measurement]]:
+    """What a folder's corpus already holds of some kernels on some GPUs."""
+    from pyarrow import compute
+
+    field, found = compute.field, dict[str, list[Measurement]]()
+    where = field("kernel_id").isin(list(kernels)) & field("gpu").isin(list(gpus))
+    for row in _rows(folder, "measurements", where=where):
+        found.setdefault(row["kernel_id"], []).append(from_dict(Measurement, row))
+    return found
+
+
 def _ids(folder: Path, config: str, column: str) -> set[str]:
+    return {row[column] for row in _rows(folder, config, columns=[column])}
+
+
+def _rows(folder: Path, config: str, **chosen: Any) -> list[dict[str, Any]]:
+    """Rows of a folder's corpus, if there is one."""
     from kbench.loaders.corpus import Corpus
     from kbench.loaders.manifest import NAME as MANIFEST
 
-    if not (folder / MANIFEST).exists():
-        return set()
-    corpus = Corpus.open(folder)
-    if config not in corpus.configs:
-        return set()
-    return set(corpus.table(config, columns=[column]).column(column).to_pylist())
+    corpus = Corpus.open(folder) if (folder / MANIFEST).exists() else None
+    if corpus is None or config not in corpus.configs:
+        return []
+    rows: list[dict[str, Any]] = corpus.table(config, **chosen).to_pylist()
+    return rows
 
 
 def kernel_row(kernel: KernelSource, measurements: Sequence[Measurement]) -> Kernel:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from kbench.harness.adapters import problem_of
 from kbench.harness.harness import Harness
-from kbench.harness.journal import Journal
+from kbench.harness.journal import Journal, in_corpus
 from kbench.harness.progress import Progress
 from kbench.harness.record import aggregate
 from kbench.harness.sources import read_kernel
@@ -54,11 +56,13 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
     journal = Journal(out) if out is not None else None
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
-    finished = dict(journal.measurements) if journal is not None else {}
-    todo = [kernel for key, kernel in kernels.items() if key not in finished]
-    rows = {key: group for key, group in finished.items() if key in names}
     lost: list[tuple[KernelSource, str]] = []
     with make_harness(options) as harness:
+        finished = measured_before(journal, kernels, harness)
+        todo = [kernel for key, kernel in kernels.items() if key not in finished]
+        rows = {key: group for key, group in finished.items() if key in names}
+        if rows and not quiet:
+            click.echo(f"{len(rows)} of {len(kernels)} kernels are in {out} already", err=True)
         progress = Progress(len(todo), quiet=quiet)
         for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
             rows[kernel.kernel_id] = group
@@ -73,6 +77,16 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
             f" first {names[kernel.kernel_id]}: {why}"
         )
     return [(names[key], row) for key in kernels for row in rows.get(key, [])]
+
+
+def measured_before(
+    journal: Journal | None, kernels: Collection[str], harness: Harness
+) -> dict[str, list[Measurement]]:
+    """What need not be measured: it is in the journal, or the folder's corpus has it from a GPU of this kind."""
+    if journal is None:
+        return {}
+    gpus = {harness.environment(lane).gpu for lane in range(len(harness.gpus))}
+    return in_corpus(journal.folder, kernels, gpus) | journal.measurements
 
 
 def run_journaled(
@@ -108,6 +122,8 @@ def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -
     from kbench.benchmark.problems.registry import unlisted
     from kbench.loaders.corpus import load
 
+    if options["out"] is not None and Path(options["corpus"]).resolve() == options["out"].resolve():
+        raise UserError("--out is the corpus itself; measure again into another folder")
     table = load(options["corpus"], where=options["where"]).to_arrow()
     stored, left_out = measurable(table.to_pylist(), options["limit"])
     if not stored:
@@ -177,4 +193,5 @@ def compare_files(one: Path, other: Path, gpu: int, options: dict[str, Any]) -> 
     second = read_kernel(other, options["problem_id"], options["backend"])
     if first.problem_id != second.problem_id:
         raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
-    return [v.to_dict() for v in compare_kernels(first, second, gpu=gpu, threshold=options["threshold"])]
+    settings = {"threshold": options["threshold"], "allow_unscreened": options["allow_unscreened"]}
+    return [verdict.to_dict() for verdict in compare_kernels(first, second, gpu=gpu, **settings)]

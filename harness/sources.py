@@ -28,11 +28,11 @@ def read_kernel(path: Path, problem_id: str, backend: str | None = None) -> Kern
     return KernelSource(problem_of(source, problem_id), chosen, source)
 
 
-def read_kernels(paths: Sequence[Path], problem_id: str, backend: str | None = None) -> list[KernelSource]:
-    """Files, and all Python files of folders, as kernels."""
+def read_kernels(paths: Sequence[Path], problem_id: str, backend: str | None = None) -> list[tuple[str, KernelSource]]:
+    """Files, and all Python files of folders, as kernels, each with its path."""
     found: list[Path] = []
     for path in paths:
         found += sorted(path.glob("*.py")) if path.is_dir() else [path]
     if not found:
         raise UserError(f"no Python files in {', '.join(map(str, paths))}")
-    return [read_kernel(path, problem_id, backend) for path in found]
+    return [(str(path), read_kernel(path, problem_id, backend)) for path in found]

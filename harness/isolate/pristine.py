@@ -12,8 +12,11 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-MODULES = ("builtins", "gc", "hashlib", "hmac", "json", "math", "random", "socket", "statistics", "struct", "sys",
-           "time", "torch", "torch.cuda", "torch.cuda.streams", "torch.cuda.memory", "torch.nn.functional")  # fmt: skip
+DEEP = ("collections", "contextlib", "dataclasses", "functools", "hashlib", "hmac", "itertools", "json",
+        "math", "random", "statistics", "struct", "time")  # fmt: skip
+"""Modules judging relies on whose own classes are looked into."""
+MODULES = ("builtins", "gc", "socket", "sys", "torch", "torch.cuda", "torch.cuda.streams", "torch.cuda.memory",
+           "torch.nn.functional", *DEEP)  # fmt: skip
 OWN = "kbench."
 CHECKED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.GetSetDescriptorType,
            types.WrapperDescriptorType, type, property, staticmethod, classmethod)  # fmt: skip
@@ -48,7 +51,7 @@ class Pristine:
 def _entries() -> Iterator[tuple[str, tuple[Any, Any]]]:
     for name, module in list(sys.modules.items()):
         if isinstance(module, types.ModuleType) and (name in MODULES or name.startswith(OWN)):
-            yield from _members(name, vars(module), deep=name.startswith(OWN))
+            yield from _members(name, vars(module), deep=name in DEEP or name.startswith(OWN))
     for title, kind in _classes():
         yield from _members(f"class {title}", vars(kind), deep=False)
 
@@ -69,5 +72,6 @@ def _members(where: str, names: Any, *, deep: bool) -> Iterator[tuple[str, tuple
         if not isinstance(value, CHECKED) or title in CHANGEABLE:
             continue
         yield title, (value, getattr(value, "__code__", None))
-        if deep and isinstance(value, type) and value.__module__.startswith(OWN):
-            yield from _members(title, vars(value), deep=False)
+        if deep and isinstance(value, type) and (value.__module__ in DEEP or value.__module__.startswith(OWN)):
+            # By this name, what is added to the class is noticed, too.
+            yield from _members(f"class {title}", vars(value), deep=False)

@@ -264,22 +264,31 @@ def make_slots(
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     seen = {c.label: set(range(STAGES)) for c in candidates}
+    others: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     for number, turn in itertools.product(rounds, range(chosen.turns)):
         for candidate, count in rng.sample(blocks, len(blocks)):
             for stage in shuffled_stages(count, len(context.stages), rng):
-                # A buffer set is audited once it has been called with: answers kept by address are wrong then.
+                # Best audited are buffer sets that were called with: answers kept by address are wrong there.
                 if candidate.audits is not None:
-                    if stage in seen[candidate.label]:
-                        places[candidate.label].append((len(slots), stage))
+                    known = stage in seen[candidate.label]
+                    (places if known else others)[candidate.label].append((len(slots), stage))
                     seen[candidate.label].add(stage)
                 slots.append(calling(candidate, context, stage, number, turn))
     for candidate in candidates:
         if candidate.audits is None:
             continue
-        known, audit = places[candidate.label], candidate.audits()
-        for place, stage in rng.sample(known, min(max(AUDITS, round(AUDITED_SHARE * len(known))), len(known))):
+        audit = candidate.audits()
+        for place, stage in audited_places(places[candidate.label], others[candidate.label], rng):
             slots[place].before, slots[place].after = audit(stage, rng.randrange(1 << 16))
     return slots
+
+
+def audited_places(
+    places: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]], rng: random.Random
+) -> list[tuple[int, int]]:
+    """A tenth of the places of a look, at least two; where there are too few, some of the others."""
+    chosen = rng.sample(places, min(max(AUDITS, round(AUDITED_SHARE * len(places))), len(places)))
+    return chosen + rng.sample(others, min(max(0, AUDITS - len(chosen)), len(others)))
 
 
 def shuffled_stages(count: int, stages: int, rng: random.Random) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +12,14 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.audit import LOOKS, ROUNDS, Auditor, pick, suspicious
+from kbench.harness.audit import LOOKS, ROUNDS, Auditor, suspicious
 from kbench.harness.context import ProblemContext
 from kbench.harness.device import CpuDevice
 from kbench.harness.master import Master
 from kbench.harness.timing.batch import Sample, Sampler
-from kbench.harness.timing.rounds import Candidate, Plan, make_slots
+from kbench.harness.timing.rounds import AUDITS, Candidate, Plan, make_slots
 from kbench.harness.verify import Verdict
-from kbench.schemas import Status
+from kbench.schemas import InfrastructureError, Status
 
 LOOK = Plan(4, 0, (5,))
 
@@ -64,11 +63,10 @@ def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext) -> Non
         seen_before = set(seen)
         samples = look(kernel, context, number)
         assert auditor.judge(samples)
-        strangers = set(seen) - seen_before - known
-        assert len(strangers) == 1, "one stranger a look"
-        fresh = [s.kept for s in samples if s.kept is not None and s.kept.fresh]
-        assert fingerprint(fresh[0].master.inputs[0]) in strangers | known
-        assert not any(kept.master.answered for kept in fresh if kept.master not in context.masters)
+        (stranger,) = set(seen) - seen_before - known
+        (fresh,) = (s.kept for s in samples if s.kept is not None and s.kept.fresh)
+        assert fingerprint(fresh.master.inputs[0]) == stranger
+        assert not fresh.master.answered
 
 
 def test_a_wrong_answer_for_a_stranger_is_found(context: ProblemContext) -> None:
@@ -80,18 +78,39 @@ def test_a_wrong_answer_for_a_stranger_is_found(context: ProblemContext) -> None
     assert auditor.verdict.status is Status.INCORRECT
 
 
-def test_what_the_buffers_hold_is_not_shown_and_the_unseen_comes_first(context: ProblemContext) -> None:
-    choices = [*context.masters, context.stranger()]
-    shown = weakref.WeakSet(choices[:2])
-    for choice in range(2):
-        master, fresh = pick(choices, choices[0], shown, choice)
-        assert fresh
-        assert master in choices[2:]
-    assert set(shown) == set(choices)
-    for choice in range(20):
-        master, fresh = pick(choices, choices[1], shown, choice)
-        assert not fresh
-        assert master is not choices[1]
+def test_what_the_buffers_hold_is_not_shown_and_the_stranger_comes_first(context: ProblemContext) -> None:
+    audit = candidate(Auditor(context, Verdict()), gelu).audits
+    assert audit is not None
+    for look_again in range(3):
+        hooks = audit()
+        for number, choice in enumerate(random.Random(look_again).choices(range(1 << 16), k=20)):
+            held = context.stages[0].holds
+            before, after = hooks(0, choice)
+            before()
+            kept = after(gelu(*context.stages[0].inputs))
+            assert kept.fresh == (number == 0)
+            assert kept.master is context.stages[0].holds
+            assert kept.master is not held
+
+
+def test_strangers_are_drawn_early_but_for_kernels_that_may_search_memory(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, draw = [0], ProblemContext.stranger
+
+    def count(self: ProblemContext) -> Master:
+        drawn[0] += 1
+        return draw(self)
+
+    monkeypatch.setattr(ProblemContext, "stranger", count)
+    for late in (False, True):
+        drawn[0] = 0
+        audits = candidate(Auditor(context, Verdict(), late=late), gelu).audits
+        assert audits is not None
+        before, _ = audits()(0, 0)
+        assert drawn[0] == (0 if late else 1)
+        before()
+        assert drawn[0] == 1
 
 
 def honest(calls: list[int]) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -172,6 +191,67 @@ def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext)
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))
     assert calls[0] == before
     assert auditor.verdict.ok
+
+
+def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context: ProblemContext) -> None:
+    auditor = Auditor(context, Verdict(), several=True)
+    seen: list[tuple[float, ...]] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        seen.append(fingerprint(x))
+        return gelu(x)
+
+    first, second = (auditor.candidate(label, SimpleNamespace(run=run)) for label in ("first", "second"))  # type: ignore[arg-type]
+    for seed in range(40):
+        seen.clear()
+        for at, stage in enumerate(context.stages):
+            stage.reset(context.masters[at % 2])
+        slots = make_slots([first, second], context, range(5), LOOK, random.Random(seed))
+        mine: set[tuple[float, ...]] = set()
+        for slot in slots:
+            if slot.label == "second" and slot.before is not None:
+                slot.before()
+                assert slot.after is not None
+                kept = slot.after(slot.call())
+                assert not (kept.fresh and seen[-1] in mine)
+                mine.add(seen[-1])
+            elif slot.before is not None:
+                slot.before()
+                slot.call()
+            else:
+                slot.call()
+                if slot.label == "second":
+                    mine.add(seen[-1])
+
+
+def test_an_error_of_a_comparison_says_which_kernel_it_is_about(context: ProblemContext) -> None:
+    auditor = Auditor(context, Verdict(), several=True)
+    wrong = auditor.candidate("second", SimpleNamespace(run=torch.zeros_like))  # type: ignore[arg-type]
+    auditor.judge(look(wrong, context))
+    assert auditor.verdict.reason is not None
+    assert auditor.verdict.reason.startswith("second: in a timed call: ")
+
+
+@pytest.mark.parametrize("broken", ["stranger", "expected"])
+def test_what_the_harness_itself_fails_is_the_machines_fault(
+    broken: str, context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    auditor = Auditor(context, Verdict())
+    kernel = candidate(auditor, gelu)
+    monkeypatch.setattr(ProblemContext if broken == "stranger" else Master, broken, fail)
+    with pytest.raises(InfrastructureError, match=r"cannot be .*: out of memory"):
+        auditor.judge(look(kernel, context))
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 5])
+def test_every_look_has_two_audits_however_few_its_calls(rounds: int, context: ProblemContext) -> None:
+    kernel = candidate(Auditor(context, Verdict()), gelu)
+    for seed in range(50):
+        slots = make_slots([kernel], context, range(rounds), Plan(1, 1, (rounds,)), random.Random(seed))
+        assert sum(slot.before is not None for slot in slots) == min(rounds, AUDITS)
 
 
 @pytest.mark.parametrize(

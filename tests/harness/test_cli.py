@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from kbench.harness import session
 from kbench.harness.cli import compare, doctor, measure
+from kbench.harness.comparison import compare_kernels
 from kbench.harness.doctor import gpu_count
+from kbench.harness.harness import Harness
+from kbench.harness.progress import Progress
 from kbench.harness.session import compare_files
+from kbench.harness.sources import read_kernel
 from kbench.schemas import InfrastructureError, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -41,11 +47,69 @@ def test_comparing_without_a_gpu_says_the_same() -> None:
         ([TRITON, "--problem", "gelu_tan"], "did you mean 'gelu_tanh'"),
         ([TRITON, "--problem", "gelu_tanh", "--gpu", "zero", "--corpus", "x"], "--corpus takes no FILES"),
         (["--corpus", "x", "--gpu", "zero"], "--gpu is 'zero'"),
+        ([TRITON, "--problem", "gelu_tanh", "--check-only", "--out", "x"], "--check-only times nothing"),
     ],
 )
 def test_a_users_mistake_names_the_field_and_the_fix(arguments: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         CliRunner().invoke(measure, arguments, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "2"])
+def test_a_half_width_must_be_a_share(value: str) -> None:
+    result = CliRunner().invoke(measure, [TRITON, "--problem", "gelu_tanh", "--half-width", value])
+    assert result.exit_code == 2
+    assert "--half-width" in result.output
+
+
+@without_gpu
+def test_each_file_of_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    arguments = [str(KERNELS), "--problem", "gelu_tanh", "--check-only"]
+    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    assert {line.split()[0] for line in result.stdout.splitlines()} == {TRITON, CUDA}
+
+
+@without_gpu
+def test_measuring_into_a_folder_again_measures_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("datasets")
+    from kbench.loaders.corpus import Corpus
+
+    made = []
+
+    def on_the_cpu(options: object) -> Harness:
+        made.append(Harness(gpu=None, cache=tmp_path / "cache", workloads=("tiny",), builders=1))
+        return made[-1]
+
+    monkeypatch.setattr(session, "make_harness", on_the_cpu)
+    kernel = read_kernel(Path(TRITON), "gelu_tanh")
+    other = dataclasses.replace(kernel, source=f"# another\n{kernel.source}")
+    options = {"out": tmp_path / "corpus"}
+    first = session.measure_files([("a", kernel)], options, quiet=False)
+    again = session.measure_files([("a", kernel), ("b", other)], options, quiet=False)
+    assert [name for name, _ in again] == ["a", "b"]
+    assert again[0] == first[0]
+    assert made[1].tally.kernels == 1
+    assert "1 of 2 kernels are in" in capsys.readouterr().err
+    assert [Corpus.open(tmp_path / "corpus").rows(name) for name in ("kernels", "measurements")] == [2, 2]
+
+
+def test_measuring_a_corpus_again_into_itself_is_refused(tmp_path: Path) -> None:
+    options = {"corpus": str(tmp_path), "out": tmp_path, "where": None, "limit": None}
+    with pytest.raises(UserError, match="another folder"):
+        session.remeasure(options, Progress)
+
+
+def test_unscreened_kernels_are_compared_only_when_allowed(tmp_path: Path) -> None:
+    kernel = read_kernel(Path(TRITON), "gelu_tanh")
+    foul = dataclasses.replace(kernel, source=f"import os\n{kernel.source}")
+    settings = {"gpu": None, "cache": tmp_path, "workloads": ("tiny",), "builders": 1}
+    with pytest.raises(UserError, match=r"screen: .*; --allow-unscreened runs it alone"):
+        compare_kernels(kernel, foul, **settings)
+    (found,) = compare_kernels(kernel, foul, allow_unscreened=True, **settings)
+    assert found.ratio is not None
 
 
 @without_gpu

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kbench.harness.environment import make_environment
-from kbench.harness.journal import Journal
+from kbench.harness.journal import Journal, in_corpus
 from kbench.harness.record import make_measurement
 from kbench.harness.sources import read_kernel
-from kbench.schemas import Environment, KernelSource, Measurement
+from kbench.schemas import Environment, KernelSource, Measurement, UserError
 
 KERNEL = Path(__file__).parent / "kernels" / "gelu_triton.py"
 FACTS: dict[str, Any] = {
@@ -57,3 +59,43 @@ def test_committing_twice_adds_each_measurement_once(tmp_path: Path) -> None:
     assert Corpus.open(tmp_path / "corpus").rows("measurements") == 3
     assert Corpus.open(tmp_path / "corpus").rows("environments") == 1
     assert Corpus.open(tmp_path / "corpus").rows("kernels") == 3
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "corpus")
+    first.add(*entry(1))
+    script = f"import pathlib; from kbench.harness.journal import Journal; Journal(pathlib.Path({str(first.folder)!r}))"
+    tries = [sys.executable, "-c", script]
+    other = subprocess.run(tries, capture_output=True, text=True, check=False)
+    assert "another run writes to" in other.stderr
+    first.add(*entry(2))
+    first.close()
+    assert subprocess.run(tries, capture_output=True, check=False).returncode == 0
+    last = Journal(tmp_path / "corpus")
+    assert len(last.measurements) == 2
+    last.close()
+
+
+def test_a_damaged_line_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "corpus")
+    for number in range(3):
+        journal.add(*entry(number))
+    journal.close()
+    lines = journal.path.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([lines[0], lines[1][40:], lines[2]])
+    journal.path.write_bytes(damaged)
+    with pytest.raises(UserError, match=r"journal\.jsonl, line 2 is damaged"):
+        Journal(tmp_path / "corpus")
+    assert journal.path.read_bytes() == damaged
+
+
+def test_what_a_corpus_holds_of_a_kernel_is_found_by_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    assert in_corpus(tmp_path / "corpus", ["x"], ["G"]) == {}
+    journal, made = Journal(tmp_path / "corpus"), [entry(number) for number in range(3)]
+    for one in made:
+        journal.add(*one)
+    journal.commit()
+    asked = [kernel.kernel_id for kernel, _, _ in made[:2]]
+    assert in_corpus(tmp_path / "corpus", [*asked, "another"], ["G"]) == {k.kernel_id: m for k, m, _ in made[:2]}
+    assert in_corpus(tmp_path / "corpus", asked, ["another GPU"]) == {}

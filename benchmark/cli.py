@@ -55,7 +55,11 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
 )
 @click.option("--resamples", type=click.IntRange(min=0), default=2000, show_default=True, help="Bootstrap resamples.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the bootstrap, and of surrogates that take one."
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Of the bootstrap, and of surrogates that take one.",
 )
 @click.option("--ensemble", is_flag=True, help="Average a query's repeats into one forecast.")
 @click.option(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from kbench.benchmark.ensemble import ensembled
 from kbench.benchmark.progress import Progress
 from kbench.benchmark.scoring.score import Scored, Settings, score
+from kbench.benchmark.surrogates.limits import REPEATS
 from kbench.benchmark.surrogates.process import ProcessSurrogate
 from kbench.benchmark.surrogates.protocol import INPUTS
 from kbench.benchmark.surrogates.resolve import Target, construct, locate
 from kbench.benchmark.surrogates.runner import Answers, Run, run
+from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.surrogates.store import ForecastStore
 from kbench.benchmark.surrogates.table import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_pairs
@@ -46,6 +47,11 @@ class Options:
     """Average the repeats' distributions into one forecast."""
     edges: str = "bins"
     """Which edges cut the answers: bins, or published-prompt for forecasts made under the release's prompt."""
+
+    @property
+    def recorded_arguments(self) -> dict[str, Any]:
+        """The arguments as files record them: without keys, which are secrets."""
+        return {key: value for key, value in self.arguments.items() if "key" not in key}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +111,9 @@ def evaluate(
             progress=tell,
         )
     progress.stage("scoring")
+    if options.ensemble:
+        finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
     table = from_forecasts(finished.forecasts, [query.query_id for query in questions.queries])
-    table = ensembled(table) if options.ensemble else table
     if options.edges == "published-prompt":
         questions = with_prompt_edges(questions)
     scored = score(questions, table, Settings(resamples=options.resamples, seed=options.seed))
@@ -122,14 +129,14 @@ def evaluate(
 
 
 def store_path(target: Target, questions: Questions, options: Options, out: Path | None) -> Path | None:
-    """Where forecasts are kept: another surrogate text, argument or dataset is another file, so none is mixed up.
+    """Where forecasts are kept: another surrogate's code, argument or dataset is another file, so none is mixed up.
 
     The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
     """
     if out is None or target.kind == "forecasts":
         return None
-    signature = target.signature(dict(options.arguments) | {"dataset": questions.dataset, "seed": options.seed})
-    return out / "cache" / f"{target.name}-{signature[:16]}.jsonl"
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed))
+    return out / "cache" / f"{target.name}-{made_of[:16]}.jsonl"
 
 
 def prepare(
@@ -152,6 +159,7 @@ def prepare(
         for _ in range(max(1, options.concurrency))
     ]
     facts = workers[0].start()
+    _check_repeats(target, facts["repeats"])
     if facts["fits"]:
         progress.stage("fitting on the training splits")
         train = list(training_pairs(corpus))
@@ -164,6 +172,12 @@ def _prepare_built_in(
     target: Target, corpus: Tables, questions: Questions, options: Options, progress: Progress
 ) -> tuple[Sequence[Answers], dict[str, Any]]:
     surrogate = construct(target, _with_seed(target, options))
+    facts: dict[str, Any] = {
+        "inputs": getattr(surrogate, "inputs", INPUTS[0]),
+        "repeats": getattr(surrogate, "repeats", 1),
+        "batch_size": getattr(surrogate, "batch_size", BUILT_IN_BATCH),
+    }
+    _check_repeats(target, facts["repeats"])
     if hasattr(surrogate, "check_dataset"):
         surrogate.check_dataset(questions.dataset)
     if callable(getattr(surrogate, "fit_corpus", None)):
@@ -172,12 +186,12 @@ def _prepare_built_in(
     elif callable(getattr(surrogate, "fit", None)):
         progress.stage("fitting on the training splits")
         surrogate.fit(list(training_pairs(corpus)))  # type: ignore[attr-defined]
-    facts = {
-        "inputs": getattr(surrogate, "inputs", INPUTS[0]),
-        "repeats": getattr(surrogate, "repeats", 1),
-        "batch_size": getattr(surrogate, "batch_size", BUILT_IN_BATCH),
-    }
     return [surrogate], facts
+
+
+def _check_repeats(target: Target, repeats: int) -> None:
+    if not 1 <= repeats <= REPEATS:
+        raise UserError(f"surrogate {target.name!r} has repeats {repeats}; it must be 1 to {REPEATS}")
 
 
 def _with_seed(target: Target, options: Options) -> dict[str, Any]:
@@ -188,31 +202,6 @@ def _with_seed(target: Target, options: Options) -> dict[str, Any]:
     if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
         arguments.setdefault("seed", options.seed)
     return arguments
-
-
-def ensembled(table: ForecastTable) -> ForecastTable:
-    """One forecast a query: the mean over the repeats that answered."""
-    answered = np.logical_not(table.failed)[:, :, None]
-    count = answered.sum(axis=0)
-    summed = np.where(answered, table.probabilities, 0.0).sum(axis=0)
-    probabilities = np.where(count > 0, summed / np.maximum(count, 1), table.probabilities[0])[None]
-    failed = np.atleast_2d(table.failed.all(axis=0))
-    return ForecastTable(
-        probabilities=probabilities,
-        failed=failed,
-        speedup=_mean(np.log(table.speedup), np.exp),
-        p_valid=_mean(table.p_valid),
-        confidence=np.where(failed, 0.0, probabilities.max(axis=-1)),
-        tokens=np.nansum(table.tokens, axis=0)[None],
-        elapsed_s=np.nansum(table.elapsed_s, axis=0)[None],
-        reasons=table.reasons,
-    )
-
-
-def _mean(values: Any, transform: Callable[[Any], Any] = lambda value: value) -> Any:
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0.0).sum(axis=0)
-    return transform(np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan))[None]
 
 
 def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.evaluate import Evaluation, Options, evaluate
+from kbench.benchmark.evaluate_folder import earlier
 from kbench.benchmark.evaluate_output import results, terminal, write
 from kbench.benchmark.progress import Progress
 from kbench.benchmark.published_edges import is_published, rescored
@@ -55,7 +56,7 @@ class Command:
 
     def plan(self, progress: Progress) -> dict[str, Any]:
         """What would be asked, and what it would cost."""
-        targets = [locate(name, self._forecasts_folder()) for name in self.names]
+        targets = [self._located(name) for name in self.names]
         questions = self.questions(self.corpus(), progress)
         characters = sum(
             len(q.problem_text) + len(q.anchor_source) + len(q.candidate_source) + len(q.gpu_facts_json)
@@ -100,6 +101,7 @@ class Command:
         """Evaluate every surrogate named, write its files, and say what came out."""
         corpus = self.corpus()
         questions = self.questions(corpus, progress)
+        self._check_folders(compare_to, questions)
         done = [self._one(name, corpus, questions, progress) for name in self.names]
         other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
         values = [results(evaluation) for evaluation in done]
@@ -129,14 +131,14 @@ class Command:
 
     def _tracks(self) -> tuple[str, ...]:
         """The tracks asked; forecasts that came with a dataset answer its pairs alone."""
-        targets = [locate(name, self._forecasts_folder()) for name in self.names]
+        targets = [self._located(name) for name in self.names]
         folder = self._forecasts_folder()
         if folder is None or not all(Path(target.location).parent == folder.resolve() for target in targets):
             return self.options.tracks
         return tuple(track for track in self.options.tracks if track in PAIR_TRACKS) or self.options.tracks
 
     def _one(self, name: str, corpus: Corpus, questions: Questions, progress: Progress) -> Evaluation:
-        target = locate(name, self._forecasts_folder())
+        target = self._located(name)
         folder = self._folder_of(target.name)
         if len(self.names) > 1:
             progress.stage(f"{target.name}")
@@ -144,12 +146,13 @@ class Command:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"--out {str(folder)!r} cannot be written ({error.strerror}); choose another") from None
-        # Arguments belong to the surrogate that was named, not to the baselines beside it.
-        mine = self.options if name == self.names[0] else dataclasses.replace(self.options, arguments={})
         evaluation = evaluate(
-            name, corpus, mine, out=folder, forecasts_folder=self._forecasts_folder(), questions=questions,
-            progress=progress,
+            name, corpus, self._options_of(name), out=folder, forecasts_folder=self._forecasts_folder(),
+            questions=questions, progress=progress,
         )  # fmt: skip
+        if evaluation.run.interrupted and earlier(folder).queries:
+            progress.stage(f"interrupted: {folder} keeps the results of an earlier run")
+            return evaluation
         write(evaluation, folder)
         if self.report and not evaluation.run.interrupted:
             from kbench.benchmark.report import write_report
@@ -158,13 +161,35 @@ class Command:
             write_report(evaluation, folder / "report.html")
         return evaluation
 
+    def _check_folders(self, compare_to: str | None, questions: Questions) -> None:
+        """Refuse, before any surrogate is asked, what would replace something that must not be lost."""
+        beside = [compare_to] if compare_to is not None and compare_to not in self.names else []
+        owners: dict[Path, str] = {}
+        for name in [*self.names, *beside]:
+            target = self._located(name)
+            folder = self._folder_of(target.name)
+            if folder in owners:
+                raise UserError(
+                    f"surrogates {owners[folder]!r} and {name!r} would both be written to {str(folder)!r}; "
+                    "evaluate them one at a time, each with its own --out"
+                )
+            owners[folder] = name
+            earlier(folder).check(target, self._options_of(name), questions)
+
+    def _located(self, name: str) -> Target:
+        return locate(name, self._forecasts_folder())
+
+    def _options_of(self, name: str) -> Options:
+        """Arguments belong to the surrogate that was named, not to the baselines beside it."""
+        return self.options if name == self.names[0] else dataclasses.replace(self.options, arguments={})
+
     def _folder(self, evaluation: Evaluation) -> Path:
         return self._folder_of(evaluation.name)
 
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
             return DEFAULT_OUT / name
-        alone = len(self.names) == 1 and locate(self.names[0], self._forecasts_folder()).name == name
+        alone = len(self.names) == 1 and self._located(self.names[0]).name == name
         return self.out if alone else self.out / name
 
     def _forecasts_folder(self) -> Path | None:

@@ -13,13 +13,13 @@ import numpy as np
 
 from kbench import __version__
 from kbench.benchmark.evaluate import Evaluation
+from kbench.benchmark.evaluate_folder import FORECASTS, RESULTS, SUBMISSION, UNKNOWN, earlier
 from kbench.benchmark.published_edges import is_published, submission_facts
 from kbench.benchmark.scoring.score import HEADLINES, finite, lower_is_better
 from kbench.benchmark.surrogates.table import write_forecasts
 from kbench.schemas import Submission, to_dict
 
 SCHEMA_VERSION = "1.0.0"
-UNKNOWN_CONTAMINATION = "unknown: state what it may have seen"
 KNOWN_TO_AUTHORS = (
     "never fitted, calibrated or selected on test kernels; but its authors knew the test problems' names and ranges of "
     "speedup, and the test scores of earlier models, pool by pool, when they chose its features"
@@ -56,7 +56,7 @@ def results(evaluation: Evaluation) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "kbench_version": __version__,
         "surrogate": evaluation.name,
-        "arguments": {key: value for key, value in evaluation.options.arguments.items() if "key" not in key},
+        "arguments": evaluation.options.recorded_arguments,
         "inputs": evaluation.inputs,
         "dataset": questions.dataset,
         "split": questions.split,
@@ -104,22 +104,24 @@ def submission(evaluation: Evaluation) -> Submission:
     """Metadata of a leaderboard entry, complete but for what only its author knows."""
     kinds = dict.fromkeys(("static", "static-compiler", "nearest"), "statistical") | {"llm": "language_model"}
     built_in = evaluation.target.kind == "built_in"
-    known = built_in and evaluation.name != "llm"
+    known = evaluation.target.documented
     spent = cost(evaluation)
     made = Submission(
         schema_version=Submission.VERSION,
         name=evaluation.name.replace("_", "-")[:64] or "surrogate",
         version=__version__ if built_in else "1",
-        authors=("The kbench authors",) if built_in else ("unknown: name the authors",),
+        authors=("The kbench authors",) if built_in else (f"{UNKNOWN}name the authors",),
         organisation=None,
-        license="Apache-2.0" if built_in else "unknown: state the licence",
+        license="Apache-2.0" if built_in else f"{UNKNOWN}state the licence",
         links=(),
         kind=kinds.get(evaluation.name, "baseline" if built_in else "statistical"),
         open_weights=known,
         inputs=evaluation.inputs,
-        hardware="CPU" if known else "unknown: state the hardware",
+        hardware="CPU" if known else f"{UNKNOWN}state the hardware",
         training_data=_training_data(evaluation),
-        contamination=CONTAMINATION.get(evaluation.name, "none known") if known else UNKNOWN_CONTAMINATION,
+        contamination=CONTAMINATION.get(evaluation.name, "none known")
+        if known
+        else f"{UNKNOWN}state what it may have seen",
         total_seconds=spent["total_s"],
         total_tokens=spent["total_tokens"],
         dataset_fingerprint=evaluation.questions.dataset,
@@ -133,16 +135,20 @@ def submission(evaluation: Evaluation) -> Submission:
 def _training_data(evaluation: Evaluation) -> str:
     if evaluation.target.kind == "built_in" and evaluation.name not in ("uniform", "llm"):
         return "the dataset's training and validation splits"
-    return "none" if evaluation.name == "uniform" else "unknown: state the training data"
+    return "none" if evaluation.name == "uniform" else f"{UNKNOWN}state the training data"
 
 
 def write(evaluation: Evaluation, out: Path) -> dict[str, Path]:
-    """Write results.json, forecasts.parquet and submission.json; the folder is then a submission."""
+    """Write results.json, forecasts.parquet and submission.json; the folder is then a submission.
+
+    What an author wrote into submission.json since the last run of the same surrogate stays.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    files = {name: out / name for name in ("results.json", "forecasts.parquet", "submission.json")}
-    write_forecasts(files["forecasts.parquet"], evaluation.run.forecasts, evaluation.questions.dataset)
-    _write_json(files["submission.json"], to_dict(submission(evaluation)))
-    _write_json(files["results.json"], results(evaluation))
+    files = {name: out / name for name in (RESULTS, FORECASTS, SUBMISSION)}
+    kept = earlier(out).kept(evaluation.target, evaluation.options)
+    write_forecasts(files[FORECASTS], evaluation.run.forecasts, evaluation.questions.dataset)
+    _write_json(files[SUBMISSION], to_dict(dataclasses.replace(submission(evaluation), **kept)))
+    _write_json(files[RESULTS], results(evaluation))
     return files
 
 

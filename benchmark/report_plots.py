@@ -68,7 +68,7 @@ def risk_coverage(evaluation: Evaluation) -> str:
     """Error among the answered, surest first, for the exact bin and for faster-or-slower."""
     rows = pair_forecasts(evaluation.questions, evaluation.table)
     exact = risk_coverage_curve(1.0 - correct(rows.probabilities, rows.bins), rows.confidence)
-    sign = risk_coverage_curve(rows.sign_loss, np.maximum(rows.p_faster, 1.0 - rows.p_faster))
+    sign = risk_coverage_curve(rows.sign_loss, rows.sure_of_sign)
 
     def draw(axes: Axes) -> None:
         axes.plot(*_thinned(exact.coverage, exact.risk), color=BLUE, label="exact bin")

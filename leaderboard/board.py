@@ -14,8 +14,9 @@ import numpy as np
 from kbench.benchmark.scoring.score import Settings
 from kbench.benchmark.surrogates.table import align
 from kbench.benchmark.tasks.build import build_questions
-from kbench.leaderboard.archive import METADATA_FILE
-from kbench.leaderboard.check import Checked, Expected, Finding, check
+from kbench.leaderboard.archive import KNOWN_FILES, METADATA_FILE
+from kbench.leaderboard.check import Checked, Expected, check
+from kbench.leaderboard.finding import Finding
 from kbench.leaderboard.flags import flags
 from kbench.leaderboard.labels import read_labels
 from kbench.leaderboard.results import Results, entry_id, read_results
@@ -48,15 +49,18 @@ def expected_of(questions: Questions) -> Expected:
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:
-    """The submissions named; a folder of submissions stands for those inside it."""
-    found: list[Path] = []
-    for path in given:
-        inside = sorted(child for child in path.iterdir() if (child / METADATA_FILE).exists()) if path.is_dir() else []
-        if inside and not (path / METADATA_FILE).exists():
-            found += inside
-        else:
-            found.append(path)
-    return found
+    """The submissions named; a folder of submissions stands for all that lies in it.
+
+    What is no submission is not left out: an entry whose submission.json has a wrong name must not pass unseen.
+    """
+    return [path for one in given for path in _inside(one) or [one]]
+
+
+def _inside(path: Path) -> list[Path]:
+    """What a folder of submissions holds; nothing where the path is a submission itself."""
+    if not path.is_dir() or any((path / name).exists() for name in KNOWN_FILES):
+        return []
+    return sorted(child for child in path.iterdir() if not child.name.startswith(".") and child.name != "README.md")
 
 
 def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Checked]:
@@ -109,7 +113,7 @@ def score_all(
         tell(_name(one))
         result = score_submission(one.submission, one.forecasts, questions, settings)
         others = {_name(checked[other]): tables[other] for other in checked if other != name}
-        found = flags(one.submission, tables[name], questions, others, _ceiling(result))
+        found = flags(one.submission, tables[name], questions, others, result.scores)
         scored.append(dataclasses.replace(result, flags=found))
     return scored
 
@@ -119,24 +123,20 @@ def _name(checked: Checked) -> str:
     return f"{checked.submission.name} {checked.submission.version}"
 
 
-def _ceiling(result: Results) -> float | None:
-    for score in result.scores:
-        if (score.track, score.metric, score.slice) == ("forecast", "rps", "all"):
-            return score.ceiling
-    return None
-
-
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
-    """One JSON file an entry, written whole or not at all."""
+    """One JSON file an entry, all of them or none: results of one scoring belong together."""
+    texts = {folder / f"{result.entry_id}.json": _file_text(result) for result in results}
+    partials = {path: path.with_suffix(".part") for path in texts}
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for result in results:
-        path = folder / f"{result.entry_id}.json"
-        partial = path.with_suffix(".part")
-        partial.write_text(_file_text(result), "utf-8")
-        os.replace(partial, path)
-        paths.append(path)
-    return paths
+    try:
+        for path, text in texts.items():
+            partials[path].write_text(text, "utf-8")
+        for path, partial in partials.items():
+            os.replace(partial, path)
+    finally:
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
+    return list(texts)
 
 
 def _file_text(result: Results) -> str:

@@ -10,35 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.surrogates.limits import REPEATS
 from kbench.benchmark.tasks.task import PAIR_TRACKS
 from kbench.leaderboard.archive import FORECAST_FILES, METADATA_FILE, read_files
+from kbench.leaderboard.finding import Finding
+from kbench.leaderboard.forecast_values import value_findings
 from kbench.leaderboard.untrusted import parse_json, read_forecasts, shown
-from kbench.schemas import DataError, Submission, bins, from_dict, json_schema
+from kbench.schemas import DataError, Submission, from_dict, json_schema
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
     from jsonschema import Draft202012Validator
 
-SHOWN_ROWS = 5
-"""Rows named for each kind of problem; the rest are counted."""
-SUM_TOLERANCE = 1e-6
+ROOM = 2
+"""Rows for each one that is asked for, so that those given twice or unknown can be named; more are not looked at."""
+MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
+"""Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
 UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 """Direction marks, zero widths and the like; joiners stay allowed because scripts need them."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """One problem of a submission."""
-
-    file: str
-    field: str
-    value: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.field} is {self.value}; {self.message}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +97,8 @@ def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding
     if submission.schema_version != Submission.VERSION:
         fix = f"this kbench reads {Submission.VERSION}"
         return None, [Finding(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
-    return submission, [*_left_open(submission), *_date_findings(submission), *_unseen_findings(submission)]
+    checks = (_left_open, _empty_findings, _cost_findings, _date_findings, _unseen_findings)
+    return submission, [finding for one in checks for finding in one(submission)]
 
 
 def _left_open(submission: Submission) -> Iterable[Finding]:
@@ -118,6 +108,21 @@ def _left_open(submission: Submission) -> Iterable[Finding]:
         for text in value if isinstance(value, tuple) else (value,):
             if text.startswith("unknown: "):
                 yield Finding(METADATA_FILE, name, shown(text), f"only you know: {text.removeprefix('unknown: ')}")
+
+
+def _empty_findings(submission: Submission) -> Iterable[Finding]:
+    """Lists that say nothing."""
+    for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
+        if not getattr(submission, name):
+            yield Finding(METADATA_FILE, name, "[]", fix)
+
+
+def _cost_findings(submission: Submission) -> Iterable[Finding]:
+    """Costs that no set of forecasts has."""
+    for name, most in (("total_seconds", MOST_SECONDS), ("total_tokens", MOST_TOKENS)):
+        value = getattr(submission, name)
+        if value is not None and value > most:
+            yield Finding(METADATA_FILE, name, shown(value), f"must be at most {most:,.0f}")
 
 
 def _unseen_findings(submission: Submission) -> Iterable[Finding]:
@@ -164,57 +169,16 @@ def _check_forecasts(
         table = read_forecasts(files[name], name)
     except DataError as error:
         return None, [Finding(name, "file", "unreadable", str(error))]
-    findings = [*_value_findings(table, name), *_repeat_findings(table, name, submission)]
+    if expected is not None and table.num_rows > ROOM * (most := _most_rows(expected, submission)):
+        return None, [Finding(name, "rows", f"{table.num_rows:,}", f"give one row a query and repeat, {most:,} in all")]
+    findings = [*value_findings(table, name), *_repeat_findings(table, name, submission)]
     if expected is not None:
         findings += _query_findings(table, name, expected, submission)
     return table, findings
 
 
-def _value_findings(table: pa.Table, name: str) -> list[Finding]:
-    """Rows that state no failure must hold eight finite probabilities that sum to one."""
-    import numpy as np
-
-    column = table.column("probabilities").combine_chunks()
-    lengths = np.asarray(column.value_lengths().fill_null(-1))
-    answered = ~np.asarray(table.column("failure").is_valid())
-    right = lengths == bins.COUNT
-    values = np.full((len(lengths), bins.COUNT), np.nan)
-    picked = column.filter(_boolean(right)).flatten()
-    values[right] = np.asarray(picked.fill_null(float("nan"))).reshape(-1, bins.COUNT)
-    with np.errstate(invalid="ignore", over="ignore"):
-        bad = {
-            f"give {bins.COUNT} probabilities, or a failure": answered & ~right,
-            "use finite numbers": answered & right & ~np.isfinite(values).all(axis=1),
-            "probabilities are at least 0": answered & (values < 0).any(axis=1),
-            "make them sum to one": answered & (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE),
-        }
-    findings = [
-        finding for fix, rows in bad.items() for finding in _row_findings(table, name, "probabilities", rows, fix)
-    ]
-    for field, low, high in (("speedup", 0.0, np.inf), ("p_valid", 0.0, 1.0), ("confidence", 0.0, 1.0)):
-        raw = table.column(field)
-        given = np.asarray(raw.is_valid())
-        numbers = np.asarray(raw.fill_null(0.5), dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            wrong = given & ~((numbers >= low) & (numbers <= high) & np.isfinite(numbers))
-        findings += _row_findings(table, name, field, wrong, f"must lie in [{low:g}, {high:g}] and be finite")
-    return findings
-
-
-def _boolean(mask: npt.NDArray[np.bool_]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(mask)
-
-
-def _row_findings(table: pa.Table, name: str, field: str, rows: npt.NDArray[np.bool_], fix: str) -> Iterable[Finding]:
-    import numpy as np
-
-    at = np.flatnonzero(rows)
-    for row in at[:SHOWN_ROWS]:
-        yield Finding(name, f"row {row} {field}", shown(table.column(field)[int(row)].as_py()), fix)
-    if len(at) > SHOWN_ROWS:
-        yield Finding(name, field, f"wrong in {len(at):,} rows", fix)
+def _most_rows(expected: Expected, submission: Submission | None) -> int:
+    return len(expected.query_ids) * (submission.repeats if submission is not None else REPEATS)
 
 
 def _repeat_findings(table: pa.Table, name: str, submission: Submission | None) -> list[Finding]:

@@ -70,7 +70,13 @@ def check(
 @question_options
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the results, one JSON file an entry.")
 @click.option("--resamples", type=click.IntRange(min=1), default=2000, show_default=True, help="Bootstrap resamples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the bootstrap; the same for every entry.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Of the bootstrap; the same for every entry.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def score(
     paths: tuple[Path, ...],

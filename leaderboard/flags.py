@@ -7,19 +7,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.rps import rps
-from kbench.benchmark.scoring.score import pair_forecasts
+from kbench.benchmark.scoring.score import lower_is_better, pair_forecasts
 from kbench.benchmark.surrogates.table import ForecastTable
 from kbench.benchmark.tasks.task import Questions
 from kbench.leaderboard.score import asked_queries
-from kbench.schemas import Submission
+from kbench.schemas import Score, Submission
 
 NEAR_COPY = 1e-4
 """Mean absolute difference of probabilities below which two entries are one."""
 ENOUGH_SHARED = 0.5
 """Two entries are compared when they share this much of what the one with fewer forecasts answers."""
-BEATS_CEILING = 0.5
-"""An RPS under this share of the re-measurement oracle's cannot come from forecasting."""
+CEILINGS = (
+    ("forecast", "rps", "RPS"),
+    ("forecast", "accuracy", "accuracy"),
+    ("select", "aurc", "AURC"),
+    ("rank", "spearman", "Spearman"),
+)
+"""Figures that no forecast can push beyond what measuring again would score: labels can be looked up, not forecast."""
 CERTAIN = 0.999
 LABEL_ACCURACY = 0.98
 
@@ -29,7 +33,7 @@ def flags(
     table: ForecastTable,
     questions: Questions,
     others: Mapping[str, ForecastTable],
-    ceiling: float | None,
+    scores: Sequence[Score],
 ) -> list[str]:
     """Everything noteworthy about an entry's forecasts.
 
@@ -38,16 +42,14 @@ def flags(
         table: its forecasts, aligned with the questions.
         questions: the questions with their labels.
         others: forecasts of the other entries by name, aligned with the same questions.
-        ceiling: the RPS a re-measurement would score; None when unknown.
+        scores: its figures, with the noise ceiling where there is one.
     """
     rows = pair_forecasts(questions, table)
     asked = asked_queries(submission, questions)
     found = [*_copies(table, others), *_missing(submission, table.repeats, table.failed[:, asked])]
+    found += _beyond_ceiling(scores)
     if not len(rows.bins):
         return found
-    score = rps(rows.probabilities, rows.bins)
-    if ceiling is not None and score < BEATS_CEILING * ceiling:
-        found.append(f"scores an RPS of {score:.4f}, better than measuring again would ({ceiling:.4f})")
     certain = rows.probabilities.max(axis=1) > CERTAIN
     right = rows.probabilities.argmax(axis=1) + 1 == rows.bins
     if certain.mean() > 0.5 and right[certain].mean() > LABEL_ACCURACY:
@@ -65,6 +67,19 @@ def _copies(table: ForecastTable, others: Mapping[str, ForecastTable]) -> Sequen
             continue
         if float(np.abs(other.probabilities[0, both] - table.probabilities[0, both]).mean()) < NEAR_COPY:
             found.append(f"forecasts are nearly identical to those of {name}")
+    return found
+
+
+def _beyond_ceiling(scores: Sequence[Score]) -> Sequence[str]:
+    over_all = {(score.track, score.metric): score for score in scores if score.slice == "all"}
+    found = []
+    for track, metric, label in CEILINGS:
+        score = over_all.get((track, metric))
+        if score is None or score.value is None or score.ceiling is None:
+            continue
+        if score.value != score.ceiling and (score.value < score.ceiling) == lower_is_better(metric):
+            figures = f"{score.value:.4f}, better than measuring again would ({score.ceiling:.4f})"
+            found.append(f"scores {label} {figures}")
     return found
 
 

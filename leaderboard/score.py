@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.metrics.accuracy import correct
 from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.reliability import reliability_curve
@@ -154,17 +155,18 @@ def _slices(questions: Questions, table: ForecastTable, settings: Settings) -> l
 
 
 def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[float]]]:
+    """Points of the curves that belong to the tracks entered."""
     curves: dict[str, list[list[float]]] = {}
-    if len(questions.pairs):
-        rows = pair_forecasts(questions, table)
+    rows = pair_forecasts(questions, table)
+    if "forecast" in questions.tracks and len(rows.bins):
         reliable = reliability_curve(rows.probabilities, rows.bins)
         points = zip(reliable.confidence, reliable.accuracy, strict=True)
         curves["reliability"] = [[float(x), float(y)] for x, y in points]
-        wrong = 1.0 - (rows.probabilities.argmax(axis=1) + 1 == rows.bins)
-        risk = risk_coverage_curve(wrong, rows.confidence)
+    if "select" in questions.tracks and len(rows.bins):
+        risk = risk_coverage_curve(1.0 - correct(rows.probabilities, rows.bins), rows.confidence)
         at = np.linspace(0.025, 1.0, CURVE_POINTS - 1)
         curves["risk_coverage"] = [[float(x), float(np.interp(x, risk.coverage, risk.risk))] for x in at]
-    if len(questions.pools):
+    if "rank" in questions.tracks and len(questions.pools):
         curves["regret"] = _regret_curve(questions, table)
     return curves
 

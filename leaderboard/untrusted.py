@@ -1,9 +1,10 @@
-"""Parse bytes from strangers with bounds on size, depth and rows."""
+"""Parse bytes from strangers with bounds on size, depth and rows, forecasts in a process of their own."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.table import conform
@@ -17,7 +18,10 @@ MAX_VALUES = 9 * MAX_ROWS
 """Values of one column, list elements included."""
 MAX_UNPACKED_BYTES = 2 << 30
 SHOWN_CHARACTERS = 80
-PARSER = "kbench.leaderboard.untrusted:parquet_to_stream"
+MAX_LINE_BYTES = 64 * 1024
+"""A forecast is a few hundred bytes; the rest is room for the reason of a failure."""
+LINES_AT_ONCE = 10_000
+"""Lines that are held as Python objects, which take ten times the room of Arrow's columns."""
 
 
 def shown(value: object) -> str:
@@ -59,22 +63,20 @@ def parse_json(data: bytes, name: str) -> Any:
 
 
 def read_forecasts(data: bytes, name: str) -> pa.Table:
-    """A forecasts file as a table with the record's columns.
+    """A forecasts file as a table with the record's columns, parsed in a process that has limits.
 
     Raises:
         DataError: it is not a forecasts file, or is larger than any submission can be.
     """
-    return conform(_parquet(data, name) if name.endswith(".parquet") else _lines(data, name), name)
-
-
-def _parquet(data: bytes, name: str) -> pa.Table:
     import pyarrow as pa
 
     from kbench.loaders.isolation import shared_reader
 
-    table = pa.ipc.open_stream(shared_reader(PARSER).read(data, name)).read_all()
+    parser = parquet_to_stream if name.endswith(".parquet") else lines_to_stream
+    answer = shared_reader(f"kbench.leaderboard.untrusted:{parser.__name__}").read(data, name)
+    table = pa.ipc.open_stream(answer).read_all()
     table.validate(full=True)
-    return table
+    return conform(table, name)
 
 
 def warm_up() -> None:
@@ -102,10 +104,7 @@ def parquet_to_stream(data: bytes) -> bytes:
             raise DataError(f"unknown column {shown(unknown[0])}; known: {', '.join(arrow_schema(Forecast).names)}")
         table = file.read(use_threads=False)
         table.validate(full=True)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        return bytes(sink.getvalue())
+        return _stream(table)
     except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
         if isinstance(error, DataError):
             raise
@@ -129,23 +128,56 @@ def _check_footer(file: Any) -> None:
         raise DataError(f"unpacks to {unpacked:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}")
 
 
-def _lines(data: bytes, name: str) -> pa.Table:
+def lines_to_stream(data: bytes) -> bytes:
+    """JSON Lines as an Arrow IPC stream; call it where running out of memory may happen.
+
+    Raises:
+        DataError: they are not forecasts, or more than any submission can hold.
+    """
     import pyarrow as pa
 
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        if len(rows) >= MAX_ROWS:
-            raise DataError(f"{name} holds more than {MAX_ROWS:,} rows")
-        row = parse_json(line, f"{name} line {number}")
-        if not isinstance(row, dict):
-            raise DataError(f"{name} line {number} is {shown(row)}; each line is one object")
-        unknown = sorted(set(row) - set(arrow_schema(Forecast).names))
-        if unknown:
-            raise DataError(f"{name} line {number} has unknown field {shown(unknown[0])}")
-        rows.append(row)
+    schema = arrow_schema(Forecast)
     try:
-        return pa.Table.from_pylist(rows, schema=arrow_schema(Forecast))
+        tables = [pa.Table.from_pylist(rows, schema=schema) for rows in _rows(data)]
+        return _stream(pa.concat_tables([schema.empty_table(), *tables]))
+    except MemoryError:
+        raise DataError("needs more memory than any submission does") from None
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise DataError(f"{name} has a value of the wrong type ({str(error).splitlines()[0][:200]})") from None
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"has a value of the wrong type ({str(error).splitlines()[0][:200]})") from None
+
+
+def _rows(data: bytes) -> Iterator[list[dict[str, Any]]]:
+    """The lines' objects, some thousands at a time."""
+    stream, rows = io.BytesIO(data), []
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), start=1):
+        if number > MAX_ROWS:
+            raise DataError(f"holds more than {MAX_ROWS:,} lines")
+        if len(line) > MAX_LINE_BYTES:
+            raise DataError(f"line {number} is longer than {MAX_LINE_BYTES:,} bytes; a forecast never is")
+        if line.strip():
+            rows.append(_row(line, f"line {number}"))
+        if len(rows) == LINES_AT_ONCE:
+            yield rows
+            rows = []
+    yield rows
+
+
+def _row(line: bytes, name: str) -> dict[str, Any]:
+    row = parse_json(line, name)
+    if not isinstance(row, dict):
+        raise DataError(f"{name} is {shown(row)}; each line is one object")
+    unknown = sorted(set(row) - set(arrow_schema(Forecast).names))
+    if unknown:
+        raise DataError(f"{name} has unknown field {shown(unknown[0])}")
+    return row
+
+
+def _stream(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

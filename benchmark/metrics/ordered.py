@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.aurc import aurc, excess_aurc
@@ -54,16 +55,24 @@ def aurc_figures(bootstrap: Bootstrap, loss: Floats, confidence: Floats) -> tupl
 
 
 def coverage_figures(
-    bootstrap: Bootstrap, loss: Floats, confidence: Floats, risks: tuple[float, ...]
+    bootstrap: Bootstrap,
+    loss: Floats,
+    confidence: Floats,
+    risks: tuple[float, ...],
+    deferred: npt.NDArray[np.bool_] | None = None,
 ) -> dict[float, Figure]:
-    """Coverage at each risk."""
+    """Coverage of all rows at each risk; rows that are deferred whatever the risk are never covered."""
     order = bootstrap.ordered(confidence)
-    counts, losses = order.cumulative(np.ones_like(loss))[1], order.cumulative(loss)[1]
+    deferred = np.zeros(len(loss), dtype=np.bool_) if deferred is None else deferred
+    given = np.where(deferred, 0.0, 1.0)
+    rows = order.cumulative(np.ones_like(loss))[1][:, -1]
+    counts, losses = order.cumulative(given)[1], order.cumulative(loss * given)[1]
+    known = np.where(deferred, np.nan, confidence)
     figures = {}
     for risk in risks:
         allowed = np.where(losses <= (risk + 1e-12) * counts, counts, 0.0)
-        draws = allowed.max(axis=1, initial=0.0) / counts[:, -1]
-        figures[risk] = Figure(coverage_at_risk(loss, confidence, risk), draws)
+        draws = allowed.max(axis=1, initial=0.0) / rows
+        figures[risk] = Figure(coverage_at_risk(loss, known, risk), draws)
     return figures
 
 

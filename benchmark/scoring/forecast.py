@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from kbench.benchmark.metrics.accuracy import correct, near
 from kbench.benchmark.metrics.arrays import Floats, Ints
@@ -28,16 +29,28 @@ class PairForecasts:
     probabilities: Floats
     confidence: Floats
     bins: Ints
+    failed: npt.NDArray[np.bool_]
+    """Where there is no answer and the uniform forecast stands in."""
+
+    @classmethod
+    def all_answered(cls, probabilities: Floats, truth: Ints) -> PairForecasts:
+        """Forecasts without a failure, as sure as their most probable bin."""
+        return cls(probabilities, probabilities.max(axis=1), truth, np.zeros(len(truth), dtype=np.bool_))
 
     def take(self, rows: Ints) -> PairForecasts:
         """The rows at these positions."""
-        return PairForecasts(self.probabilities[rows], self.confidence[rows], self.bins[rows])
+        return PairForecasts(self.probabilities[rows], self.confidence[rows], self.bins[rows], self.failed[rows])
 
     @property
     def p_faster(self) -> Floats:
         """Probability that the candidate is at least as fast as the anchor."""
         result: Floats = self.probabilities[:, FASTER:].sum(axis=1)
         return result
+
+    @property
+    def sure_of_sign(self) -> Floats:
+        """Confidence in 'faster' or in 'slower'; 0 for a failure, whose stand-in would lean to one of them."""
+        return np.where(self.failed, 0.0, np.maximum(self.p_faster, 1.0 - self.p_faster))
 
     @property
     def sign_loss(self) -> Floats:

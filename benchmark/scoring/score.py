@@ -116,6 +116,7 @@ def pair_forecasts(questions: Questions, table: ForecastTable) -> PairForecasts:
         table.probabilities[:, at].reshape(-1, table.probabilities.shape[-1]),
         table.confidence[:, at].reshape(-1),
         np.tile(questions.pairs.bin, table.repeats),
+        table.failed[:, at].reshape(-1),
     )
 
 
@@ -161,7 +162,7 @@ def _oracle_rows(questions: Questions, seed: int) -> PairForecasts:
     pairs = questions.pairs
     generator = np.random.default_rng((seed, 1))
     given = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
-    return PairForecasts(given, given.max(axis=1), pairs.bin)
+    return PairForecasts.all_answered(given, pairs.bin)
 
 
 def _slices(questions: Questions, rows: PairForecasts, settings: Settings) -> tuple[Score, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from kbench.benchmark.metrics.accuracy import correct
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.ordered import aurc_figures, coverage_figures
@@ -16,16 +14,16 @@ RISKS = (0.05, 0.1, 0.2)
 
 
 def select_figures(bootstrap: Bootstrap, rows: PairForecasts, measure_seconds: float | None) -> Mapping[str, Figure]:
-    """Every metric of the track; a failure to answer has confidence 0, so it is deferred before any answer.
+    """Every metric of the track.
 
+    A failure to answer is never covered. In areas, which speak of all rows, it comes last, as the uniform forecast.
     Deferring means measuring: at 10 % risk the share not covered costs a measurement each.
     """
     loss = 1.0 - correct(rows.probabilities, rows.bins)
     area, excess = aurc_figures(bootstrap, loss, rows.confidence)
-    coverage = coverage_figures(bootstrap, loss, rows.confidence, RISKS)
-    sure_of_sign = np.maximum(rows.p_faster, 1.0 - rows.p_faster)
-    sign_area, _ = aurc_figures(bootstrap, rows.sign_loss, sure_of_sign)
-    sign_coverage = coverage_figures(bootstrap, rows.sign_loss, sure_of_sign, RISKS)
+    coverage = coverage_figures(bootstrap, loss, rows.confidence, RISKS, deferred=rows.failed)
+    sign_area, _ = aurc_figures(bootstrap, rows.sign_loss, rows.sure_of_sign)
+    sign_coverage = coverage_figures(bootstrap, rows.sign_loss, rows.sure_of_sign, RISKS, deferred=rows.failed)
     figures = {"aurc": area, "excess_aurc": excess}
     figures |= {f"coverage_at_risk_{percent(risk)}": figure for risk, figure in coverage.items()}
     figures["sign_aurc"] = sign_area

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kbench.benchmark.surrogates.protocol import failure
-from kbench.benchmark.surrogates.table import DATASET_KEY, read_forecasts
+from kbench.benchmark.surrogates.table import DATASET_KEY, check_repeats, read_forecasts
 from kbench.schemas import Forecast, Query, UserError
 
 
@@ -57,6 +57,7 @@ class ReplaySurrogate:
     @functools.cached_property
     def _forecasts(self) -> dict[tuple[str, int], Forecast]:
         table = read_forecasts(self.path)
+        check_repeats(table, str(self.path))
         names = table.column_names
         found: dict[tuple[str, int], Forecast] = {}
         for row in zip(*(table.column(name).to_pylist() for name in names), strict=True):

@@ -9,11 +9,13 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate
 from kbench.schemas import UnknownNameError, UserError
-from kbench.schemas.ids import content_hash
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 BUILT_IN: Mapping[str, tuple[str, str]] = {
     "uniform": ("kbench.benchmark.surrogates.uniform", "UniformSurrogate"),
@@ -28,6 +30,8 @@ BUILT_IN: Mapping[str, tuple[str, str]] = {
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "static")
 """What runs without an endpoint or a file."""
+DOCUMENTED = frozenset(BUILT_IN) - {"llm"}
+"""Built-ins of which kbench knows all there is to say; behind `llm` is a model of the user's choice."""
 ENTRY_POINTS = "kbench.surrogates"
 FORECAST_SUFFIXES = (".parquet", ".jsonl")
 DEFAULT_ATTRIBUTE = "surrogate"
@@ -50,13 +54,10 @@ class Target:
         """Whether it is our own code, which runs in this process."""
         return self.kind in ("built_in", "forecasts")
 
-    def signature(self, arguments: Mapping[str, Any]) -> str:
-        """Changes when the surrogate's own text or its arguments change: old forecasts are then not reused."""
-        text = ""
-        if self.kind in ("file", "forecasts"):
-            text = content_hash(Path(self.location).read_bytes())
-        settings = [f"{key}={arguments[key]!r}" for key in sorted(arguments)]
-        return content_hash("surrogate", self.kind, self.location, self.attribute, text, *settings)
+    @property
+    def documented(self) -> bool:
+        """Whether kbench itself can describe it in a submission."""
+        return self.kind == "built_in" and self.location in DOCUMENTED
 
 
 def locate(spec: str, forecasts_folder: Path | None = None) -> Target:
@@ -91,6 +92,13 @@ def _entry_points() -> list[str]:
     from importlib.metadata import entry_points
 
     return [entry.name for entry in entry_points(group=ENTRY_POINTS)]
+
+
+def entry_point(name: str) -> EntryPoint:
+    """The entry point of this name."""
+    from importlib.metadata import entry_points
+
+    return next(iter(entry_points(group=ENTRY_POINTS, name=name)))
 
 
 def _file(path: str, attribute: str) -> Target:
@@ -146,9 +154,7 @@ def imported(target: Target) -> Any:
         module, attribute = BUILT_IN[target.location]
         return getattr(importlib.import_module(module), attribute)
     if target.kind == "entry_point":
-        from importlib.metadata import entry_points
-
-        return next(iter(entry_points(group=ENTRY_POINTS, name=target.location))).load()
+        return entry_point(target.location).load()
     if target.kind == "module":
         sys.path.insert(0, str(Path.cwd()))
         return _attribute(importlib.import_module(target.location), target)

@@ -16,7 +16,7 @@ from kbench.benchmark.surrogates.store import ForecastStore
 from kbench.schemas import Forecast, Query
 
 DEATHS = 20
-"""Calls without an answer in a row after which the rest is given up: the surrogate is broken, not the query."""
+"""Queries in a row, each asked alone and unanswered, after which the rest is given up: the surrogate is broken."""
 
 
 Todo = queue.SimpleQueue[Sequence[Query]]
@@ -49,22 +49,6 @@ class Run:
     def failures(self) -> Counter[str]:
         """Failures by reason."""
         return Counter(f.failure for f in self.forecasts if f.failure is not None)
-
-
-def answer_batch(surrogate: Answers, batch: Sequence[Query], repeats: int = 1) -> tuple[list[Forecast], int]:
-    """Exactly one forecast for every query and repeat of a batch, and the number of stray answers.
-
-    When the batch as a whole has no answer, its queries are asked one by one, so that one bad query costs only itself.
-    """
-    started = time.perf_counter()
-    try:
-        given = surrogate.forecast(batch)
-    except NoAnswerError as error:
-        if len(batch) > 1:
-            parts = [answer_batch(surrogate, [query], repeats) for query in batch]
-            return [f for made, _ in parts for f in made], sum(stray for _, stray in parts)
-        given = [failure(batch[0].query_id, str(error), repeat) for repeat in range(repeats)]
-    return _matched(batch, given, repeats, (time.perf_counter() - started) / max(len(batch) * repeats, 1))
 
 
 def _matched(
@@ -110,13 +94,29 @@ class _Worker(threading.Thread):
             self._done.put(error)
 
     def answer(self, batch: Sequence[Query]) -> tuple[list[Forecast], int]:
-        """One batch, or its failures once the surrogate has proved broken."""
+        """Exactly one forecast for every query and repeat of a batch, and the number of stray answers.
+
+        When the batch as a whole has no answer, its queries are asked one by one, so that one bad query costs only
+        itself; and not all of them where one after the other has none, as each may take the whole time limit.
+        """
         if self._deaths >= DEATHS:
-            reason = f"not asked: the surrogate failed {DEATHS} batches in a row"
-            return [failure(q.query_id, reason, r) for q in batch for r in range(self._repeats)], 0
-        forecasts, stray = answer_batch(self._surrogate, batch, self._repeats)
-        self._deaths = self._deaths + 1 if all(f.failure is not None for f in forecasts) else 0
-        return forecasts, stray
+            return self._failures(batch, f"not asked: the surrogate gave no answer {DEATHS} times in a row"), 0
+        started = time.perf_counter()
+        try:
+            given = self._surrogate.forecast(batch)
+            # An empty answer is none, however politely it was given.
+            self._deaths = 0 if given else self._deaths + 1
+        except NoAnswerError as error:
+            if len(batch) > 1:
+                parts = [self.answer([query]) for query in batch]
+                return [f for made, _ in parts for f in made], sum(stray for _, stray in parts)
+            self._deaths += 1
+            given = self._failures(batch, str(error))
+        elapsed_s = (time.perf_counter() - started) / max(len(batch) * self._repeats, 1)
+        return _matched(batch, given, self._repeats, elapsed_s)
+
+    def _failures(self, batch: Sequence[Query], reason: str) -> list[Forecast]:
+        return [failure(query.query_id, reason, repeat) for query in batch for repeat in range(self._repeats)]
 
 
 def run(

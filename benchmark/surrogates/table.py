@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.surrogates.limits import REPEATS, allowed
 from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE
 from kbench.schemas import DataError, Forecast, arrow_schema, bins, to_dict
-from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ def read_forecasts(path: Path) -> pa.Table:
         else:
             rows = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines() if text.strip()]
             table = pa.Table.from_pylist(rows, schema=arrow_schema(Forecast))
-    except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException) as error:
         first = str(error).splitlines()[0]
         raise DataError(f"{path} cannot be read as forecasts ({first}); write .parquet or .jsonl forecasts") from None
     return conform(table, str(path))
@@ -118,14 +118,13 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
     """Columns in the order of the queries. Rows for other queries are left out; missing ones are failures.
 
     Raises:
-        DataError: two rows for one query and repeat, or a repeat that is negative.
+        DataError: two rows for one query and repeat, or a repeat that is no number of one.
     """
+    check_repeats(table, where)
     position = {query_id: index for index, query_id in enumerate(query_ids)}
     ids = table.column("query_id").to_pylist()
     at = np.array([position.get(query_id, -1) for query_id in ids], dtype=np.int64)
     repeat = np.array(table.column("repeat").fill_null(0).to_numpy(), dtype=np.int64)
-    if repeat.size and repeat.min() < 0:
-        raise DataError(f"{where} has repeat {repeat.min()}; it must be at least 0")
     kept = np.flatnonzero(at >= 0)
     repeats = int(repeat[kept].max(initial=0)) + 1
     flat = repeat[kept] * len(query_ids) + at[kept]
@@ -155,6 +154,26 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
         elapsed_s=columns["elapsed_s"],
         reasons=reasons,
     )
+
+
+def check_repeats(table: pa.Table, where: str) -> None:
+    """Refuse a file before room is made for all repeats that it speaks of.
+
+    Raises:
+        DataError: a repeat is below 0 or above the most there may be.
+    """
+    values = column_of(table, "repeat")
+    wrong = values[~np.isnan(values) & ~allowed("repeat", values)]
+    if len(wrong):
+        raise DataError(f"{where} has repeat {wrong[0]:.0f}; repeats are numbered from 0 to {REPEATS - 1}")
+
+
+def column_of(table: pa.Table, name: str) -> Floats:
+    """A column of numbers; NaN where there is none."""
+    import pyarrow as pa
+
+    # Not the safe cast: it raises for whole numbers that a double rounds, and how large one may be is checked after.
+    return np.array(table.column(name).cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def from_forecasts(forecasts: Sequence[Forecast], query_ids: Sequence[str]) -> ForecastTable:
@@ -213,17 +232,9 @@ def _spread(
     failed: npt.NDArray[np.bool_],
     shape: tuple[int, int],
 ) -> Floats:
-    """One optional column; values outside the record's bounds count as not given."""
-    import pyarrow as pa
-
-    given = np.array(table.column(name).cast(pa.float64()).to_numpy(), dtype=np.float64)[kept]
-    limit = field_types(Forecast)[name].limit
-    if limit is not None:
-        low = limit.minimum if limit.minimum is not None else -np.inf
-        floor = limit.exclusive_minimum if limit.exclusive_minimum is not None else -np.inf
-        high = limit.maximum if limit.maximum is not None else np.inf
-        with np.errstate(invalid="ignore"):
-            given = np.where((given >= low) & (given > floor) & (given <= high) & np.isfinite(given), given, np.nan)
+    """One optional column; values that the field may not hold count as not given."""
+    given = column_of(table, name)[kept]
+    given = np.where(allowed(name, given), given, np.nan)
     column = np.full(shape[0] * shape[1], np.nan)
     column[flat] = given
     if name not in ("elapsed_s", "input_tokens", "output_tokens"):

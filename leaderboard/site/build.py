@@ -29,7 +29,7 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
     """Write the site.
 
     Args:
-        results: scored entries, all on one dataset and seed.
+        results: scored entries, all on one dataset and split, with one seed and number of resamples.
         dataset: what the dataset page shows: fingerprint, counts, bins.
         out: folder to write into; created when missing, other files in it are left alone.
 
@@ -37,7 +37,7 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
         The page's path.
 
     Raises:
-        UserError: the results are of different datasets or seeds.
+        UserError: the results were not all scored alike.
     """
     _check_comparable(results)
     data = page_data(results, dataset)
@@ -99,10 +99,16 @@ def render_page(data: Mapping[str, Any]) -> str:
 
 
 def _check_comparable(results: Sequence[Results]) -> None:
-    for name in ("dataset_fingerprint", "seed"):
+    for name in ("dataset_fingerprint", "seed", "resamples"):
         found = sorted({str(getattr(result, name)) for result in results})
         if len(found) > 1:
-            raise UserError(f"results differ in {name} ({', '.join(found)}); score all entries again on one dataset")
+            raise UserError(f"results differ in {name} ({', '.join(found)}); score all entries again in one go")
+    for track in TRACKS:
+        asked = sorted({score.rows for result in results for score in result.scores
+                        if (score.track, score.slice) == (track.id, "all")})  # fmt: skip
+        if len(asked) > 1:
+            rows = ", ".join(f"{count:,}" for count in asked)
+            raise UserError(f"results differ in the rows of {track.id} ({rows}); score all entries again on one split")
     ids = [result.entry_id for result in results]
     twice = sorted({entry for entry in ids if ids.count(entry) > 1})
     if twice:

@@ -164,6 +164,31 @@ def test_user_mistakes_are_one_clear_line(
     assert "\n" not in str(caught.value)
 
 
+def test_seed_below_zero_is_a_user_s_mistake(corpus_path: Path, in_folder: Path) -> None:
+    result = call(corpus_path, "--surrogate", "prior", "--seed", "-1")
+    assert result.exit_code == 2
+    assert "-1 is not in the range" in result.output
+
+
+@pytest.mark.parametrize("repeats", [0, -1, 101])
+def test_surrogate_with_a_number_of_repeats_that_cannot_be_is_refused(
+    corpus_path: Path, in_folder: Path, repeats: int
+) -> None:
+    (in_folder / "model.py").write_text(f"class M:\n    repeats = {repeats}\n    def forecast(self, q): return []\n")
+    with pytest.raises(UserError, match=f"has repeats {repeats}; it must be 1 to 100"):
+        call(corpus_path, "--surrogate", "model.py")
+
+
+def test_changed_module_is_asked_again(corpus_path: Path, in_folder: Path) -> None:
+    arguments = ["--surrogate", "mymodel:Model", "--json", "--no-report", "--limit", "10", "--out", "o"]
+    answers = (SLOW.replace("0.2", "0").replace("Slow", "Model"), SLOW.replace("0.2", "0.0").replace("Slow", "Model"))
+    reused = []
+    for text in (answers[0], answers[0], answers[1]):
+        (in_folder / "mymodel.py").write_text(text)
+        reused.append(json.loads(call(corpus_path, *arguments).stdout)["cost"]["reused"])
+    assert reused == [0, 10, 0]
+
+
 def test_forecasts_for_other_data_are_refused(corpus_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "o"
     call(corpus_path, "--surrogate", "uniform", "--out", str(out), "--no-report")

@@ -8,11 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from kbench.benchmark.evaluate import Options, ensembled, evaluate
+from kbench.benchmark.evaluate import Options, evaluate
+from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.scoring.ceiling import interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import comparison, comparison_text
+from kbench.benchmark.scoring.forecast import PairForecasts
 from kbench.benchmark.scoring.score import HEADLINES, Settings, score
 from kbench.benchmark.scoring.search import replay
+from kbench.benchmark.scoring.select import select_figures
 from kbench.benchmark.surrogates.table import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus import Corpus
@@ -75,6 +78,23 @@ def test_failures_score_as_the_uniform_forecast_and_are_deferred_first(
     answered = np.isin(questions.pairs.query, np.arange(len(half))).mean()
     assert found["forecast"]["accuracy"].value == pytest.approx(answered + (1 - answered) / 8)
     assert found["select"]["coverage_at_risk_05"].value == pytest.approx(answered, abs=0.1)
+
+
+@pytest.mark.parametrize("speedup", [0.6, 1.2], ids=["all slower", "all faster"])
+def test_failures_are_never_covered_whatever_the_truth(questions: Questions, speedup: float) -> None:
+    """The uniform forecast in a failure's place leans to 'faster', which must not count as an answer."""
+    count, number = 100, bins.bin_of(speedup)
+    right = np.eye(bins.COUNT)[np.full(count, number - 1)]
+    failed = np.arange(count) >= count // 2
+    rows = PairForecasts(
+        np.where(failed[:, None], 1 / bins.COUNT, right), np.where(failed, 0.0, 1.0), np.full(count, number), failed
+    )
+    found = select_figures(Bootstrap(np.arange(count) % 10, resamples=20), rows, measure_seconds=1.0)
+    for name in ("coverage_at_risk_05", "coverage_at_risk_20", "sign_coverage_at_risk_05", "sign_coverage_at_risk_20"):
+        assert found[name].value == 0.5
+        assert found[name].draws.max() < 1.0
+    assert found["sign_gpu_seconds_per_decision"].value == 0.5
+    assert rows.sure_of_sign.tolist() == [1.0] * 50 + [0.0] * 50
 
 
 def test_all_failures_score_as_uniform(corpus: Corpus, questions: Questions) -> None:
@@ -158,26 +178,6 @@ def test_failures_cost_a_search_its_budget() -> None:
     warned, best = replay(speeds, speeds, 0.05, np.random.default_rng(2))
     assert (blind, warned) == (0.0, 0.0)
     assert best == 1.0
-
-
-def test_ensemble_averages_the_repeats_that_answered(questions: Questions) -> None:
-    ids = [q.query_id for q in questions.queries[:2]]
-    one, other = (1.0,) + (0.0,) * 7, (0.0,) * 7 + (1.0,)
-    table = from_forecasts(
-        [
-            Forecast(query_id=ids[0], repeat=0, probabilities=one, speedup=1.0),
-            Forecast(query_id=ids[0], repeat=1, probabilities=other, speedup=4.0),
-            Forecast(query_id=ids[1], repeat=0, failure="no"),
-            Forecast(query_id=ids[1], repeat=1, probabilities=one),
-        ],
-        ids,
-    )
-    mean = ensembled(table)
-    assert mean.repeats == 1
-    assert mean.probabilities[0, 0].tolist() == [0.5, 0, 0, 0, 0, 0, 0, 0.5]
-    assert mean.speedup[0, 0] == pytest.approx(2.0)
-    assert mean.failed.tolist() == [[False, False]]
-    assert mean.probabilities[0, 1, 0] == 1.0
 
 
 def test_one_pool_only_is_clustered_by_kernel(questions: Questions, truth: list[Forecast]) -> None:

@@ -195,6 +195,70 @@ def sum_of_two(honest: Path, to: Path) -> tuple[Path, str]:
     return _with_rows(honest, to, edit), "sum to one"
 
 
+def _with_value(honest: Path, to: Path, field: str, value: Any) -> Path:
+    return _with_rows(honest, to, lambda rows: [rows[0] | {field: value}, *rows[1:]])
+
+
+def astronomic_tokens(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_value(honest, to, "input_tokens", 2**62), "at most 1,000,000,000"
+
+
+def endless_seconds(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_value(honest, to, "elapsed_s", 1.7e308), "at most 1,000,000"
+
+
+def negative_tokens(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_value(honest, to, "output_tokens", -1), "at least 0"
+
+
+def speedup_of_zero(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_value(honest, to, "speedup", 0.0), "more than 0"
+
+
+def repeat_in_the_millions(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_value(honest, to, "repeat", 2_000_000), "at most 99"
+
+
+def endless_total_seconds(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, total_seconds=1.7e308), "total_seconds"
+
+
+def astronomic_total_tokens(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, total_tokens=10**4000), "total_tokens"
+
+
+def no_tracks(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, tracks=[]), "tracks is []"
+
+
+def no_authors(honest: Path, to: Path) -> tuple[Path, str]:
+    return _with_metadata(honest, to, authors=[]), "authors is []"
+
+
+def _packed_lines(honest: Path, to: Path, data: bytes) -> Path:
+    """An archive of some hundred kilobytes whose lines need gigabytes where they are read without a bound."""
+    path = to / "lines.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        archive.add(honest / "submission.json", "submission.json")
+        info = tarfile.TarInfo("forecasts.jsonl")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def one_endless_line(honest: Path, to: Path) -> tuple[Path, str]:
+    return _packed_lines(honest, to, b'{"query_id":[' + b"[]," * 40_000_000 + b"[]]}"), "longer than"
+
+
+def empty_lines(honest: Path, to: Path) -> tuple[Path, str]:
+    return _packed_lines(honest, to, b"\n" * 120_000_000), "lines"
+
+
+def far_more_rows_than_queries(honest: Path, to: Path) -> tuple[Path, str]:
+    row = json.dumps({"query_id": "0" * 32}).encode() + b"\n"
+    return _packed_lines(honest, to, row * 500_000), "one row a query and repeat"
+
+
 def direction_trick(honest: Path, to: Path) -> tuple[Path, str]:
     return _with_metadata(honest, to, organisation="honest \u202egnp.exe"), "organisation"
 
@@ -263,5 +327,7 @@ BUILDERS: tuple[Builder, ...] = (
     overflowing_number, negative_probability, sum_of_two, direction_trick, direction_mark_in_link,
     look_alike_link, zero_width_author, script_in_name, script_link,
     duplicate_queries, missing_queries, unknown_queries, wrong_fingerprint, scores_instead_of_forecasts,
-    repeats_unlike_stated, key_twice, not_utf8,
+    repeats_unlike_stated, key_twice, not_utf8, astronomic_tokens, endless_seconds, negative_tokens, speedup_of_zero,
+    repeat_in_the_millions, endless_total_seconds, astronomic_total_tokens, no_tracks, no_authors, one_endless_line,
+    empty_lines, far_more_rows_than_queries,
 )  # fmt: skip

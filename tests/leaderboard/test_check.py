@@ -17,9 +17,12 @@ from types import ModuleType
 import pyarrow.parquet as pq
 import pytest
 
+from kbench.benchmark.evaluate import Options, evaluate
+from kbench.benchmark.evaluate_output import write
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import expected_of
 from kbench.leaderboard.check import check
+from kbench.loaders.corpus import Corpus
 from kbench.schemas import Submission, json_schema
 
 
@@ -91,6 +94,33 @@ def test_markup_in_a_field_is_refused_unless_the_field_is_free_text(
     assert free or findings[0].field.split("/")[0] == field
 
 
+def test_lines_are_read_like_parquet(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
+    target = _mutable(submissions["prior"], "forecasts.jsonl", tmp_path)
+    lines, parquet = check(target, expected_of(questions)), check(submissions["prior"], expected_of(questions))
+    assert lines.findings == ()
+    assert lines.forecasts is not None
+    assert parquet.forecasts is not None
+    assert lines.forecasts.to_pylist() == parquet.forecasts.to_pylist()
+
+
+def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_path: Path) -> None:
+    model = tmp_path / "twice.py"
+    model.write_text(
+        "from kbench.schemas import Forecast\n"
+        "class Twice:\n"
+        "    repeats = 2\n"
+        "    def forecast(self, queries):\n"
+        "        return [Forecast(query_id=q.query_id, repeat=r, probabilities=(0.125,) * 8)\n"
+        "                for q in queries for r in (0, 1)]\n"
+    )
+    options = Options(resamples=10, ensemble=True)
+    write(evaluate(str(model), Corpus.open(board_corpus), options, questions=questions), tmp_path / "entry")
+    findings = check(tmp_path / "entry", expected_of(questions)).findings
+    assert {finding.field for finding in findings} == {
+        "authors", "license", "hardware", "training_data", "contamination",
+    }  # fmt: skip
+
+
 def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     path, _ = HOSTILE.script_in_name(submissions["prior"], tmp_path)
     (path / "forecasts.parquet").write_bytes(b"PAR1 no")
@@ -123,7 +153,6 @@ def test_seven_hundred_mutants_of_each_file_never_raise_and_stay_within_memory(
 
 
 def _names(mutated: str) -> list[str]:
-    # Parquet is read in a process of its own, which costs more than the rest of a check: only its mutants carry it.
     return ["submission.json", "forecasts.parquet" if mutated == "forecasts.parquet" else "forecasts.jsonl"]
 
 

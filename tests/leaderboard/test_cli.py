@@ -129,6 +129,12 @@ def test_serve_answers_on_this_machine_alone_and_stops_on_interrupt(tmp_path: Pa
         assert server.wait(20) == 0
 
 
+def test_seed_below_zero_is_a_user_s_mistake(submissions: dict[str, Path], board_corpus: Path) -> None:
+    outcome = _run("score", submissions["prior"], "--dataset", board_corpus, "--seed", -1)
+    assert outcome.exit_code == 2
+    assert "-1 is not in the range" in outcome.output
+
+
 def test_serve_wants_a_built_site(tmp_path: Path) -> None:
     outcome = _run("serve", tmp_path)
     assert isinstance(outcome.exception, UserError)

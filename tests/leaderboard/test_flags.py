@@ -19,7 +19,7 @@ from kbench.leaderboard.board import score_all
 from kbench.leaderboard.check import check
 from kbench.leaderboard.flags import flags
 from kbench.leaderboard.results import Results
-from kbench.schemas import bins
+from kbench.schemas import Score, bins
 
 SETTINGS = Settings(resamples=20)
 
@@ -85,13 +85,47 @@ def test_forecasts_shaped_like_the_answers_are_flagged(
     assert any("is certain on" in flag for flag in result.flags)
 
 
-def test_calibration_better_than_measuring_again_is_flagged(submissions: dict[str, Path], questions: Questions) -> None:
+@pytest.mark.parametrize("sure", [0.3, 0.9, 0.99])
+def test_labels_that_were_looked_up_are_flagged_however_unsure_they_pretend_to_be(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path, sure: float
+) -> None:
+    entry = _with_probabilities(submissions["prior"], tmp_path / "seer", "seer", questions, _labels(questions, sure))
+    (result,) = score_all([entry], _noisier(questions), SETTINGS)
+    assert any(flag.startswith("scores accuracy 1.0000, better than measuring again") for flag in result.flags)
+
+
+def _noisier(questions: Questions) -> Questions:
+    """The same answers, measured less well, so that some repeats would fall into another bin."""
+    pairs = questions.pairs
+    return dataclasses.replace(
+        questions, pairs=dataclasses.replace(pairs, speedup_low=pairs.speedup / 1.2, speedup_high=pairs.speedup * 1.2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("track", "metric", "value", "ceiling", "flagged"),
+    [
+        ("forecast", "rps", 0.01, 0.02, True),
+        ("forecast", "rps", 0.02, 0.02, False),
+        ("forecast", "rps", 0.03, 0.02, False),
+        ("forecast", "accuracy", 0.98, 0.97, True),
+        ("forecast", "accuracy", 0.96, 0.97, False),
+        ("forecast", "accuracy", 0.98, None, False),
+        ("select", "aurc", 0.0005, 0.001, True),
+        ("rank", "spearman", 1.0, 0.999, True),
+    ],
+)
+def test_figures_beyond_the_noise_ceiling_are_flagged(
+    submissions: dict[str, Path], questions: Questions, track: str, metric: str, value: float, ceiling: float | None,
+    flagged: bool,
+) -> None:  # fmt: skip
     checked = check(submissions["prior"])
     assert checked.submission is not None
-    ids = [query.query_id for query in questions.queries]
-    table = dataclasses.replace(align(checked.forecasts, ids), probabilities=_labels(questions, 0.99)[None])
-    assert any("better than measuring again" in flag for flag in flags(checked.submission, table, questions, {}, 0.02))
-    assert flags(checked.submission, table, questions, {}, None) == []
+    table = align(checked.forecasts, [query.query_id for query in questions.queries])
+    score = Score(track=track, metric=metric, slice="all", value=value, low=None, high=None, ceiling=ceiling, rows=9)
+    found = flags(checked.submission, table, questions, {}, [score])
+    assert [flag for flag in found if "better than measuring again" in flag] == found
+    assert bool(found) is flagged
 
 
 @pytest.mark.parametrize(("share", "flagged"), [(0.0, False), (0.2, True)])
@@ -134,7 +168,7 @@ def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_a
     whole = dataclasses.replace(checked.submission, tracks=["forecast", "rank"])
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     share = 1 - pairs / len(questions.queries)
-    assert flags(whole, table, questions, {}, None) == [f"gives no usable forecast for {share:.1%} of queries"]
+    assert flags(whole, table, questions, {}, []) == [f"gives no usable forecast for {share:.1%} of queries"]
 
 
 def test_entries_about_pairs_alone_are_compared_by_what_they_answer(
@@ -151,4 +185,4 @@ def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Qu
     assert checked.submission is not None
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     stated = dataclasses.replace(checked.submission, repeats=3)
-    assert flags(stated, table, questions, {}, None) == ["states 3 repeats and holds 1"]
+    assert flags(stated, table, questions, {}, []) == ["states 3 repeats and holds 1"]

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,9 +21,9 @@ import scipy.special
 from kbench.benchmark.scoring.score import Settings, pool_scores
 from kbench.benchmark.surrogates.table import from_forecasts
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import score_all, submission_paths, write_results
+from kbench.leaderboard.board import score_all, write_results
 from kbench.leaderboard.labels import read_labels, write_labels, write_queries
-from kbench.leaderboard.results import Results, read_results
+from kbench.leaderboard.results import Results
 from kbench.leaderboard.rounding import rounded_figure
 from kbench.leaderboard.tracks import TRACKS
 from kbench.schemas import DataError, UserError
@@ -211,19 +212,6 @@ def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]
             assert len(result.draws[track.id]) == SETTINGS.resamples
 
 
-def test_results_read_back_as_they_were_written(results: list[Results], tmp_path: Path) -> None:
-    paths = write_results(results, tmp_path)
-    assert _text([read_results(path) for path in paths]) == _text(results)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "length-0-1-0.json",
-        "prior-0-1-0.json",
-        "uniform-0-1-0.json",
-    ]
-    (tmp_path / "other.json").write_text('{"version": "0"}', "utf-8")
-    with pytest.raises(DataError, match="score it again"):
-        read_results(tmp_path / "other.json")
-
-
 def test_a_submission_with_problems_is_not_scored(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
@@ -233,10 +221,24 @@ def test_a_submission_with_problems_is_not_scored(
         score_all([tmp_path / "entry"], questions, SETTINGS)
 
 
-def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:
-    folder = submissions["prior"].parent
-    assert submission_paths([folder]) == sorted(submissions.values())
-    assert submission_paths([submissions["prior"]]) == [submissions["prior"]]
+def test_the_risk_curve_ends_where_accuracy_says(results: list[Results]) -> None:
+    for result in results:
+        accuracy = result.headline("forecast", "accuracy")
+        assert accuracy is not None
+        assert result.curves["risk_coverage"][-1] == [1.0, pytest.approx(1.0 - accuracy, abs=2e-6)]
+
+
+@pytest.mark.parametrize(
+    ("track", "curves"), [("forecast", {"reliability"}), ("select", {"risk_coverage"}), ("rank", {"regret"})]
+)
+def test_only_curves_of_tracks_that_were_entered_are_drawn(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path, track: str, curves: set[str]
+) -> None:
+    shutil.copytree(submissions["prior"], tmp_path / "entry")
+    data = json.loads((tmp_path / "entry" / "submission.json").read_text("utf-8")) | {"tracks": [track]}
+    (tmp_path / "entry" / "submission.json").write_text(json.dumps(data), "utf-8")
+    (result,) = score_all([tmp_path / "entry"], questions, SETTINGS)
+    assert set(result.curves) == curves
 
 
 def test_only_tracks_that_were_entered_are_scored(

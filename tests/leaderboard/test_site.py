@@ -118,6 +118,21 @@ def test_results_of_two_datasets_are_not_put_in_one_table(results: list[Results]
         build([results[0], other], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
 
 
+def test_results_scored_with_other_resamples_are_not_put_in_one_table(results: list[Results], tmp_path: Path) -> None:
+    fewer = {track: draws[:20] for track, draws in results[1].draws.items()}
+    other = dataclasses.replace(results[1], resamples=20, draws=fewer)
+    with pytest.raises(UserError, match=r"differ in resamples \(20, 50\)"):
+        build([results[0], other], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
+
+
+def test_results_of_two_splits_are_not_put_in_one_table(results: list[Results], tmp_path: Path) -> None:
+    asked = results[1].scores[0].rows
+    scores = [dataclasses.replace(score, rows=score.rows + 1) for score in results[1].scores]
+    other = dataclasses.replace(results[1], scores=scores)
+    with pytest.raises(UserError, match=rf"differ in the rows of forecast \({asked}, {asked + 1}\)"):
+        build([results[0], other], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
+
+
 def test_two_entries_of_one_name_and_version_are_refused(results: list[Results], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="appears twice"):
         build([results[0], results[0]], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)

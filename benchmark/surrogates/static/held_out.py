@@ -78,7 +78,7 @@ class HeldOut:
     def _pair_figures(self, rows: Ints, prior: Floats) -> dict[str, Figure]:
         given, truth = self.probabilities[rows], self.bin[rows]
         bootstrap = Bootstrap(self.problem[rows])
-        figures = dict(forecast_figures(bootstrap, PairForecasts(given, given.max(axis=1), truth), prior))
+        figures = dict(forecast_figures(bootstrap, PairForecasts.all_answered(given, truth), prior))
         figures["aurc"], _ = aurc_figures(bootstrap, 1.0 - correct(given, truth), given.max(axis=1))
         return figures
 

@@ -1,8 +1,9 @@
 """How `static` compares with the other built-ins on unseen problems, and its regret pool by pool.
 
-python docs/evidence/scripts/static_unseen.py      # writes docs/evidence/static-unseen-problems.json
-python docs/evidence/scripts/static_unseen.py --name static-compiler \
-    --forecasts leaderboard/submissions/static-compiler/forecasts.parquet   # of kept forecasts, which took compiling
+All from the forecasts of the leaderboard's entries, so that these figures and the leaderboard's are of one run.
+
+PYTHONPATH=src python docs/evidence/scripts/static_unseen.py      # writes docs/evidence/static-unseen-problems.json
+PYTHONPATH=src python docs/evidence/scripts/static_unseen.py --name static-compiler
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kbench.benchmark.evaluate import Evaluation, evaluate
 from kbench.benchmark.scoring.compare import comparison
 from kbench.benchmark.scoring.rank import LEAST, pool_values
 from kbench.benchmark.scoring.score import pool_scores
+from kbench.leaderboard.board import SUBMISSIONS
 from kbench.loaders.corpus import Corpus
 
 OUT = Path(__file__).parents[1]
@@ -39,14 +41,13 @@ def pools(done: Evaluation) -> list[dict[str, Any]]:
 
 @click.command()
 @click.option("--name", default="static", show_default=True, help="Whose figures they are.")
-@click.option("--forecasts", type=click.Path(exists=True), help="Its forecasts; made anew by default.")
-def main(name: str, forecasts: str | None) -> None:
-    """Evaluate, compare, write."""
+def main(name: str) -> None:
+    """Score, compare, write."""
     corpus = Corpus.open()
-    mine = evaluate(forecasts or name, corpus)
+    mine = evaluate(str(SUBMISSIONS / name), corpus)
     compared = []
     for against in (*OTHERS, *(["static"] if name != "static" else [])):
-        other = evaluate(against, corpus, questions=mine.questions)
+        other = evaluate(str(SUBMISSIONS / against), corpus, questions=mine.questions)
         found = comparison(name, mine.scored, against, other.scored)
         compared.append(found)
         for track, metrics in SHOWN.items():

@@ -12,9 +12,10 @@ from kbench.benchmark.surrogates.process import NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.benchmark.surrogates.runner import Run, run
 from kbench.benchmark.surrogates.store import ForecastStore
+from kbench.benchmark.surrogates.uniform import UniformSurrogate
 from kbench.benchmark.tasks import Questions, training_pairs
 from kbench.loaders.corpus import Corpus
-from kbench.schemas import Query, UserError
+from kbench.schemas import Forecast, Query, UserError
 
 HEAD = """
 import os, sys, time
@@ -138,6 +139,37 @@ def test_surrogate_that_always_dies_is_given_up(questions: Questions, tmp_path: 
     assert sum(done.failures.values()) == len(questions.queries)
 
 
+@pytest.mark.parametrize("batch_size", [1, 8, 64])
+def test_surrogate_that_always_hangs_is_given_up_after_twenty_queries(questions: Questions, batch_size: int) -> None:
+    class Hangs:
+        calls = 0
+
+        def forecast(self, queries: Sequence[Query]) -> list[object]:
+            self.calls += 1
+            raise NoAnswerError("no answer within 120 s")
+
+    hangs = Hangs()
+    with ForecastStore(None) as store:
+        done = run(questions.queries, [hangs], store=store, batch_size=batch_size)
+    batches = -(-20 // batch_size) if batch_size > 1 else 0
+    assert hangs.calls == 20 + batches
+    assert sum(done.failures.values()) == len(questions.queries)
+
+
+def test_queries_without_an_answer_between_answered_ones_are_no_reason_to_give_up(questions: Questions) -> None:
+    class Odd:
+        def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+            if any(int(query.query_id, 16) % 2 for query in queries):
+                raise NoAnswerError("odd")
+            return UniformSurrogate().forecast(queries)
+
+    odd = sum(int(query.query_id, 16) % 2 for query in questions.queries)
+    with ForecastStore(None) as store:
+        done = run(questions.queries, [Odd()], store=store, batch_size=16)
+    assert odd > 20
+    assert done.failures == {"odd": odd}
+
+
 def test_what_was_answered_is_never_asked_again_and_failures_are(questions: Questions, tmp_path: Path) -> None:
     queries = questions.queries[:8]
     counter = tmp_path / "asked.txt"
@@ -166,8 +198,6 @@ def test_interrupted_run_keeps_what_is_done(questions: Questions, tmp_path: Path
             self.calls += 1
             if self.calls == 3:
                 raise KeyboardInterrupt
-            from kbench.benchmark.surrogates.uniform import UniformSurrogate
-
             return list(UniformSurrogate().forecast(queries))
 
     with ForecastStore(tmp_path / "kept.jsonl") as store:

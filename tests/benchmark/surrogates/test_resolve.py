@@ -113,11 +113,3 @@ def test_arguments_the_surrogate_does_not_take_are_refused(model_file: Path) -> 
         construct(locate(str(model_file)), {"colour": "red"})
     with pytest.raises(UserError, match="does not take"):
         resolve("uniform", size=3)
-
-
-def test_signature_changes_with_text_and_arguments(model_file: Path) -> None:
-    target = locate(str(model_file))
-    before = target.signature({})
-    assert target.signature({"size": 2}) != before
-    model_file.write_text(MODEL + "# changed\n")
-    assert target.signature({}) != before

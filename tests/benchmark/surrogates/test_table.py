@@ -72,6 +72,21 @@ def test_rows_for_other_queries_are_left_out_and_two_for_one_are_refused() -> No
         from_forecasts([forecast(), forecast()], IDS)
 
 
+@pytest.mark.parametrize("repeat", [-1, 100, 2_000_000])
+def test_a_repeat_that_no_surrogate_has_is_refused_before_room_is_made_for_it(tmp_path: Path, repeat: int) -> None:
+    with pytest.raises(DataError, match=f"has repeat {repeat}; repeats are numbered from 0 to 99"):
+        from_forecasts([forecast(), forecast(repeat=repeat)], IDS)
+    (tmp_path / "f.jsonl").write_text(json.dumps(to_dict(forecast(repeat=repeat))) + "\n")
+    with pytest.raises(DataError, match="repeats are numbered from 0 to 99"):
+        _ = ReplaySurrogate(str(tmp_path / "f.jsonl")).repeats
+
+
+def test_costs_that_no_forecast_has_count_as_not_given() -> None:
+    table = from_forecasts([forecast(IDS[0], input_tokens=2**62, output_tokens=5, elapsed_s=1.7e308)], IDS[:1])
+    assert table.tokens.tolist() == [[5.0]]
+    assert np.isnan(table.elapsed_s).all()
+
+
 def test_no_rows_at_all_are_all_failures() -> None:
     table = from_forecasts([], IDS)
     assert table.failed.all()
@@ -110,7 +125,9 @@ def test_foreign_columns_are_refused_by_name(tmp_path: Path, table: pa.Table, me
         read_forecasts(tmp_path / "f.parquet")
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1 nonsense", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data", [b"", b"PAR1 nonsense", b"\xff\xfe", b'{"repeat": ' + b"9" * 30 + b"}", b"[" * 30_000 + b"]" * 30_000]
+)
 def test_damaged_files_are_refused(tmp_path: Path, data: bytes) -> None:
     for name in ("f.parquet", "f.jsonl"):
         (tmp_path / name).write_bytes(data)

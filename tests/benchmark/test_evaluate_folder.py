@@ -1,0 +1,165 @@
+"""A folder keeps what must not be lost: forecasts that a run reads or does not make, and what an author wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.benchmark.cli import evaluate
+from kbench.benchmark.surrogates.table import read_forecasts
+from kbench.schemas import UserError
+
+MODEL = """
+from kbench.schemas import Forecast
+
+class Model:
+    def __init__(self, size=1):
+        pass
+
+    def forecast(self, queries):
+        return [Forecast(query_id=q.query_id, probabilities=(0.125,) * 8) for q in queries]
+"""
+WORDS = {"authors": ["Ada"], "license": "MIT", "hardware": "a desk", "training_data": "none", "contamination": "no",
+         "name": "my own", "version": "7", "organisation": "home", "links": ["https://example.org/"]}  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return str(path)
+
+
+def call(corpus_path: Path, *arguments: object) -> None:
+    every = ["--dataset", corpus_path, "--resamples", 10, "--tracks", "forecast", "--no-report", *arguments]
+    CliRunner().invoke(evaluate, [str(argument) for argument in every], catch_exceptions=False)
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """What an author makes of submission.json."""
+    data: dict[str, Any] = json.loads((folder / "submission.json").read_text()) | WORDS
+    (folder / "submission.json").write_text(json.dumps(data))
+    return data
+
+
+def rows(folder: Path) -> int:
+    return int(read_forecasts(folder / "forecasts.parquet").num_rows)
+
+
+def test_another_run_keeps_what_the_author_wrote(corpus_path: Path, tmp_path: Path, model: str) -> None:
+    out = tmp_path / "mine"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    written = described(out)
+    call(corpus_path, "--surrogate", model, "--out", out)
+    again = json.loads((out / "submission.json").read_text())
+    assert {name: again[name] for name in WORDS} == {name: written[name] for name in WORDS}
+
+
+def test_what_is_still_open_is_proposed_again(corpus_path: Path, tmp_path: Path, model: str) -> None:
+    out = tmp_path / "mine"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    data = json.loads((out / "submission.json").read_text())
+    (out / "submission.json").write_text(json.dumps(data | {"license": "MIT", "hardware": "unknown: later"}))
+    call(corpus_path, "--surrogate", model, "--out", out)
+    again = json.loads((out / "submission.json").read_text())
+    assert (again["license"], again["hardware"]) == ("MIT", "unknown: state the hardware")
+
+
+def test_an_entry_that_its_author_described_is_not_replaced_by_another(
+    corpus_path: Path, tmp_path: Path, model: str
+) -> None:
+    out = tmp_path / "mine"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    written = described(out)
+    for arguments in (["uniform"], [model, "--surrogate-arg", "size=2"]):
+        with pytest.raises(UserError, match="entry of another surrogate or arguments"):
+            call(corpus_path, "--surrogate", *arguments, "--out", out)
+    assert json.loads((out / "submission.json").read_text()) == written
+
+
+def test_built_ins_replace_one_another(corpus_path: Path, tmp_path: Path) -> None:
+    for name in ("uniform", "prior"):
+        call(corpus_path, "--surrogate", name, "--out", tmp_path / "o")
+        assert json.loads((tmp_path / "o" / "submission.json").read_text())["name"] == name
+
+
+def test_metadata_that_cannot_be_read_is_not_replaced(corpus_path: Path, tmp_path: Path, model: str) -> None:
+    out = tmp_path / "mine"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    (out / "submission.json").write_text('{"name": "half')
+    with pytest.raises(UserError, match="mend it or remove it"):
+        call(corpus_path, "--surrogate", model, "--out", out)
+    assert (out / "submission.json").read_text() == '{"name": "half'
+
+
+def test_the_forecasts_that_are_scored_are_not_replaced(corpus_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    call(corpus_path, "--surrogate", "prior", "--out", out)
+    before = (out / "forecasts.parquet").read_bytes()
+    for spec in (out, out / "forecasts.parquet"):
+        with pytest.raises(UserError, match="holds the forecasts to be scored"):
+            call(corpus_path, "--surrogate", spec, "--out", out, "--limit", 5)
+    assert (out / "forecasts.parquet").read_bytes() == before
+
+
+def test_forecasts_scored_where_they_lie_by_default_are_not_replaced(
+    corpus_path: Path, in_folder: Path, model: str
+) -> None:
+    call(corpus_path, "--surrogate", model)
+    with pytest.raises(UserError, match="choose another --out"):
+        call(corpus_path, "--surrogate", "runs/evaluate/model")
+
+
+def test_forecasts_of_the_other_form_get_no_second_file_beside_them(corpus_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "forecasts.jsonl").write_text("{}")
+    with pytest.raises(UserError, match=r"holds forecasts\.jsonl"):
+        call(corpus_path, "--surrogate", "prior", "--out", tmp_path)
+
+
+def test_a_trial_does_not_replace_a_whole_entry_but_another_trial(corpus_path: Path, tmp_path: Path) -> None:
+    whole, trial = tmp_path / "whole", tmp_path / "trial"
+    call(corpus_path, "--surrogate", "prior", "--out", whole)
+    count = rows(whole)
+    (whole / "results.json").unlink()
+    with pytest.raises(UserError, match=f"holds forecasts of {count} queries and this run asks 5"):
+        call(corpus_path, "--surrogate", "prior", "--out", whole, "--limit", 5)
+    assert rows(whole) == count
+    for limit in (9, 5):
+        call(corpus_path, "--surrogate", "prior", "--out", trial, "--limit", limit)
+        assert rows(trial) == limit
+
+
+def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(
+    corpus_path: Path, tmp_path: Path, model: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "model.py"
+    other.write_text(MODEL)
+    for beside in ("--surrogate", "--compare"):
+        with pytest.raises(UserError, match="would both be written to"):
+            call(corpus_path, "--surrogate", model, beside, other, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_interrupted_run_leaves_an_earlier_one_s_results(
+    corpus_path: Path, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "mine"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    before = (out / "forecasts.parquet").read_bytes()
+    Path(model).write_text(MODEL + "# changed, so that it is asked again\n")
+
+    def interrupt(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kbench.benchmark.surrogates.process.ProcessSurrogate.forecast", interrupt)
+    result = CliRunner().invoke(
+        evaluate, ["--dataset", str(corpus_path), "--surrogate", model, "--out", str(out), "--no-report",
+                   "--tracks", "forecast", "--resamples", "10"],
+    )  # fmt: skip
+    assert result.exit_code == 130
+    assert (out / "forecasts.parquet").read_bytes() == before

@@ -1,0 +1,64 @@
+"""Which submissions a folder holds, and results as files: nothing goes unseen, and all is written or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kbench.leaderboard.board import check_all, submission_paths, write_results
+from kbench.leaderboard.results import Results, read_results
+from kbench.schemas import DataError
+
+
+def test_results_read_back_as_they_were_written(results: list[Results], tmp_path: Path) -> None:
+    paths = write_results(results, tmp_path)
+    assert [read_results(path).to_json() for path in paths] == [result.to_json() for result in results]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "length-0-1-0.json",
+        "prior-0-1-0.json",
+        "uniform-0-1-0.json",
+    ]
+    (tmp_path / "other.json").write_text('{"version": "0"}', "utf-8")
+    with pytest.raises(DataError, match="score it again"):
+        read_results(tmp_path / "other.json")
+
+
+def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:
+    folder = submissions["prior"].parent
+    assert submission_paths([folder]) == sorted(submissions.values())
+    assert submission_paths([submissions["prior"]]) == [submissions["prior"]]
+
+
+def test_nothing_in_a_folder_of_submissions_goes_unseen(submissions: dict[str, Path], tmp_path: Path) -> None:
+    misnamed = tmp_path / "misnamed"
+    misnamed.mkdir()
+    (misnamed / "submision.json").write_text("{}", "utf-8")
+    for name in ("README.md", ".hidden", "packed.zip", "stray.txt"):
+        (tmp_path / name).write_text("", "utf-8")
+    shutil.copytree(submissions["prior"], tmp_path / "good")
+    seen = submission_paths([tmp_path])
+    assert [path.name for path in seen] == ["good", "misnamed", "packed.zip", "stray.txt"]
+    outcomes = check_all([tmp_path], None)
+    assert [Path(path).name for path, one in outcomes.items() if one.ok] == ["good"]
+    assert str(outcomes[str(misnamed)].findings[0]).startswith("submission.json: file is missing")
+
+
+def test_an_entry_without_its_metadata_is_still_one_entry(submissions: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "forecasts.parquet").write_bytes((submissions["prior"] / "forecasts.parquet").read_bytes())
+    (tmp_path / "submision.json").write_text("{}", "utf-8")
+    assert submission_paths([tmp_path]) == [tmp_path]
+
+
+def test_results_are_written_all_or_none(results: list[Results], tmp_path: Path) -> None:
+    broken = dataclasses.replace(results[-1], answered_share=float("inf"))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_results([*results[:-1], broken], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    earlier = {path: path.read_bytes() for path in write_results(results, tmp_path)}
+    (tmp_path / f"{results[-1].entry_id}.part").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_results([dataclasses.replace(result, seed=9) for result in results], tmp_path)
+    assert {path: path.read_bytes() for path in earlier} == earlier

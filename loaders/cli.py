@@ -74,7 +74,7 @@ def filter_options(command: F) -> F:
         click.option("--search-method", multiple=True, help="random, hill_climb, evolve, puct, …"),
         click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),
         click.option("--family", multiple=True, help="Problem family."),
-        click.option("--split", multiple=True, help="train, validation, test or test_seen."),
+        click.option("--split", multiple=True, help="train, validation, test, test_seen, or all."),
         click.option("--where", help="A condition such as: runtime_us < 10 and registers > 64"),
         click.option("--columns", help="Columns to take, separated by commas."),
     ]
@@ -269,15 +269,14 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
 
     corpus = Corpus.open(list(path) or None)
     if write:
-        from kbench.loaders.corpus import shipped
         from kbench.loaders.describe import refresh
 
-        if len(path) > 1:
-            raise UserError(f"--write takes one corpus folder, got {len(path)} paths; name the folder to describe")
-        folder = path[0] if path else str(shipped())
+        if len(path) > 1 or len(corpus.folders) != 1:
+            raise UserError(f"--write takes one corpus folder, got {' '.join(path)!r}; name the folder to describe")
+        folder = corpus.folders[0]
         fingerprint = refresh(folder)
         if as_json:
-            _echo_json({"path": folder, "fingerprint": fingerprint})
+            _echo_json({"path": str(folder), "fingerprint": fingerprint})
         else:
             click.echo(f"card, plots, ledger and metadata written to {folder}")
     elif croissant:

@@ -117,10 +117,15 @@ def _list_issues(name: str, item: FieldType, column: Any, file: str) -> Iterator
     values, parents = pc.list_flatten(column), pc.list_parent_indices(column)
     checks = [(pc.is_null(values), "items must be set"), *_broken(item, values)]
     for mask, message in checks:
-        rows = pc.unique(parents.filter(pc.fill_null(mask, False)))
-        if len(rows):
-            hit = pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
-            yield from rows_where(hit, file, name, column, message)
+        yield from _lists_where(mask, parents, file, name, column, message)
+
+
+def _lists_where(mask: Any, parents: Any, file: str, name: str, column: Any, message: str) -> Iterator[Issue]:
+    """One issue for each list with an item where the mask is true."""
+    rows = pc.unique(parents.filter(pc.fill_null(mask, False)))
+    if len(rows):
+        hit = pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
+        yield from rows_where(hit, file, name, column, message)
 
 
 def _nested_issues(name: str, record: type[Record], column: Any, file: str) -> Iterator[Issue]:
@@ -168,3 +173,17 @@ def interval_issues(table: pa.Table, file: str) -> Iterator[Issue]:
         value = table.column(name)
         outside = pc.or_(pc.less(value, table.column(low)), pc.greater(value, table.column(high)))
         yield from rows_where(outside, file, name, value, f"must lie between {low} and {high}")
+
+
+def sample_issues(table: pa.Table, file: str) -> Iterator[Issue]:
+    """Measurements of ours that are right and have no raw times, or impossible ones."""
+    if "samples_us" not in table.column_names:
+        return
+    samples = table.column("samples_us")
+    is_ok = pc.equal(table.column("status"), Status.OK.value)
+    timed = pc.fill_null(pc.and_(is_ok, pc.is_valid(table.column("env_id"))), False)
+    empty = pc.fill_null(pc.equal(pc.list_value_length(samples), 0), True)
+    yield from rows_where(pc.and_(timed, empty), file, "samples_us", samples, "must hold the times of a timed kernel")
+    parents = pc.list_parent_indices(samples)
+    impossible = pc.and_(pc.less_equal(pc.list_flatten(samples), 0.0), timed.take(parents))
+    yield from _lists_where(impossible, parents, file, "samples_us", samples, "must be more than 0")

@@ -12,7 +12,7 @@ from kbench.loaders.configs import CONFIGS, DEFAULT, WHOLE, Config, config
 from kbench.loaders.home import pulled
 from kbench.loaders.manifest import FileEntry, Manifest, read_manifest
 from kbench.loaders.selection import Selection
-from kbench.loaders.shards import describe_shards
+from kbench.loaders.shards import describe_shards, first_line
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.record import field_types
 
@@ -26,6 +26,8 @@ ALIASES = {"problem": "problem_id"}
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 OPEN_FACETS = ("problem_id", "gpu", "search_method", "family", "kind")
 """Facets whose values only the data knows; asking for one it does not have is a slip, not an empty answer."""
+UNIONS = ("all", WHOLE)
+"""Splits that mean every row: `datasets` takes all as the union of splits, so it means the same here."""
 CLOSED_FACETS = ("backend", "status", "split")
 
 
@@ -69,7 +71,9 @@ def load(
         "status": status, "family": family, "split": split,
     }  # fmt: skip
     filters = {name: value for name, value in named.items() if value is not None} | equals
-    return Corpus.open(path).select(config, columns=columns, where=where, **filters)
+    corpus = Corpus.open(path)
+    corpus.refuse_absent(config)
+    return corpus.select(config, columns=columns, where=where, **filters)
 
 
 def shipped() -> Path:
@@ -82,15 +86,22 @@ def shipped() -> Path:
 class Corpus:
     """An opened corpus: its manifest, and where its files are."""
 
-    def __init__(self, folders: Mapping[str, Sequence[tuple[Path, FileEntry]]], manifest: Manifest) -> None:
-        self._files = folders
+    def __init__(
+        self,
+        files: Mapping[str, Sequence[tuple[Path, FileEntry]]],
+        manifest: Manifest,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        self._files = files
         self.manifest = manifest
+        self.folders = tuple(folders)
+        """The folders it was opened from, where names and Hub ids have led to; Parquet files given alone have none."""
 
     @classmethod
     def of(cls, folder: Path, manifest: Manifest) -> Corpus:
         """The corpus a manifest describes, its files in `folder`."""
         files = {name: [(folder / entry.path, entry) for entry in found] for name, found in manifest.files.items()}
-        return cls(files, manifest)
+        return cls(files, manifest, [folder])
 
     @classmethod
     def open(cls, path: Location | Sequence[Location] | None = None, *, check_files: bool = True) -> Corpus:
@@ -115,7 +126,8 @@ class Corpus:
                 files.setdefault(name, []).extend((folder / entry.path, entry) for entry in entries)
         for name, found in describe_shards(loose).items():
             files.setdefault(name, []).extend(found)
-        return cls(files, Manifest({name: tuple(entry for _, entry in found) for name, found in files.items()}))
+        listed = {name: tuple(entry for _, entry in found) for name, found in files.items()}
+        return cls(files, Manifest(listed), folders)
 
     @property
     def fingerprint(self) -> str:
@@ -126,6 +138,16 @@ class Corpus:
     def configs(self) -> tuple[str, ...]:
         """Configs that have rows, in order."""
         return tuple(name for name in CONFIGS if self._files.get(name))
+
+    def refuse_absent(self, name: str) -> None:
+        """Refuse a config that Parquet files given alone do not hold; a folder may hold no rows of one.
+
+        Raises:
+            UserError: names the configs they hold.
+        """
+        if not self.folders and config(name).name not in self.configs:
+            held = ", ".join(self.configs)
+            raise UserError(f"config {name!r} is in none of the files given, which hold {held}; choose with --config")
 
     def files(self, name: str = DEFAULT) -> tuple[FileEntry, ...]:
         """The files of a config."""
@@ -150,10 +172,9 @@ class Corpus:
         for column in columns or ():
             if column not in known:
                 raise UnknownNameError(f"column of config {name!r}", column, known)
-        if filters.get("split") in ("all", WHOLE):
-            # `datasets` takes all as the union of splits, so it means the same here.
-            filters = filters | {"split": None}
         equals = {ALIASES.get(key, key): _values(value) for key, value in filters.items() if value is not None}
+        if any(split in UNIONS for split in equals.get("split", ())):
+            self._known(chosen, "split", tuple(split for split in equals.pop("split") if split not in UNIONS))
         for column in equals:
             if column not in known:
                 raise UnknownNameError(f"column of config {name!r}", column, known)
@@ -225,10 +246,14 @@ def fetch(repository: str, revision: str | None = None) -> Path:
         UserError: there is no such local folder and the Hub does not answer with one.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
+    except HFValidationError as error:
+        raise UserError(
+            f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"
+        ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"path {repository!r} is no local folder, and the Hub did not serve it: {reason}") from error

@@ -1,4 +1,4 @@
-"""Describe a corpus: card, plots, ledger, tasks and metadata, generated from the data and written into its folder."""
+"""Describe a corpus: card, plots, ledger, tasks and metadata, generated from the data for its folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from kbench.loaders.eval_tasks import render_eval
 from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.findings import findings_of
 from kbench.loaders.ledger import render_ledger
-from kbench.loaders.writer import CorpusWriter, write_atomically
+from kbench.loaders.manifest import read_manifest
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import UserError
 
 
-def describe(corpus: Corpus, folder: Path) -> None:
-    """Write a corpus's description into its folder; the card comes last, so that the plots it shows are there."""
+def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
+    """What describes a corpus: content by path in its folder, None for what an earlier description left there.
+
+    The order is the one to write in: the card follows the plots it shows, and what goes is gone after it.
+    """
     found = findings_of(corpus)
     files = {f"{PLOTS}/{name}": text for name, text in found.plots.items()}
     if found.costs:
@@ -25,12 +30,9 @@ def describe(corpus: Corpus, folder: Path) -> None:
     if tasks is not None:
         files[EVAL] = tasks
     files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, found)}
-    for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        write_atomically(folder / name, text.encode())
-    for path in [folder / LEDGER, folder / EVAL, *(folder / PLOTS).glob("*.svg")]:
-        if path.relative_to(folder).as_posix() not in files:
-            path.unlink(missing_ok=True)
+    made: dict[str, bytes | None] = {name: text.encode() for name, text in files.items()}
+    left = [folder / LEDGER, folder / EVAL, *sorted((folder / PLOTS).glob("*.svg"))]
+    return made | {name: None for path in left if (name := path.relative_to(folder).as_posix()) not in made}
 
 
 def refresh(path: str | os.PathLike[str]) -> str:
@@ -38,6 +40,18 @@ def refresh(path: str | os.PathLike[str]) -> str:
 
     Returns:
         the fingerprint, which does not change.
+
+    Raises:
+        UserError: the folder is no corpus, lies in the Hub's cache, or cannot be written.
     """
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    folder = Path(path)
+    read_manifest(folder)
+    if folder.resolve().is_relative_to(Path(HF_HUB_CACHE).resolve()):
+        raise UserError(
+            f"path {str(folder)!r} lies in the Hub's cache, whose files stay as they were fetched; "
+            "make a copy of your own with kbench data pull"
+        )
     with CorpusWriter(path) as writer:
         return writer.commit()

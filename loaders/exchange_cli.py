@@ -92,7 +92,7 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
     "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report it."
 )
 @click.option("--gpu", help="GPU of files that do not name one.")
-@click.option("--license", "license_", help="Licence of the kernels' text, as an SPDX name.")
+@click.option("--license", "license_", help="Licence of kernels whose file states none, as an SPDX name.")
 @click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of times the files do not state.")
 @click.option("--suite", type=click.Choice(["v0", "v0.1"]), help="KernelBench suite of the files.")
 @click.option("--level", type=click.IntRange(1, 4), help="KernelBench level of the files.")

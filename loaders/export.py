@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kbench.loaders.exporters import flashinfer_trace, t4
 from kbench.loaders.selection import Selection
+from kbench.loaders.shards import marked
 from kbench.schemas import UnknownNameError, UserError, arrow_schema
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _write_parquet(selection: Selection, file: IO[bytes], advance: Callable[[int
     import pyarrow.parquet as pq
 
     schema = arrow_schema(selection.config.record)
-    chosen = pa.schema([schema.field(name) for name in selection.columns or schema.names])
+    chosen = marked(pa.schema([schema.field(name) for name in selection.columns or schema.names]), selection.config)
     rows = 0
     with pq.ParquetWriter(file, chosen, compression="zstd") as writer:
         for batch in selection.batches():

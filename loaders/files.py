@@ -1,7 +1,9 @@
-"""Names of what lies in a corpus folder beside its manifest and Parquet files; all of it is generated from the data."""
+"""Names of what lies in a corpus folder beside its manifest and Parquet files."""
 
 CARD = "README.md"
 CROISSANT = "croissant.json"
 LEDGER = "ledger.json"
 EVAL = "eval.yaml"
 PLOTS = "plots"
+PULLED = "pull.json"
+"""Where a pulled corpus came from; the others are generated from the data."""

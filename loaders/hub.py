@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kbench.loaders.atomic import write_atomically
 from kbench.loaders.corpus import HUB_ID, Corpus
 from kbench.loaders.eval_tasks import render_eval
 from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.manifest import NAME as MANIFEST
 from kbench.loaders.shards import first_line
-from kbench.loaders.writer import write_atomically
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
@@ -41,6 +41,8 @@ def plain_errors(repository: str) -> Iterator[None]:
         raise UserError(f"repository {repository!r} was not found on the Hub; {hint}") from error
     except errors.RevisionNotFoundError as error:
         raise UserError(f"repository {repository!r} has no such revision; give a commit, tag or branch") from error
+    except errors.HFValidationError as error:
+        raise UserError(f"repository {repository!r} has no name the Hub allows: {first_line(error)}") from error
     except errors.LocalEntryNotFoundError as error:
         raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
     except errors.HfHubHTTPError as error:

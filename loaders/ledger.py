@@ -6,12 +6,14 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbench.loaders.corpus import Corpus
+from kbench.schemas import DataError
 
 PUBLISHED_GPU_HOURS = 600
 PUBLISHED_KERNELS = 12_388
@@ -105,6 +107,14 @@ def _spans(batch: pa.RecordBatch) -> Iterator[tuple[str, str, str]]:
 
 
 def _seconds(first: str, last: str) -> float:
-    from datetime import datetime
+    return (_moment(last) - _moment(first)).total_seconds()
 
-    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise DataError(f"started_at is {text!r}; it must be ISO 8601 in UTC, such as 2026-01-01T00:00:00Z")
+    return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kbench.loaders.configs import CONFIGS
 from kbench.loaders.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version
@@ -16,6 +17,10 @@ from kbench.schemas.record import field_types
 
 NAME = "manifest.json"
 FORMAT = "kbench-corpus/1"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+KINDS: Mapping[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class Manifest:
     """The files of each config."""
 
     files: Mapping[str, tuple[FileEntry, ...]]
+    stated: str | None = None
+    """The fingerprint its file states; None when it was not read from one."""
 
     @property
     def config_hashes(self) -> dict[str, str]:
@@ -116,6 +123,8 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
         ) from None
     except OSError as error:
         raise UserError(f"path {str(folder)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not text in UTF-8 ({error.reason}); fetch the corpus again") from None
     manifest = _parse(text, path)
     for entry in (entry for entries in manifest.files.values() for entry in entries if check_files):
         _check_file(folder / entry.path, entry)
@@ -134,25 +143,75 @@ def _check_file(path: Path, entry: FileEntry) -> None:
 def _parse(text: str, path: Path) -> Manifest:
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON ({error}); fetch the corpus again") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         found = data.get("format") if isinstance(data, dict) else data
         raise DataError(f"{path} has format {found!r}; this kbench reads {FORMAT!r}")
     try:
-        files = {name: tuple(_entry(item) for item in value["files"]) for name, value in data["configs"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is damaged at {error}; fetch the corpus again") from None
+        configs = _must(dict, "configs", data.get("configs"))
+        files = {name: tuple(_entries(name, value)) for name, value in configs.items()}
+        stated = _must(str, "fingerprint", data.get("fingerprint"))
+    except _DamageError as error:
+        raise DataError(f"{path} is damaged: {error}; fetch the corpus again") from None
     unknown = sorted(set(files) - set(CONFIGS))
     if unknown:
         raise DataError(f"{path} names the unknown config {unknown[0]!r}; a newer kbench may have written it")
-    return Manifest(files)
+    return Manifest(files, stated)
+
+
+class _DamageError(Exception):
+    """Something in a manifest is not what it must be."""
+
+
+def _must(kind: type[T], what: str, value: Any) -> T:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _DamageError(f"{what} is {value!r:.60}, not {KINDS[kind]}")
+    return value
+
+
+def _entries(config: str, value: Any) -> Iterator[FileEntry]:
+    found = _must(dict, f"config {config!r}", value).get("files")
+    for item in _must(list, f"files of config {config!r}", found):
+        yield _entry(_must(dict, f"a file of config {config!r}", item))
 
 
 def _entry(item: dict[str, Any]) -> FileEntry:
-    path = Path(item["path"])
-    if path.is_absolute() or ".." in path.parts:
+    known = [field.name for field in dataclasses.fields(FileEntry)]
+    if set(item) != set(known):
+        odd = sorted(set(item) ^ set(known))[0]
+        raise _DamageError(f"a file's field {odd!r} is {'unknown' if odd in item else 'missing'}")
+    values = {
+        name: tuple(_must(str, f"a value of {name!r}", value) for value in _must(list, f"values of {name!r}", found))
+        for name, found in _must(dict, "values of a file", item["values"]).items()
+    }
+    return FileEntry(
+        path=_inside(item["path"]),
+        split=_must(str, "split", item["split"]),
+        rows=_count("rows", item["rows"]),
+        bytes=_count("bytes", item["bytes"]),
+        sha256=_hash("sha256", item["sha256"]),
+        rows_hash=_hash("rows_hash", item["rows_hash"]),
+        schema_version=_must(str, "schema_version", item["schema_version"]),
+        values=values,
+    )
+
+
+def _count(name: str, value: Any) -> int:
+    if _must(int, name, value) < 0:
+        raise _DamageError(f"{name} is {value}, less than 0")
+    return int(value)
+
+
+def _hash(name: str, value: Any) -> str:
+    if SHA256.fullmatch(_must(str, name, value)) is None:
+        raise _DamageError(f"{name} is {value!r:.60}, not 64 hex digits")
+    return str(value)
+
+
+def _inside(value: Any) -> str:
+    path = Path(_must(str, "path", value))
+    if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet":
         # A manifest from elsewhere must not make the loader read outside the corpus.
-        raise KeyError(f"file path {item['path']!r}")
-    values = {name: tuple(found) for name, found in item["values"].items()}
-    return FileEntry(**(item | {"values": values}))
+        raise _DamageError(f"path is {value!r:.60}, not a Parquet file in the folder")
+    return str(value)

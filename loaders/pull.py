@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.corpus import HUB_ID, Corpus
+from kbench.loaders.files import PULLED
 from kbench.loaders.home import data_home
 from kbench.loaders.hub import commit_of, fetch_files, plain_errors
 from kbench.loaders.importers import gpu_forecasters, published
 from kbench.loaders.importers.context import Settings
-from kbench.loaders.importers.run import import_files, whole_folder
+from kbench.loaders.importers.run import REPORT, import_files, is_corpus, whole_folder
 from kbench.loaders.manifest import NAME as MANIFEST
 from kbench.loaders.manifest import file_sha256
 from kbench.schemas import DataError, UnknownNameError, UserError
@@ -51,7 +53,8 @@ def pull_release(
 
     Raises:
         UnknownNameError: the release has no such dataset.
-        UserError: a repository or revision does not exist, or predictions are asked without what they answer.
+        UserError: a repository or revision does not exist, predictions are asked without what they answer, or a
+            corpus from elsewhere is in the release's place.
         InfrastructureError: the Hub does not answer, or the disk is full.
         DataError: a dataset is not what it was when this importer was written.
     """
@@ -62,6 +65,8 @@ def pull_release(
             raise UnknownNameError("dataset of gpu-forecasters", name, published.DATASETS)
     if published.PREDICTIONS in wanted and published.EVAL not in wanted:
         raise UserError(f"--only {published.PREDICTIONS} needs {published.EVAL} too: forecasts answer its rows")
+    target = out or data_home() / gpu_forecasters.NAME
+    _refuse_other(target, gpu_forecasters.NAME)
     commits: dict[str, str] = {}
     files: list[Path] = []
     for name in wanted:
@@ -74,7 +79,6 @@ def pull_release(
                 f"repository {repository!r} holds no Parquet file at {commits[name]}; its layout has changed"
             )
         files += found
-    target = out or data_home() / gpu_forecasters.NAME
     settings = Settings(on_bad_rows=on_bad_rows, revisions=commits)
     with importing(sum(path.stat().st_size for path in files)) as advance:
         report = import_files(gpu_forecasters.NAME, files, target, settings, advance, replace=out is None)
@@ -96,16 +100,18 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
         revision: commit, tag or branch; the newest commit when left out.
 
     Raises:
-        UserError: there is no such repository or revision, or it is no kbench corpus.
+        UserError: there is no such repository or revision, it is no kbench corpus, or a corpus from elsewhere is in
+            its place.
         InfrastructureError: the Hub does not answer, or the disk is full.
         DataError: a file is not what the manifest says.
     """
     if HUB_ID.match(repository) is None:
         raise UserError(f"{repository!r} is neither gpu-forecasters nor a Hub id such as owner/name")
+    target = out or data_home() / repository.split("/")[1]
+    _refuse_other(target, repository)
     commit = commit_of(repository, revision)
     folder = fetch_files(repository, commit)
     corpus = Corpus.open(folder)
-    target = out or data_home() / repository.split("/")[1]
     with whole_folder(target, replace=out is None) as aside, plain_errors(repository):
         for name in corpus.configs:
             for path, entry in corpus.select(name).files:
@@ -119,6 +125,37 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
                 continue
             (aside / relative).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, aside / relative)
+        source = {"repository": repository, "commit": commit}
+        (aside / PULLED).write_text(json.dumps(source, indent=1) + "\n", encoding="utf-8")
         shutil.copyfile(folder / MANIFEST, aside / MANIFEST)
     rows = {name: corpus.rows(name) for name in corpus.configs}
     return Pulled(target, {repository: commit}, {"rows": rows, "fingerprint": corpus.fingerprint})
+
+
+def _refuse_other(target: Path, source: str) -> None:
+    """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names.
+
+    Raises:
+        UserError: names what is there, and how both can be had.
+    """
+    if not is_corpus(target):
+        return
+    there = _source(target)
+    if there != source:
+        whose = f"one pulled from {there!r}" if there else "one that was not pulled from there"
+        raise UserError(
+            f"pulling {source!r} would replace the corpus in {str(target)!r}, {whose}; "
+            "pull into another folder with --out, or remove that one first"
+        )
+
+
+def _source(folder: Path) -> str | None:
+    """The repository a corpus was pulled from, or the format it was imported from; None when nothing says."""
+    for name, field in ((PULLED, "repository"), (REPORT, "format")):
+        try:
+            return str(json.loads((folder / name).read_text(encoding="utf-8"))[field])
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+    return None

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.configs import Config
-from kbench.loaders.expression import Dialect, Polars, PyArrow, read_expression
+from kbench.loaders.expression import Dialect, Polars, PyArrow, among, read_expression
+from kbench.loaders.literal import member
 from kbench.loaders.manifest import FileEntry
 from kbench.loaders.shards import first_line
 from kbench.schemas import DataError, Record, UserError, arrow_schema, from_dict
@@ -119,10 +120,16 @@ class Selection:
         return ds.dataset([str(path) for path, _ in self.files], schema=schema, format="parquet")
 
     def _filter(self) -> Any:
-        if self.where is not None and not isinstance(self.where, str):
-            condition = self._equalities(PyArrow())
-            return self.where if condition is None else condition & self.where
-        return self._condition(PyArrow())
+        import pyarrow.compute as pc
+
+        if self.where is None or isinstance(self.where, str):
+            return self._condition(PyArrow())
+        if not isinstance(self.where, pc.Expression):
+            raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
+        # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
+        arrow_schema(self.config.record).empty_table().filter(self.where)
+        condition = self._equalities(PyArrow())
+        return self.where if condition is None else condition & self.where
 
     def _condition(self, dialect: Dialect) -> Any:
         parts = [] if self.where is None else [read_expression(self.where, field_types(self.config.record), dialect)]
@@ -132,13 +139,15 @@ class Selection:
         return functools.reduce(operator.and_, parts) if parts else None
 
     def _equalities(self, dialect: Dialect) -> Any:
-        parts = [
-            dialect.field(column) == values[0]
-            if len(values) == 1
-            else dialect.among(dialect.field(column), list(values))
-            for column, values in self.equals.items()
-        ]
+        parts = [self._equality(dialect, column, values) for column, values in self.equals.items()]
         return functools.reduce(operator.and_, parts) if parts else None
+
+    def _equality(self, dialect: Dialect, column: str, values: tuple[Any, ...]) -> Any:
+        declared = field_types(self.config.record)[column]
+        listed = [member(column, declared, value) for value in values]
+        if len(listed) == 1 and listed[0] is not None:
+            return dialect.field(column) == listed[0]
+        return among(dialect, dialect.field(column), listed)
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
@@ -164,6 +173,7 @@ class Selection:
                 if field.name in schema.names and field.type != schema.field(field.name).type:
                     wanted = schema.field(field.name).type
                     return DataError(f"{path}: column {field.name!r} is {field.type}; it must be {wanted}")
-        if isinstance(error, pa.ArrowNotImplementedError | pa.ArrowInvalid) and (self.where or self.equals):
+        misfits = pa.ArrowNotImplementedError | pa.ArrowInvalid | pa.ArrowTypeError
+        if isinstance(error, misfits) and (self.where is not None or self.equals):
             return UserError(f"the filter does not fit its column: {first_line(error)}")
         return DataError(f"config {self.config.name!r} cannot be read: {first_line(error)}")

@@ -1,4 +1,4 @@
-"""Parquet files given one by one: which config they belong to is read from their columns."""
+"""Parquet files given one by one, and the mark in a file that says which config it belongs to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+MARK = b"kbench.config"
+"""Key of the schema's metadata under which a file names its config."""
+
+
+def marked(schema: pa.Schema, config: Config) -> pa.Schema:
+    """The schema with its config's name: two configs may have the same columns."""
+    return schema.with_metadata({MARK: config.name.encode()})
 
 
 def describe_shards(paths: Iterable[Path]) -> dict[str, list[tuple[Path, FileEntry]]]:
@@ -72,7 +81,17 @@ def first_line(error: BaseException) -> str:
 
 
 def _config_of(path: Path, schema: pa.Schema) -> Config:
-    for chosen in CONFIGS.values():
-        if set(chosen.key) <= set(schema.names) and set(schema.names) <= set(field_types(chosen.record)):
-            return chosen
+    """The config a file names, else the one its folder is named for, else the first that has its columns."""
+    named = (schema.metadata or {}).get(MARK, b"").decode("utf-8", "replace")
+    fitting = [
+        config
+        for config in CONFIGS.values()
+        if set(config.key) <= set(schema.names) and set(schema.names) <= set(field_types(config.record))
+    ]
+    for name in (named, path.absolute().parent.name):
+        for config in fitting:
+            if config.name == name:
+                return config
+    if fitting:
+        return fitting[0]
     raise DataError(f"{path} has the columns of no config: {', '.join(schema.names[:6])}; it is not a kbench shard")

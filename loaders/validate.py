@@ -1,7 +1,8 @@
-"""Validate a corpus: each file by columns, then what rows say about one another."""
+"""Validate a corpus: each file by columns and against the manifest, then what rows say about one another."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,17 @@ from kbench.loaders import column_checks as columns
 from kbench.loaders.column_checks import Issue, rows_where
 from kbench.loaders.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus import Corpus
+from kbench.loaders.figure_checks import figure_issues
 from kbench.loaders.fingerprint import rows_hash
-from kbench.loaders.manifest import FileEntry
+from kbench.loaders.folder_checks import folder_issues
+from kbench.loaders.lookup import Part
+from kbench.loaders.manifest import FileEntry, file_sha256
+from kbench.loaders.reference_checks import duplicates, reference_issues
 from kbench.loaders.shards import read_parquet
-from kbench.schemas import DataError, arrow_schema
+from kbench.loaders.writer import facet_values
+from kbench.schemas import DataError, PairKind, arrow_schema
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id
-
-Part = tuple[str, pa.Table]
-"""A file's name and its rows."""
 
 
 def validate(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[Issue]:
@@ -42,10 +45,11 @@ def validate(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) 
                 issues += _file_issues(CONFIGS[name], str(path), entry, table)
             advance(entry.rows)
     for name in corpus.configs:
-        issues += _duplicates(CONFIGS[name], parts[name])
-    issues += _references(parts)
-    issues += _families(parts)
-    issues += _event_gaps(parts["events"])
+        issues += duplicates(CONFIGS[name], parts[name])
+    issues += reference_issues(parts)
+    issues += figure_issues(parts)
+    for folder in corpus.folders:
+        issues += folder_issues(folder)
     return issues
 
 
@@ -61,17 +65,41 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     table = table.select(arrow_schema(config.record).names)
+    return table, [Issue(str(path), None, *fault) for fault in _manifest_faults(config, path, entry, table)]
+
+
+def _manifest_faults(
+    config: Config, path: Path, entry: FileEntry, table: pa.Table
+) -> Iterator[tuple[str | None, Any, str]]:
+    """(field, value, message) for what the manifest says of a file and is not so; other rows explain all the rest."""
     if table.num_rows != entry.rows:
-        issues.append(Issue(str(path), None, "rows", table.num_rows, f"the manifest says {entry.rows}"))
+        yield "rows", table.num_rows, f"the manifest says {entry.rows}"
     elif f"{rows_hash(table, config.later):064x}" != entry.rows_hash:
-        issues.append(Issue(str(path), None, None, None, "the content differs from what the manifest's hash says"))
-    return table, issues
+        yield None, None, "the content differs from what the manifest's hash says"
+    elif path.stat().st_size != entry.bytes:
+        yield "bytes", path.stat().st_size, f"the manifest says {entry.bytes}"
+    elif file_sha256(path) != entry.sha256:
+        yield "sha256", file_sha256(path), f"the manifest says {entry.sha256}"
+    else:
+        yield from _listing_faults(config, entry, table)
+
+
+def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterator[tuple[str, Any, str]]:
+    """Values by which a filter would pass over the file wrongly, or look into it in vain."""
+    found = facet_values(table, config.facets)
+    for name, listed in entry.values.items():
+        if name not in config.facets:
+            yield name, None, "the manifest lists values of it, which is no facet"
+        for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
+            where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
+            yield name, value, f"{where}; filters pass over files by this list"
 
 
 def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -> Iterator[Issue]:
     yield from columns.column_issues(config, table, file)
     yield from columns.status_issues(table, file)
     yield from columns.interval_issues(table, file)
+    yield from columns.sample_issues(table, file)
     if config.is_split:
         split = table.column("split")
         allowed = list(config.splits) if entry.split == WHOLE else [entry.split]
@@ -81,6 +109,9 @@ def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -
         yield from _kernel_ids(file, table)
     if config.name == "pairs":
         yield from _bins(file, table)
+        yield from _anchors(file, table)
+    if config.name == "events":
+        yield from _payloads(file, table)
 
 
 def _kernel_ids(file: str, table: pa.Table) -> Iterator[Issue]:
@@ -101,78 +132,37 @@ def _bins(file: str, table: pa.Table) -> Iterator[Issue]:
     yield from rows_where(wrong, file, "bin", table.column("bin"), message)
 
 
-def _locate(parts: list[Part], row: int) -> tuple[str, int]:
-    for file, table in parts:
-        if row < table.num_rows:
-            return file, row
-        row -= table.num_rows
-    raise IndexError(row)
+def _anchors(file: str, table: pa.Table) -> Iterator[Issue]:
+    """A pair's anchor is a kernel, unless it is the PyTorch reference."""
+    anchor = table.column("anchor_id")
+    against_reference = pc.equal(table.column("kind"), PairKind.REFERENCE.value)
+    stray = pc.and_(against_reference, pc.is_valid(anchor))
+    yield from rows_where(stray, file, "anchor_id", anchor, f"must be null when kind is {PairKind.REFERENCE.value}")
+    missing = pc.and_(pc.invert(against_reference), pc.is_null(anchor))
+    yield from rows_where(missing, file, "anchor_id", anchor, f"must be set unless kind is {PairKind.REFERENCE.value}")
 
 
-def _duplicates(config: Config, parts: list[Part]) -> Iterator[Issue]:
-    """Rows whose key an earlier row already has."""
-    if not parts:
-        return
-    whole = pa.concat_tables([table.select(list(config.key)) for _, table in parts])
-    numbered = whole.append_column("row", pa.array(range(whole.num_rows)))
-    first = numbered.group_by(list(config.key)).aggregate([("row", "min")]).column("row_min")
-    if len(first) == whole.num_rows:
-        return
-    repeated = pc.invert(pc.is_in(numbered.column("row"), value_set=first.combine_chunks()))
-    for row in pc.indices_nonzero(repeated).to_pylist()[: columns.REPORTED_ROWS]:
-        file, local = _locate(parts, row)
-        value = [whole.column(name)[row].as_py() for name in config.key]
-        field, shown = ("+".join(config.key), value) if len(value) > 1 else (config.key[0], value[0])
-        yield Issue(file, local, field, shown, "is a duplicate; ids must be unique")
+def _payloads(file: str, table: pa.Table) -> Iterator[Issue]:
+    """Events whose fields are no JSON object."""
+    import polars
+
+    payload = table.column("payload_json")
+    texts = polars.from_arrow(payload)
+    assert isinstance(texts, polars.Series)
+    doubtful = ~(texts.str.starts_with("{") & texts.str.json_path_match("$").is_not_null())
+    # polars also refuses what JSON allows, such as half a surrogate pair; Python judges the few it doubts.
+    rows = doubtful.fill_null(False).arg_true()
+    wrong = [row for row in rows.to_list() if not _is_object(texts[row])]
+    mask = pc.is_in(pa.array(range(len(payload))), value_set=pa.array(wrong, pa.int64()))
+    yield from rows_where(mask, file, "payload_json", payload, "must be a JSON object")
 
 
-REFERENCES = (
-    ("kernels", "parent_id", "kernels", "kernel_id", "the parent is not in the corpus"),
-    ("kernels", "env_id", "environments", "env_id", "the environment is not in the corpus"),
-    ("kernels", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
-    ("measurements", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
-    ("measurements", "env_id", "environments", "env_id", "the environment is not in the corpus"),
-    ("repeats", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
-    ("repeats", "env_id", "environments", "env_id", "the environment is not in the corpus"),
-    ("pairs", "anchor_id", "kernels", "kernel_id", "the anchor is not in the corpus"),
-    ("pairs", "candidate_id", "kernels", "kernel_id", "the candidate is not in the corpus"),
-)
-"""config, column, config it points into, column there, what is wrong when nothing is there."""
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
-def _references(parts: dict[str, list[Part]]) -> Iterator[Issue]:
-    for config, column, target, key, message in REFERENCES:
-        if not parts[target]:
-            # A corpus may hold kernels alone; what it does not hold cannot be pointed into.
-            continue
-        known = pa.concat_arrays([chunk for _, table in parts[target] for chunk in table.column(key).chunks])
-        for file, table in parts[config]:
-            values = table.column(column)
-            lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=known)))
-            yield from rows_where(lost, file, column, values, message)
-
-
-def _families(parts: dict[str, list[Part]]) -> Iterator[Issue]:
-    """Kernels and pairs whose family is not their problem's."""
-    family_of: dict[Any, Any] = {}
-    for _, table in parts["problems"]:
-        family_of |= dict(zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True))
-    for file, table in parts["kernels"] + parts["pairs"]:
-        pairs = zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True)
-        wrong = [family_of.get(problem, family) != family for problem, family in pairs]
-        message = "differs from the problem's family"
-        yield from rows_where(pa.array(wrong, pa.bool_()), file, "family", table.column("family"), message)
-
-
-def _event_gaps(parts: list[Part]) -> Iterator[Issue]:
-    """Runs whose events are not numbered from 0 without gaps."""
-    if not parts:
-        return
-    whole = pa.concat_tables([table.select(["run_id", "index"]) for _, table in parts])
-    counted = whole.group_by("run_id").aggregate([("index", "max"), ("index", "count")])
-    for run in counted.to_pylist():
-        if run["index_max"] != run["index_count"] - 1:
-            message = (
-                f"run {run['run_id']!r} has {run['index_count']} events; they must be numbered from 0 without gaps"
-            )
-            yield Issue(parts[0][0], None, "index", run["index_max"], message)
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and Infinity, which Python reads and JSON does not know

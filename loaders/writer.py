@@ -1,6 +1,7 @@
-"""Write a corpus: shards first, card and metadata next, manifest last; each file is written aside, synced and renamed.
+"""Write a corpus: shards first, then card, metadata and manifest together, then away with what nothing names.
 
-At every moment the folder opens as the state before or the state after a commit, whenever the writer is killed.
+At every moment the folder opens as the state before or the state after a commit, whenever the writer is killed: for us
+by its manifest, for `datasets` by its card. No shard that either of them names is ever removed.
 """
 
 from __future__ import annotations
@@ -10,20 +11,24 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbench.loaders import manifest as manifests
+from kbench.loaders.atomic import ENDING, replace_together, write_through
 from kbench.loaders.configs import CONFIGS, WHOLE, Config, config
+from kbench.loaders.conform import config_table, conform, tabulate
 from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.fingerprint import rows_hash
 from kbench.loaders.manifest import FileEntry, Manifest, file_sha256, read_manifest
-from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
+from kbench.loaders.shards import marked
+from kbench.schemas import DataError, InfrastructureError, Record, UserError
 
 if TYPE_CHECKING:
     from kbench.loaders.corpus import Corpus
@@ -85,7 +90,7 @@ class CorpusWriter:
             DataError: a column is missing, unknown or of the wrong type.
         """
         chosen = config(name)
-        table = conform(chosen, rows) if isinstance(rows, pa.Table) else _tabulate(chosen, rows)
+        table = conform(chosen, rows) if isinstance(rows, pa.Table) else tabulate(chosen, rows)
         if table.num_rows:
             self._buffers.setdefault(name, []).append(table)
         if sum(part.num_rows for part in self._buffers.get(name, [])) >= SHARD_ROWS:
@@ -110,9 +115,8 @@ class CorpusWriter:
             self._flush(name)
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
         with _plain_errors(self.folder):
-            corpus = Corpus.of(self.folder, manifest)
-            describe(corpus, self.folder)
-            write_atomically(self.folder / manifests.NAME, manifest.to_json().encode())
+            files = describe(Corpus.of(self.folder, manifest), self.folder)
+            replace_together(self.folder, {**files, manifests.NAME: manifest.to_json().encode()})
             self._new.clear()
             _remove_strays(self.folder, manifest)
         return manifest.fingerprint
@@ -130,19 +134,22 @@ class CorpusWriter:
         number = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
         relative = f"{chosen.name}/{split}-{number:05d}-{total[:16]}.parquet"
         path = self.folder / relative
+        marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
         with _plain_errors(self.folder):
             path.parent.mkdir(exist_ok=True)
             self._new.append(path)
-            write_parquet(path, table)
+            write_through(path, partial(_write_parquet, marked_table))
             size, sha256 = path.stat().st_size, file_sha256(path)
-        version, values = chosen.record.VERSION, _facet_values(chosen, table)
+        version, values = chosen.record.VERSION, facet_values(table, chosen.facets)
         entry = FileEntry(relative, split, table.num_rows, size, sha256, total, version, values)
         self._files.setdefault(chosen.name, []).append(entry)
 
     def _discard(self) -> None:
-        """Remove what was written since the last commit."""
+        """Remove what was written since the last commit, unless a writer that was killed left a card that names it."""
+        named = _texts(self.folder) if self._new else ""
         for path in self._new:
-            path.unlink(missing_ok=True)
+            if path.relative_to(self.folder).as_posix() not in named:
+                path.unlink(missing_ok=True)
         self._new.clear()
         self._buffers.clear()
 
@@ -178,58 +185,6 @@ def _portions(corpus: Corpus, name: str) -> Iterator[pa.Table]:
         yield corpus.table(name, problem=problem)
 
 
-def config_table(name: str, rows: Iterable[Record]) -> pa.Table:
-    """Records as a table of their config."""
-    return _tabulate(config(name), rows)
-
-
-def _tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
-    found = list(rows)
-    for row in found:
-        if type(row) is not chosen.record:
-            raise DataError(f"config {chosen.name!r} takes {chosen.record.TYPE} records, got {type(row).__name__}")
-    return pa.Table.from_pylist([to_dict(row) for row in found], schema=arrow_schema(chosen.record))
-
-
-def conform(chosen: Config, table: pa.Table) -> pa.Table:
-    """The table with exactly the config's columns and types.
-
-    Raises:
-        DataError: names the column and what it must be.
-    """
-    schema = arrow_schema(chosen.record)
-    unknown = sorted(set(table.column_names) - set(schema.names))
-    missing = [name for name in schema.names if name not in table.column_names]
-    if unknown:
-        raise DataError(f"config {chosen.name!r} has no column {unknown[0]!r}; its columns: {', '.join(schema.names)}")
-    if missing:
-        raise DataError(f"config {chosen.name!r} needs the column {missing[0]!r}; it may hold nulls")
-    table = table.select(schema.names)
-    for field in schema:
-        if not _same_family(table.schema.field(field.name).type, field.type):
-            found = table.schema.field(field.name).type
-            raise DataError(f"column {field.name!r} of config {chosen.name!r} is {found}; it must be {field.type}")
-    return table.cast(schema)
-
-
-def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast keeps meaning: widths and string layouts may differ, text must not become numbers."""
-    if pa.types.is_null(found) or found == wanted:
-        return True
-    if pa.types.is_dictionary(found):
-        return _same_family(found.value_type, wanted)
-    tests = (
-        (pa.types.is_integer, pa.types.is_integer),
-        (lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind), pa.types.is_floating),
-        (
-            lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view(),
-            pa.types.is_string,
-        ),
-        (pa.types.is_nested, pa.types.is_nested),
-    )
-    return any(left(found) and right(wanted) for left, right in tests)
-
-
 def _by_split(chosen: Config, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     if not chosen.is_split:
         yield WHOLE, table
@@ -244,8 +199,9 @@ def _by_split(chosen: Config, table: pa.Table) -> Iterator[tuple[str, pa.Table]]
             yield split, part
 
 
-def _facet_values(chosen: Config, table: pa.Table) -> dict[str, tuple[str, ...]]:
-    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in chosen.facets}
+def facet_values(table: pa.Table, facets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The values that occur of each facet that has few."""
+    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in facets}
     return {name: tuple(sorted(values)) for name, values in found.items() if len(values) <= LISTED_VALUES}
 
 
@@ -253,45 +209,17 @@ def _number(relative: str) -> int:
     return int(Path(relative).name.rsplit("-", 2)[1])
 
 
-def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a table aside, sync it and rename it into place."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        with aside.open("wb") as file:
-            pq.write_table(
-                table, file, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True,
-                write_page_index=True, use_content_defined_chunking=True,
-            )  # fmt: skip
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
+    pq.write_table(
+        table, file, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True,
+        write_page_index=True, use_content_defined_chunking=True,
+    )  # fmt: skip
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file aside, sync it and rename it into place."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _texts(folder: Path) -> str:
+    """Card and manifest as they are now."""
+    paths = (folder / CARD, folder / manifests.NAME)
+    return "".join(path.read_text("utf-8", "replace") for path in paths if path.is_file())
 
 
 def _existing(folder: Path) -> Manifest:
@@ -305,7 +233,7 @@ def _existing(folder: Path) -> Manifest:
 
 def _is_ours(item: Path) -> bool:
     # What a writer that was killed before its first commit leaves behind.
-    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(".part")
+    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(ENDING)
 
 
 def _remove_strays(folder: Path, manifest: Manifest) -> None:
@@ -315,8 +243,10 @@ def _remove_strays(folder: Path, manifest: Manifest) -> None:
         for path in (folder / name).glob("*.parquet"):
             if path not in named:
                 path.unlink()
-        for path in (folder / name).glob(".*.part"):
+    for place in (folder, *(folder / name for name in (PLOTS, *CONFIGS))):
+        for path in (path for path in place.glob(f".*{ENDING}") if path.is_file()):
             path.unlink()
+    for name in CONFIGS:
         with suppress(OSError):  # not there, or not empty
             (folder / name).rmdir()
 

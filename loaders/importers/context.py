@@ -6,9 +6,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-from kbench.loaders.importers.fields import RowError
+from kbench.loaders.importers.fields import RowError, shown
 from kbench.schemas import DataError
 
 KEPT_BAD_ROWS = 1000
@@ -102,6 +102,27 @@ class Context:
         self.report.bad_count += 1
         if len(self.report.bad) < KEPT_BAD_ROWS:
             self.report.bad.append(found)
+
+    @overload
+    def known(self, option: str, stated: str) -> str: ...
+    @overload
+    def known(self, option: str, stated: str | None) -> str | None: ...
+    def known(self, option: str, stated: str | None) -> str | None:
+        """What a file or its format states, else what the caller does.
+
+        A caller who contradicts the file is noted and not obeyed: one option covers many files, and a row that names
+        another GPU, unit or licence would become false without a trace.
+
+        Args:
+            option: gpu, unit or license.
+            stated: what the file states; None when it states nothing.
+        """
+        told: str | None = getattr(self.settings, option)
+        if stated is None:
+            return told
+        if told is not None and told != stated:
+            self.note(f"--{option} {told} was not used: {shown(stated)} is stated")
+        return stated
 
     def null(self, field: str, reason: str) -> None:
         """Count a value that is null because nobody states it."""

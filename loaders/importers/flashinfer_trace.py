@@ -30,6 +30,8 @@ from kbench.loaders.importers.times import microseconds
 from kbench.schemas import Backend, Status
 
 FAMILY = "flashinfer"
+UNIT = "ms"
+"""What `latency_ms` is in, by its name."""
 STATUSES = {
     "PASSED": Status.OK,
     "COMPILE_ERROR": Status.COMPILE_ERROR,
@@ -105,7 +107,7 @@ def _row(
     workload = f"w_{slug('w ' + text(mapping(record, 'workload'), 'uuid'), 'workload.uuid')[2:]}"
     evaluation = mapping(record, "evaluation")
     environment = evaluation.get("environment")
-    gpu = context.settings.gpu or (optional_text(environment, "hardware") if isinstance(environment, Mapping) else None)
+    gpu = context.known("gpu", optional_text(environment, "hardware") if isinstance(environment, Mapping) else None)
     if gpu is None:
         context.null("gpu", "the trace names no hardware; state it with --gpu")
     figures = _figures(context, evaluation)
@@ -140,8 +142,8 @@ def _figures(context: Context, evaluation: Mapping[str, Any]) -> Row:
     reference, speedup = (optional_positive(performance, n) for n in ("reference_latency_ms", "speedup_factor"))
     if reference and speedup and not math.isclose(reference / latency, speedup, rel_tol=0.02):
         raise RowError("speedup_factor", speedup, f"the latencies make it {reference / latency:g}")
-    return figures | {"runtime_us": microseconds(latency, context.settings.unit or "ms", "latency_ms"),
-                      "speedup": speedup}  # fmt: skip
+    runtime = microseconds(latency, context.known("unit", UNIT), "latency_ms")
+    return figures | {"runtime_us": runtime, "speedup": speedup}
 
 
 class _Solutions:

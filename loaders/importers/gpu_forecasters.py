@@ -153,7 +153,7 @@ class Importer:
         if search not in searches:
             gpus = {gpu for importer in self._pairs.values() for gpu in importer.hardware.get(search, ())}
             named = {name for importer in self._pairs.values() for name in importer.problems.get(search, ())}
-            gpu = self._context.settings.gpu or (next(iter(gpus)) if len(gpus) == 1 else None)
+            gpu = self._context.known("gpu", next(iter(gpus)) if len(gpus) == 1 else None)
             problem = next(iter(named)) if len(named) == 1 else _problem(search, path)
             searches[search] = SearchImporter(search, problem, gpu, self._context)
         searches[search].event(data)

@@ -24,6 +24,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "license": ("license", "licence"),
 }
 """What is wanted, and the names exports have had for it."""
+UNIT = "s"
+"""What every score is in."""
 REQUIRED = ("code", "score", "leaderboard")
 BOARDS: Mapping[str, str] = {
     **PROBLEMS,
@@ -85,10 +87,10 @@ def _row(path: Path, context: Context, data: dict[str, Any]) -> Row:
     board = data["leaderboard"]
     name = f"leaderboard_{board}" if isinstance(board, int) else text(data, "leaderboard")
     problem = BOARDS.get(name) or f"gpu_mode_{slug(name, 'leaderboard')}"
-    gpu = context.settings.gpu or optional_text(data, "gpu")
+    gpu = context.known("gpu", optional_text(data, "gpu"))
     if gpu is None:
         context.null("gpu", "the export states no GPU type; state it with --gpu")
-    licence = context.settings.license or optional_text(data, "license")
+    licence = context.known("license", optional_text(data, "license"))
     if licence is None:
         context.null("license", "it changed over time and the row states none; state it with --license")
     figures: Row = {}
@@ -97,7 +99,7 @@ def _row(path: Path, context: Context, data: dict[str, Any]) -> Row:
     elif data["score"] is None:
         context.null("runtime_us", "the submission has no score")
     else:
-        runtime = microseconds(data["score"], context.settings.unit or "s", "score")
+        runtime = microseconds(data["score"], context.known("unit", UNIT), "score")
         figures = {"status": Status.OK.value, "runtime_us": runtime}
     return kernel_row(
         problem, FAMILY, backend_of(source), source, gpu=gpu, origin=f"gpu-mode {path.name}", license=licence,

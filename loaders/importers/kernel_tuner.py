@@ -72,8 +72,8 @@ class _Space:
         try:
             self.keys = tuple(_names(head))
             self.problem = f"kernel_tuner_{slug(text(head, 'kernel_name'), 'kernel_name')}"
-            self.gpu = context.settings.gpu or optional_text(head, "device_name")
-            self.unit = context.settings.unit or _unit(head)
+            self.gpu = context.known("gpu", optional_text(head, "device_name"))
+            self.unit = context.known("unit", _unit(head))
         except RowError as error:
             raise DataError(f"{path}: {error}") from None
         self.context, self.origin, self.file = context, f"kernel-tuner {path.name}", path.name

@@ -21,6 +21,8 @@ SENTINELS = (-1, -2)
 """Stored for a runtime that was not measured."""
 RESULTS = ("correctness", "correct")
 TIMES = ("runtime", "avg_runtime")
+UNIT = "ms"
+"""What every runtime is in."""
 LEVEL = re.compile(r"level[_ ]?([123])")
 
 
@@ -100,7 +102,7 @@ def _row(
         raise RowError("sample", record, "must be an object")
     stats = mapping(record, "runtime_stats") if record.get("runtime_stats") else {}
     metadata = mapping(record, "metadata") if record.get("metadata") else {}
-    gpu = context.settings.gpu or optional_text(stats, "hardware") or optional_text(metadata, "hardware")
+    gpu = context.known("gpu", optional_text(stats, "hardware") or optional_text(metadata, "hardware"))
     if gpu is None:
         context.null("gpu", "the sample names no hardware; state it with --gpu")
     figures = _figures(context, record, stats, metadata)
@@ -145,7 +147,8 @@ def _figures(context: Context, record: Any, stats: Any, metadata: Any) -> Row:
     if runtime is None:
         context.null("runtime_us", "the sample holds the mark of a runtime that was not measured (-1, -2 or null)")
         return {"status": Status.OK.value}
-    return {"status": Status.OK.value, "runtime_us": microseconds(runtime, context.settings.unit or "ms", "runtime")}
+    found = microseconds(runtime, context.known("unit", UNIT), "runtime")
+    return {"status": Status.OK.value, "runtime_us": found}
 
 
 def _runtime(record: Any, stats: Any) -> float | None:

@@ -31,7 +31,7 @@ def looks_like(opening: Opening) -> bool:
 def rows(path: Path, context: Context) -> Items:
     """References, and their measurements where the hardware is stated."""
     kernelbench.note_suite(context)
-    unit = context.settings.unit or _unit(path)
+    unit = context.known("unit", _unit(path))
     if unit is None:
         context.note("files whose unit is unclear (their median is no time in ms); state it with --unit")
     for level, name, record in _entries(path, context):
@@ -72,7 +72,7 @@ def _row(path: Path, context: Context, where: tuple[str, str], record: Any, unit
     mean, low, high = (positive(record, name) for name in ("mean", "min", "max"))
     if not low <= mean <= high:
         raise RowError("mean", mean, f"must lie between min {low!r} and max {high!r}")
-    gpu = context.settings.gpu or optional_text(record, "hardware")
+    gpu = context.known("gpu", optional_text(record, "hardware"))
     if gpu is None:
         context.null("gpu", "the timing names no hardware; the folder's name is not trusted")
     runtime = None if unit is None else microseconds(mean, unit, "mean")

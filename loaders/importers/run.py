@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kbench.loaders import manifest
+from kbench.loaders.atomic import write_atomically
 from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.context import Context, Report, Settings
 from kbench.loaders.importers.sink import Sink
-from kbench.loaders.writer import CorpusWriter, write_atomically
+from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 REPORT = "import.json"

@@ -61,11 +61,12 @@ class _Space:
         metadata = head.get("metadata") if isinstance(head.get("metadata"), Mapping) else {}
         assert isinstance(metadata, Mapping)
         try:
-            self.gpu = context.settings.gpu or optional_text(metadata, "device") or optional_text(head, "device_name")
+            named = optional_text(metadata, "device") or optional_text(head, "device_name")
             name = optional_text(metadata, "kernel_name") or optional_text(head, "kernel_name") or path.stem
             self.problem = f"t4_{slug(name, 'kernel_name')}"
         except RowError as error:
             raise DataError(f"{path}: {error}") from None
+        self.gpu = context.known("gpu", named)
         self.context, self.origin, self.file = context, f"t4 {path.name}", path.name
         if self.gpu is None:
             context.null("gpu", "the file names no device; state it with --gpu")
@@ -101,10 +102,10 @@ class _Space:
         if len(times) != 1:
             raise RowError("measurements", record["measurements"], "must hold one measurement named time")
         stated = times[0].get("unit")
-        unit = self.context.settings.unit or NAMED.get(str(stated))
+        if stated and str(stated) not in NAMED:
+            raise RowError("unit", stated, f"must be one of {', '.join(NAMED)}")
+        unit = self.context.known("unit", NAMED.get(str(stated)))
         if unit is None:
-            if stated:
-                raise RowError("unit", stated, f"must be one of {', '.join(NAMED)}")
             self.context.null("runtime_us", "the measurement states no unit; state it with --unit")
             return {"status": Status.OK.value}, None
         runtime = microseconds(times[0].get("value"), unit, "value")

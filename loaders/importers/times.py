@@ -20,5 +20,5 @@ def microseconds(value: object, unit: str, field: str) -> float:
     found = float(value) * UNITS[unit]
     low, high = PLAUSIBLE_US
     if not low <= found <= high:
-        raise RowError(field, value, f"is no time a kernel takes in {unit}; state the unit with --unit")
+        raise RowError(field, value, f"is no time a kernel takes in {unit}; the value or its unit is wrong")
     return found

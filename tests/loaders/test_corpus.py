@@ -96,6 +96,10 @@ def test_a_slip_is_answered_with_the_nearest_name(corpus_path: Path, filters: di
         ("parent_id is not None", []),
         ("parent_id is None and step < 2", [0, 1]),
         ("step == -1", []),
+        ("parent_id not in ['a'] and step < 2", [0, 1]),
+        ("parent_id in ['a', None] and step < 2", [0, 1]),
+        ("parent_id in []", []),
+        ("speedup not in [1.0] and step < 3", [0, 1, 2]),
     ],
 )
 def test_filter_expressions_mean_the_same_in_pyarrow_and_polars(corpus_path: Path, text: str, steps: list[int]) -> None:

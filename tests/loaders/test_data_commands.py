@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from kbench.cli import cli
 from kbench.loaders import corpus as corpus_module
 from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.describe import refresh
 from kbench.loaders.exchange_cli import FORMATS
 from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits import assign_splits
@@ -93,6 +94,11 @@ def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: s
     assert "20 rows written" in run("export", corpus_path, "--backend", "cuda", "-o", target).output
 
 
+def test_query_takes_the_union_of_splits(corpus_path: Path) -> None:
+    rows = json.loads(run("query", corpus_path, "--split", "all", "--columns", "step", "--limit", 0, "--json").output)
+    assert len(rows) == 40
+
+
 def test_export_to_standard_output(corpus_path: Path) -> None:
     lines = run("export", corpus_path, "--columns", "step", "--where", "step < 3", "-o", "-").output.splitlines()
     assert sorted(json.loads(line)["step"] for line in lines) == [0, 1, 2]
@@ -123,6 +129,42 @@ def test_card_prints_the_card_or_the_metadata(corpus_path: Path) -> None:
     assert run("card", corpus_path).output == (corpus_path / "README.md").read_text()
     assert run("card", corpus_path, "--croissant").output == (corpus_path / "croissant.json").read_text()
     assert json.loads(run("card", corpus_path, "--json").output)["license"] == "cc-by-4.0"
+
+
+def test_card_is_written_where_a_bare_name_leads(
+    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("KBENCH_HOME", str(tmp_path))
+    (corpus_path / "README.md").write_text("old")
+    written = json.loads(run("card", corpus_path.name, "--write", "--json").output)
+    assert written == {"path": str(corpus_path), "fingerprint": Corpus.open(corpus_path).fingerprint}
+    assert (corpus_path / "README.md").read_text() != "old"
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_card_is_not_written_into_the_hubs_cache(
+    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(corpus_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    result = run("card", "owner/name", "--write")
+    assert isinstance(result.exception, UserError)
+    assert "lies in the Hub's cache, whose files stay as they were fetched" in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: Path) -> None:
+    shard = next((corpus_path / "kernels").glob("*.parquet"))
+    for paths in ((shard,), (corpus_path, corpus_path)):
+        result = run("card", *paths, "--write")
+        assert isinstance(result.exception, UserError)
+        assert "--write takes one corpus folder" in str(result.exception)
+    with pytest.raises(UserError, match="is not a corpus"):
+        refresh(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_split_check_proves_or_refutes(corpus_path: Path) -> None:

@@ -7,7 +7,10 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from kbench.loaders import pull as pull_module
 from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.hub import commit_of
+from kbench.loaders.pull import pull_corpus, pull_release
 from kbench.schemas import UserError
 
 
@@ -39,3 +42,55 @@ def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
     with pytest.raises(UserError, match=r"path 'owner/name' is no local folder, .*: Cannot find it\.$"):
         Corpus.open("owner/name")
+
+
+@pytest.mark.parametrize("name", ["foo/bar.git", "foo/a--b"])
+def test_a_name_the_hub_does_not_allow_is_one_line(name: str) -> None:
+    with pytest.raises(UserError, match=rf"path '{name}' is no local folder, and no name the Hub allows") as caught:
+        Corpus.open(name)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match=f"repository '{name}' has no name the Hub allows"):
+        commit_of(name)
+
+
+@pytest.fixture
+def hub_of_two(corpus_path: Path, tmp_path: Path, build: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder, and a Hub on which alice and bob each have a corpus of any name."""
+    corpora = {"alice": corpus_path, "bob": build.corpus(tmp_path / "other", kernels=8)}
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("KBENCH_HOME", str(home))
+    monkeypatch.setattr(pull_module, "commit_of", lambda *_: "0" * 40)
+    monkeypatch.setattr(pull_module, "fetch_files", lambda repository, *_: corpora[repository.split("/")[0]])
+    return home
+
+
+def test_a_pull_replaces_what_came_from_the_same_repository_only(hub_of_two: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        pull_corpus("alice/kernels")
+    with pytest.raises(UserError) as caught:
+        pull_corpus("bob/kernels")
+    assert str(caught.value) == (
+        f"pulling 'bob/kernels' would replace the corpus in {str(hub_of_two / 'kernels')!r}, one pulled from "
+        "'alice/kernels'; pull into another folder with --out, or remove that one first"
+    )
+    assert load("kernels").count() == 40
+    pull_corpus("bob/kernels", tmp_path / "bobs")
+    assert load(tmp_path / "bobs").count() == 8
+
+
+@pytest.mark.parametrize("says", [None, "{", "[]"])
+def test_a_pull_replaces_no_corpus_of_unknown_origin(hub_of_two: Path, build: Any, says: str | None) -> None:
+    mine = build.corpus(hub_of_two / "kernels", kernels=4)
+    if says is not None:
+        (mine / "pull.json").write_text(says)
+    with pytest.raises(UserError, match="one that was not pulled from there; pull into another folder with --out"):
+        pull_corpus("alice/kernels")
+    assert load("kernels").count() == 4
+
+
+def test_the_published_release_and_a_corpus_of_its_name_do_not_replace_one_another(hub_of_two: Path) -> None:
+    pull_corpus("bob/gpu-forecasters")
+    with pytest.raises(UserError, match="one pulled from 'bob/gpu-forecasters'"):
+        pull_release()
+    assert load("gpu-forecasters").count() == 8

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders import column_checks
+from kbench.loaders.conform import config_table
 from kbench.loaders.corpus import Corpus
 from kbench.loaders.validate import validate
-from kbench.loaders.writer import CorpusWriter, config_table
+from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import Kernel, Status
 from kbench.schemas.ids import content_hash
 from kbench.schemas.status import field_errors
@@ -70,6 +71,26 @@ BAD_CELLS = [
     ("measurements", "kernel_id", content_hash("nobody"), "the kernel is not in the corpus"),
     ("measurements", "samples_us", [1.0, math.nan], "must be finite"),
     ("measurements", "samples_us", [1.0, None], "items must be set"),
+    ("measurements", "samples_us", [], "must hold the times of a timed kernel"),
+    ("measurements", "samples_us", None, "must hold the times of a timed kernel"),
+    ("measurements", "samples_us", [1.0, 0.0], "must be more than 0"),
+    ("measurements", "problem_id", "unknown", "the problem is not in the corpus"),
+    ("measurements", "problem_id", "softmax", "differs from the problem of its kernel_id"),
+    ("measurements", "workload", "huge", "the problem has no workload of this name"),
+    ("repeats", "problem_id", "unknown", "the problem is not in the corpus"),
+    ("repeats", "workload", "huge", "the problem has no workload of this name"),
+    ("kernels", "runtime_us", 1234.5, "differs from the geometric mean of the kernel's measurements"),
+    ("kernels", "speedup", 1234.5, "differs from the geometric mean of the kernel's measurements"),
+    ("pairs", "speedup", 1234.5, "disagrees with its kernels"),
+    ("pairs", "split", "test_seen", "must be the more held out of its kernels' splits"),
+    ("pairs", "problem_id", "unknown", "the problem is not in the corpus"),
+    ("pairs", "problem_id", "matmul_square", "differs from the problem of its candidate_id"),
+    ("pairs", "anchor_id", content_hash("nobody"), "must be null when kind is reference"),
+    ("pairs", "kind", "sibling", "must be set unless kind is reference"),
+    ("events", "payload_json", "{not json", "must be a JSON object"),
+    ("events", "payload_json", "[1]", "must be a JSON object"),
+    ("events", "payload_json", '"{}"', "must be a JSON object"),
+    ("events", "payload_json", '{"a": NaN}', "must be a JSON object"),
     ("events", "index", 4, "they must be numbered from 0 without gaps"),
     ("environments", "sm_count", -1, "must be at least 0"),
 ]
@@ -95,6 +116,12 @@ def test_a_bad_cell_is_reported_where_it_is(
     if found[0].row is not None and found[0].field == column:
         cell = pq.read_table(found[0].file).column(column)[found[0].row].as_py()
         assert str(cell) == str(value)
+
+
+@pytest.mark.parametrize("payload", ['{"a": "\\ud800"}', ' {"a": 1}\n', '{"a": 1e400}'])
+def test_an_unusual_payload_that_is_json_is_let_through(corpus_path: Path, payload: str) -> None:
+    rewrite(corpus_path, "events", lambda table: with_value(table, 0, "payload_json", payload))
+    assert issues_of(corpus_path) == []
 
 
 def test_duplicate_ids_are_found_across_files(corpus_path: Path, build: Any) -> None:

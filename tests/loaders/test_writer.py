@@ -1,8 +1,5 @@
 """Writing is atomic, appends, compacts, and gives equal content an equal fingerprint."""
 
-import errno
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -15,16 +12,13 @@ import pytest
 
 from kbench.loaders import writer as writer_module
 from kbench.loaders.configs import config
+from kbench.loaders.conform import config_table
 from kbench.loaders.corpus import Corpus, load
 from kbench.loaders.fingerprint import rows_hash
-from kbench.loaders.writer import CorpusWriter, compact, config_table
-from kbench.schemas import DataError, InfrastructureError, UserError
+from kbench.loaders.writer import CorpusWriter, compact
+from kbench.schemas import DataError, UserError
 
 SOURCE = str(Path(__file__).parents[2] / "src")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_what_is_written_is_read_back_unchanged(tmp_path: Path, build: Any) -> None:
@@ -124,76 +118,6 @@ def test_the_fingerprint_sees_a_later_column_where_it_is_set(
     assert rows_hash(config_table("measurements", [first]), later) != rows_hash(
         config_table("measurements", [second]), later
     )
-
-
-def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
-    before = contents(corpus_path)
-    monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
-
-    def write_some_and_fail() -> None:
-        with CorpusWriter(corpus_path) as writer:
-            writer.append("kernels", [build.kernel(number) for number in range(100, 105)])
-            raise KeyError("stop")
-
-    with pytest.raises(KeyError):
-        write_some_and_fail()
-    assert contents(corpus_path) == before
-
-
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {source!r})
-import pyarrow.parquet as pq
-from kbench.loaders import writer
-from kbench.loaders.corpus import load
-step = {step}
-real = os.fsync
-def fsync(handle):
-    global step
-    step -= 1
-    if step < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(handle)
-os.fsync = fsync
-table = load({path!r}).to_arrow()
-with writer.CorpusWriter({path!r}) as w:
-    w.append("kernels", table)
-    w.append("problems", load({path!r}, config="problems").to_arrow())
-print("finished")
-"""
-
-
-@pytest.mark.parametrize("step", [0, 1, 3, 5, 8, 9, 10, 11])
-def test_a_killed_writer_leaves_the_state_before_or_after(tmp_path: Path, build: Any, step: int) -> None:
-    path = build.corpus(tmp_path / "corpus", kernels=12)
-    before = Corpus.open(path)
-    code = KILLED.format(source=SOURCE, step=step, path=str(path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    after = Corpus.open(path)
-    assert after.rows("kernels") in (12, 24)
-    assert load(path).to_arrow().num_rows == after.rows("kernels")
-    if after.rows("kernels") == 12:
-        assert after.fingerprint == before.fingerprint
-    with CorpusWriter(path) as writer:
-        writer.append("kernels", [build.kernel(500)])
-    assert Corpus.open(path).rows("kernels") == after.rows("kernels") + 1
-    assert not [name for name in contents(path) if name.endswith(".part")]
-    named = {entry.path for name in Corpus.open(path).configs for entry in Corpus.open(path).files(name)}
-    assert {name for name in contents(path) if name.endswith(".parquet")} == named
-
-
-def test_a_full_disk_is_one_line_and_changes_nothing(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
-    before = contents(corpus_path)
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(writer_module.pq, "write_table", full)
-    message = "No space left on device; the corpus is unchanged"
-    with pytest.raises(InfrastructureError, match=message), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1)])
-    assert contents(corpus_path) == before
 
 
 def test_a_target_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

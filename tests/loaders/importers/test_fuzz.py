@@ -159,7 +159,7 @@ def runtimes(found: Collector) -> list[float]:
 def quick_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import without syncing files or writing cards, which fuzzing does not ask about."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("kbench.loaders.describe.describe", lambda *_: None)
+    monkeypatch.setattr("kbench.loaders.describe.describe", lambda *_: {})
 
 
 @pytest.mark.usefixtures("quick_writer")

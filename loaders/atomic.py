@@ -1,0 +1,109 @@
+"""Files that are there whole or not at all: written aside, synced, and renamed into place, one by one or together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+ENDING = ".part"
+"""How the name of a file that is not in its place yet ends."""
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file aside, sync it and rename it into place."""
+    write_through(path, partial(_fill, data))
+
+
+def write_through(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let `write` fill a file aside, sync it and rename it into place."""
+    aside = _write_aside(path, write)
+    try:
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
+    """Put files into a folder, all or none.
+
+    All are written aside before the first takes its place, so a full disk is met while nothing has changed. They take
+    their places in the order given; when one cannot, those before it become what they were.
+
+    Args:
+        folder: the folder.
+        files: content by relative path; None removes the file.
+    """
+    before = {name: _content(folder / name) for name in files}
+    staged: dict[str, Path] = {}
+    moved: list[str] = []
+    try:
+        for name, data in files.items():
+            if data is not None:
+                (folder / name).parent.mkdir(exist_ok=True)
+                staged[name] = _write_aside(folder / name, partial(_fill, data))
+        for name in files:
+            moved.append(name)
+            _take_place(folder / name, staged.get(name))
+        for parent in sorted({(folder / name).parent for name in staged}):
+            _sync_folder(parent)
+    except BaseException:
+        for name in reversed(moved):
+            _restore(folder / name, before[name])
+        raise
+    finally:
+        for aside in staged.values():
+            aside.unlink(missing_ok=True)
+
+
+def _fill(data: bytes, file: IO[bytes]) -> None:
+    file.write(data)
+
+
+def _take_place(path: Path, aside: Path | None) -> None:
+    if aside is None:
+        path.unlink(missing_ok=True)
+    else:
+        aside.replace(path)
+
+
+def _restore(path: Path, data: bytes | None) -> None:
+    """Make a file what it was; one that cannot be is left, because what stands there is whole."""
+    with suppress(OSError):
+        if data is None:
+            path.unlink(missing_ok=True)
+        elif _content(path) != data:
+            write_atomically(path, data)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write_aside(path: Path, write: Callable[[IO[bytes]], object]) -> Path:
+    aside = path.with_name(f".{path.name}{ENDING}")
+    try:
+        with aside.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    return aside
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

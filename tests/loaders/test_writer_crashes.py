@@ -1,0 +1,225 @@
+"""Whatever ends a writer, the folder opens as the state before or after, for us and for Hugging Face `datasets`."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kbench.loaders import writer as writer_module
+from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.describe import refresh
+from kbench.loaders.folder_checks import card_configs
+from kbench.loaders.validate import validate
+from kbench.loaders.writer import CorpusWriter
+from kbench.schemas import DataError, InfrastructureError
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+    before = contents(corpus_path)
+    monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
+
+    def write_some_and_fail() -> None:
+        with CorpusWriter(corpus_path) as writer:
+            writer.append("kernels", [build.kernel(number) for number in range(100, 105)])
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        write_some_and_fail()
+    assert contents(corpus_path) == before
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {source!r})
+import pyarrow.parquet as pq
+from kbench.loaders import writer
+from kbench.loaders.corpus import load
+calls = -1
+real = os.{call}
+def watched(*arguments):
+    global calls
+    calls += 1
+    if {moment}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(*arguments)
+os.{call} = watched
+table = load({path!r}).to_arrow()
+with writer.CorpusWriter({path!r}) as w:
+    w.replace("kernels", writer.pa.concat_tables([table, table]))
+    w.append("problems", load({path!r}, config="problems").to_arrow())
+print("finished")
+"""
+
+
+AT_THE_CARD, AT_THE_MANIFEST = (f"str(arguments[-1]).endswith('{name}')" for name in ("README.md", "manifest.json"))
+
+
+def kill_writer(path: Path, call: str, moment: str) -> None:
+    """Append to a corpus, and be killed in that function of `os` at that moment."""
+    code = KILLED.format(source=SOURCE, call=call, moment=moment, path=str(path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def files_datasets_reads(path: Path) -> list[Path]:
+    """What `load_dataset` would open: the files the card names."""
+    told = card_configs(path / "README.md")
+    assert told is not None
+    return [path / name for _, files in told.values() for _, name in files]
+
+
+@pytest.mark.parametrize(
+    ("call", "moment"),
+    [
+        *(("fsync", f"calls == {number}") for number in (0, 1, 3, 5, 8, 10, 15)),
+        *(("replace", moment) for moment in ("calls == 0", "calls == 5", AT_THE_CARD, AT_THE_MANIFEST)),
+        ("unlink", "'.parquet' in str(arguments[0])"),
+    ],
+)
+def test_a_killed_writer_leaves_the_state_before_or_after(tmp_path: Path, build: Any, call: str, moment: str) -> None:
+    path = build.corpus(tmp_path / "corpus", kernels=12)
+    before = Corpus.open(path)
+    kill_writer(path, call, moment)
+    assert all(file.is_file() for file in files_datasets_reads(path))
+    after = Corpus.open(path)
+    assert after.rows("kernels") in (12, 24)
+    assert load(path).to_arrow().num_rows == after.rows("kernels")
+    if after.rows("kernels") == 12:
+        assert after.fingerprint == before.fingerprint
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", [build.kernel(500)])
+    assert Corpus.open(path).rows("kernels") == after.rows("kernels") + 1
+    assert not [name for name in contents(path) if name.endswith(".part")]
+    named = {entry.path for name in Corpus.open(path).configs for entry in Corpus.open(path).files(name)}
+    assert {name for name in contents(path) if name.endswith(".parquet")} == named
+
+
+def test_a_full_disk_is_one_line_and_changes_nothing(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+    before = contents(corpus_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(writer_module.pq, "write_table", full)
+    message = "No space left on device; the corpus is unchanged"
+    with pytest.raises(InfrastructureError, match=message), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1)])
+    assert contents(corpus_path) == before
+
+
+def stopper(name: str, error: BaseException) -> Callable[[Path, Any], None]:
+    """A stand-in for `Path.replace` that fails for the file of that name, once."""
+    real, left = Path.replace, [error]
+
+    def replace(aside: Path, target: Path) -> None:
+        if target.name == name and left:
+            raise left.pop()
+        real(aside, target)
+
+    return replace
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "README.md"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
+@pytest.mark.parametrize("work", ["append", "replace"])
+def test_a_commit_that_cannot_end_puts_the_old_card_back(
+    corpus_path: Path, build: Any, monkeypatch: Any, name: str, error: BaseException, work: str
+) -> None:
+    before = contents(corpus_path)
+    monkeypatch.setattr(Path, "replace", stopper(name, error))
+    expected = InfrastructureError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected), CorpusWriter(corpus_path) as writer:
+        getattr(writer, work)("kernels", [build.kernel(1000)])
+    assert contents(corpus_path) == before
+
+
+def test_a_full_disk_is_met_before_the_first_file_changes(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+    before = contents(corpus_path)
+    real = Path.open
+
+    def full(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if path.name == ".manifest.json.part" and "w" in mode:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        assert mode != "wb" or path.name.endswith(".part")
+        return real(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(InfrastructureError, match="unchanged"), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1000)])
+    assert contents(corpus_path) == before
+
+
+def test_a_card_that_cannot_be_put_back_keeps_the_files_it_names(
+    corpus_path: Path, build: Any, monkeypatch: Any
+) -> None:
+    rows = Corpus.open(corpus_path).rows("kernels")
+    real = Path.replace
+
+    def replace(aside: Path, target: Path) -> None:
+        if target.name == "manifest.json" or target in written:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        written.add(target)
+        real(aside, target)
+
+    written: set[Path] = set()
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(InfrastructureError), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1000)])
+    assert Corpus.open(corpus_path).rows("kernels") == rows
+    assert all(file.is_file() for file in files_datasets_reads(corpus_path))
+
+
+def test_a_failed_writer_removes_nothing_that_a_killed_ones_card_names(tmp_path: Path, build: Any) -> None:
+    path = build.corpus(tmp_path / "corpus", kernels=12)
+    kill_writer(path, "replace", AT_THE_MANIFEST)
+    named = files_datasets_reads(path)
+    known = {path / entry.path for name in Corpus.open(path).configs for entry in Corpus.open(path).files(name)}
+    assert set(named) != known, "killed when the card was new and the manifest old"
+
+    def write_the_same_and_fail() -> None:
+        rows = load(path).to_arrow()
+        with CorpusWriter(path) as writer:
+            writer.replace("kernels", pa.concat_tables([rows, rows]))
+            writer._flush("kernels")
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        write_the_same_and_fail()
+    assert all(file.is_file() for file in named)
+    assert ["which the manifest does not" in issue.message for issue in validate(Corpus.open(path))] == [True, True]
+    refresh(path)
+    assert validate(Corpus.open(path)) == []
+    assert set(files_datasets_reads(path)) == known
+
+
+def test_hugging_face_datasets_opens_what_a_killed_writer_left(
+    tmp_path: Path, build: Any, fresh_python: Callable[[str], str]
+) -> None:
+    path = build.corpus(tmp_path / "corpus", kernels=12)
+    kill_writer(path, "replace", AT_THE_MANIFEST)
+    code = f"import datasets\nprint(len(datasets.load_dataset({str(path)!r}, 'kernels', split='all')))"
+    assert (fresh_python(code), load(path).count()) == ("24\n", 12)
+
+
+def test_a_time_that_is_none_is_one_line(corpus_path: Path, build: Any) -> None:
+    before = contents(corpus_path)
+    row = build.measurement(build.kernel(1000), started_at="yesterday")
+    with (
+        pytest.raises(DataError, match="started_at is 'yesterday'; it must be ISO 8601"),
+        CorpusWriter(corpus_path) as writer,
+    ):
+        writer.append("measurements", [row])
+    assert contents(corpus_path) == before

@@ -49,6 +49,13 @@ class CompleteStep:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Abandon:
+    """Give the step up for now: there was nobody to ask."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Stop:
     """End the run."""
 
@@ -60,7 +67,7 @@ class Done:
     """The run has ended."""
 
 
-Action = StartStep | Propose | Filter | Measure | CompleteStep | Stop | Done
+Action = StartStep | Propose | Filter | Measure | CompleteStep | Abandon | Stop | Done
 
 
 def rng_for(state: RunState, *place: int | str) -> random.Random:
@@ -77,6 +84,8 @@ def next_action(state: RunState) -> Action:
     unanswered = tuple(slot for slot in range(len(state.requests)) if slot not in state.answered)
     if unanswered:
         return Propose(unanswered)
+    if len(state.outages) == len(state.requests):
+        return Abandon(state.outages[0])
     if filters(state) and state.open and not state.filtered:
         return Filter(state.open, keep=measured_per_step(state))
     unsettled = tuple(key for key in state.open if not state.nodes[key].settled)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import ClassVar
 
 from kbench.schemas import UserError
+from kbench.schemas.record import Record
 
 IDLE_LIMIT_S = 300.0
 """Longest gap between two facts that still counts as search time; a longer one means the search was not running."""
 
 UNITS = {"": "measurements", "m": "measurements", "s": "gpu_seconds", "t": "tokens", "w": "wall_seconds"}
+COUNTED = ("measurements", "tokens")
+"""Amounts there are no fractions of."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,8 +29,11 @@ class Charge:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Record):
     """Upper limits; None is no limit. A search stops at the first one reached."""
+
+    TYPE: ClassVar[str] = "budget"
+    VERSION: ClassVar[str] = "1.0.0"
 
     measurements: int | None = None
     gpu_seconds: float | None = None
@@ -59,7 +66,7 @@ def parse_budget(text: str) -> Budget:
     Raises:
         UserError: names the part that cannot be read.
     """
-    limits: dict[str, float] = {}
+    limits: dict[str, int | float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([mstw]?)", part)
         if found is None or float(found[1]) <= 0:
@@ -67,12 +74,27 @@ def parse_budget(text: str) -> Budget:
         unit = UNITS[found[2]]
         if unit in limits:
             raise UserError(f"budget names {unit} twice in {text!r}; give it once")
-        limits[unit] = float(found[1])
+        limits[unit] = _amount(found[1], unit)
     if not limits:
         raise UserError("budget is empty; write for example --budget 320 (measurements) or --budget 600s (GPU-seconds)")
-    return Budget(
-        measurements=int(limits["measurements"]) if "measurements" in limits else None,
-        gpu_seconds=limits.get("gpu_seconds"),
-        tokens=int(limits["tokens"]) if "tokens" in limits else None,
-        wall_seconds=limits.get("wall_seconds"),
-    )
+    return Budget(**limits)  # type: ignore[arg-type]
+
+
+def _amount(digits: str, unit: str) -> int | float:
+    if unit not in COUNTED:
+        return float(digits)
+    if not digits.isdecimal():
+        raise UserError(f"budget has {digits} {unit}; they are counted: give a whole number")
+    return int(digits)
+
+
+def check_budget(budget: Budget, where: str) -> None:
+    """Refuse a budget that is spent before it begins.
+
+    Raises:
+        UserError: names the limit and its value.
+    """
+    for field in dataclasses.fields(budget):
+        limit = getattr(budget, field.name)
+        if limit is not None and limit <= 0:
+            raise UserError(f"{where}.{field.name} is {limit}; it must be more than 0")

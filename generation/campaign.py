@@ -6,16 +6,16 @@ the fewest steps go first, problem by problem: budgets spread evenly and kernels
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kbench.generation.entry import Entry
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.outcome import Outcome
+from kbench.generation.progress import Progress
 from kbench.generation.search import Search
 from kbench.generation.state import Node, RunState
 from kbench.schemas import Backend, KernelSource
@@ -28,42 +28,6 @@ ATTEMPTS = 3
 POLL_S = 0.2
 WRITE_EVERY_S = 0.25
 """Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
-
-
-@dataclasses.dataclass(slots=True)
-class Progress:
-    """What has happened since the campaign was started or resumed."""
-
-    total: int = 0
-    """Measurements all runs together may still make."""
-    measured: int = 0
-    ok: int = 0
-    lost: int = 0
-    reused: int = 0
-    in_flight: int = 0
-    live: int = 0
-    gpu_seconds: float = 0.0
-    best: float = 0.0
-    """Highest speedup measured."""
-    failures: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Measured kernels that are not right, by status."""
-    started: float = dataclasses.field(default_factory=time.monotonic)
-
-    @property
-    def rate(self) -> float:
-        """Kernels measured a second."""
-        return self.measured / max(1e-9, time.monotonic() - self.started)
-
-    def line(self) -> str:
-        """One line for people."""
-        ok = f"{self.ok / self.measured:.0%}" if self.measured else "-"
-        left = max(0, self.total - self.measured) / self.rate if self.measured else float("nan")
-        failed = ", ".join(f"{name} {count}" for name, count in self.failures.most_common()) or "none"
-        return (
-            f"{self.measured}/{self.total} kernels, {self.rate:.1f}/s, best {self.best:.2f}x, "
-            f"ok {ok}, failed: {failed}, reused {self.reused}, lost {self.lost}, "
-            f"{self.live} runs live, {self.in_flight} in flight, {left:.0f} s left"
-        )
 
 
 class Log(Protocol):
@@ -124,7 +88,7 @@ class Campaign:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> Progress:
-        """Drive all searches until they end or the deadline comes; the log is consistent at every moment."""
+        """Drive all searches until they end, halt or the deadline comes; the log is consistent at every moment."""
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         try:
@@ -151,12 +115,21 @@ class Campaign:
         kernels: list[KernelSource] = []
         while ready and len(self._waiting) < self._ahead and not self._late():
             search = ready.pop()
-            fresh = self._queue(search, search.advance())
-            kernels.extend(fresh)
+            kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:
                 ready.insert(0, search)  # everything it asked for was known already: it may go on in a later round
         self._executor.submit(kernels)
         return ready
+
+    def _advance(self, search: Search) -> Sequence[KernelSource]:
+        failed = search.state.failed_forecasts
+        kernels = search.advance()
+        self.progress.failed_forecasts += search.state.failed_forecasts - failed
+        if search.state.failed_forecasts > failed:
+            self.progress.forecast_failure = self.progress.forecast_failure or search.state.forecast_failure
+        if search.halted is not None:
+            self.progress.halted[search.state.run_id] = search.halted
+        return kernels
 
     def _queue(self, search: Search, kernels: Sequence[KernelSource]) -> list[KernelSource]:
         fresh: list[KernelSource] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import json
 import os
 import sys
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.schemas import UserError
+from kbench.schemas import InfrastructureError, UserError
 
 if TYPE_CHECKING:
-    from kbench.generation.campaign import Progress
-    from kbench.generation.executors.executor import Executor
-    from kbench.generation.settings import Settings
+    from kbench.generation.progress import Progress
 
 REPORT_EVERY_S = 2.0
+MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
+AT_LEAST_1 = click.IntRange(min=1)
 
 
 @click.group(invoke_without_command=True)
@@ -55,36 +56,45 @@ REPORT_EVERY_S = 2.0
 @click.option(
     "--recorded", type=click.Path(path_type=Path), help="Run folder or corpus that --executor replay answers from."
 )
-@click.option("--gpu", default=0, show_default=True, help="GPU index for --executor local.")
-@click.option("--half-width", default=0.01, show_default=True, help="Relative half-width of a measurement's interval.")
-@click.option("--deadline", type=float, help="Stop cleanly after this many seconds; resume later.")
+@click.option("--gpu", type=click.IntRange(min=0), default=0, show_default=True, help="GPU index for --executor local.")
+@click.option(
+    "--half-width", type=MORE_THAN_0, default=0.01, show_default=True,
+    help="Relative half-width of a measurement's interval.",
+)  # fmt: skip
+@click.option("--deadline", type=MORE_THAN_0, help="Stop cleanly after this many seconds; resume later.")
 @click.option(
     "--order", type=click.Choice(["rounds", "problems"]), default="rounds", show_default=True,
     help="Campaigns: all searches advance evenly, or seeds first and then problem after problem.",
 )  # fmt: skip
-@click.option("--gpu-seconds", type=float, help="Stop cleanly after this many GPU-seconds.")
+@click.option("--gpu-seconds", type=MORE_THAN_0, help="Stop cleanly after this many GPU-seconds.")
 @click.option(
-    "--pack", "pack_to", type=click.Path(path_type=Path), help="Afterwards compress the log into this folder."
-)
+    "--pack", "pack_to", type=click.Path(path_type=Path),
+    help="Afterwards compress the log into this folder; an earlier pack of the same log is replaced.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def generate(ctx: click.Context, /, **options: Any) -> None:
     """Search for kernels and record every step; without a subcommand, run or resume searches."""
     if ctx.invoked_subcommand is None:
-        _run(options)
+        _run(ctx, options)
 
 
-def _run(options: dict[str, Any]) -> None:
-    from kbench.generation.pack import pack
+def _run(ctx: click.Context, options: dict[str, Any]) -> None:
+    from kbench.generation.options import refuse_unused
+    from kbench.generation.pack import check_target
+    from kbench.generation.plan import chosen_executor, planned_runs
     from kbench.generation.session import Drive, drive
 
     if options["out"] is None:
         raise UserError("--out is missing; name a folder for the run's log")
+    refuse_unused(ctx)
     # Small systems of equations on a machine whose cores are busy compiling: more threads only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    runs, proposer_for = _plan(options)
+    runs, proposer_for = planned_runs(options)
+    if options["pack_to"] is not None:
+        check_target(options["out"], options["pack_to"])
     how = Drive(
-        executor=_executor(options, runs),
+        executor=chosen_executor(options),
         deadline_s=options["deadline"],
         gpu_seconds=options["gpu_seconds"],
         proposer_for=proposer_for,
@@ -94,99 +104,45 @@ def _run(options: dict[str, Any]) -> None:
     progress = drive(options["out"], runs, how)
     if sys.stderr.isatty():
         click.echo(err=True)
-    packed = pack(options["out"], options["pack_to"]) if options["pack_to"] else []
-    summary = {
-        "runs": len(runs), "measured": progress.measured, "ok": progress.ok,
-        "best_speedup": progress.best or None, "failures": dict(progress.failures), "reused": progress.reused,
-        "lost": progress.lost, "gpu_seconds": progress.gpu_seconds, "kernels_per_s": progress.rate,
-        "packed": [{"file": str(path), "bytes": path.stat().st_size} for path in packed],
-    }  # fmt: skip
+    pack = functools.partial(_pack, options)
     if options["as_json"]:
-        click.echo(json.dumps(summary))
+        _tell_json(progress, len(runs), pack)
     else:
-        click.echo(progress.line())
-        for path in packed:
-            click.echo(f"packed {path} ({path.stat().st_size / 2**20:.1f} MiB)")
+        _tell(progress, pack)
+    if progress.halted:
+        raise InfrastructureError(
+            f"{len(progress.halted)} of {len(runs)} runs cannot go on, the first because of: "
+            f"{next(iter(progress.halted.values()))}; mend it and run the same command again"
+        )
 
 
-def _plan(options: dict[str, Any]) -> tuple[list[Settings], Any]:
-    chosen = [name for name in ("campaign", "from_folder", "problem_id") if options[name] is not None]
-    if len(chosen) != 1:
-        raise UserError("give exactly one of --problem, --campaign or --from-folder")
-    if options["campaign"] is not None:
-        return _campaign_runs(options["campaign"]), None
-    if options["from_folder"] is not None:
-        from kbench.generation.ingest import folder_runs
+def _pack(options: dict[str, Any]) -> list[Path]:
+    from kbench.generation.pack import pack
 
-        writer, variants = options["proposer"] or "human", options["variants"]
-        return folder_runs(options["from_folder"], writer, options["method"], variants)
-    return [_single(options)], None
+    return pack(options["out"], options["pack_to"]) if options["pack_to"] is not None else []
 
 
-def _campaign_runs(path: Path) -> list[Settings]:
-    from kbench.generation.spec import read_spec, runs_of
-
-    runs, uncovered = runs_of(read_spec(path))
-    if uncovered:
-        click.echo(f"no genome family for {len(uncovered)} cells, left out: {', '.join(uncovered)}", err=True)
-    if not runs:
-        raise UserError("the campaign has no runs; name problems that a genome family covers")
-    return runs
+def _tell(progress: Progress, pack: Callable[[], list[Path]]) -> None:
+    # What was found is told first: packing takes a while, and may fail.
+    click.echo(progress.result())
+    for path in pack():
+        click.echo(f"packed {path} ({path.stat().st_size / 2**20:.1f} MiB)")
 
 
-def _single(options: dict[str, Any]) -> Settings:
-    from kbench.benchmark.problems.registry import listed
-    from kbench.generation.budget import parse_budget
-    from kbench.generation.methods.method import method
-    from kbench.generation.settings import FilterSettings, Settings, check
-    from kbench.schemas import Backend
-
-    for name in ("backend", "budget"):
-        if options[name] is None:
-            raise UserError(f"--{name} is missing; a search needs it")
-    chosen = None
-    if options["surrogate"]:
-        chosen = FilterSettings(
-            surrogate=options["surrogate"], draw=_draw(options["draw"]),
-            unsure_share=options["unsure_share"], confidence=options["confidence"],
-        )  # fmt: skip
-    settings = Settings(
-        problem_id=listed(options["problem_id"]).id, backend=Backend(options["backend"]),
-        method=method(options["method"]).name, proposer=options["proposer"] or "genome", seed=options["seed"],
-        seeds=options["seeds"], batch=options["batch"], filter=chosen, budget=parse_budget(options["budget"]),
-    )  # fmt: skip
-    check(settings)
-    return settings
-
-
-def _draw(text: str) -> int:
-    digits = text.removesuffix("x")
-    if not digits.isdigit():
-        raise UserError(f"draw is {text!r}; write a multiple such as 4x")
-    return int(digits)
-
-
-def _executor(options: dict[str, Any], runs: list[Settings]) -> Executor:
-    if options["executor"] == "replay":
-        return _replay(options)
-    if options["executor"] == "ray":
-        from kbench.generation.executors.ray import RayExecutor, harness_maker
-
-        return RayExecutor(harness_maker(options["half_width"]))
-    from kbench.generation.executors.local import LocalExecutor, open_harness
-    from kbench.generation.workloads import workload_count
-
-    gpu, half_width = options["gpu"], options["half_width"]
-    return LocalExecutor(lambda: open_harness(gpu, half_width), workload_count)
-
-
-def _replay(options: dict[str, Any]) -> Executor:
-    from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
-    from kbench.generation.session import read_environments
-
-    if options["recorded"] is None:
-        raise UserError("--executor replay needs --recorded: a run folder or a corpus with measurements")
-    return ReplayExecutor(recorded_measurements(options["recorded"]), read_environments(options["recorded"]))
+def _tell_json(progress: Progress, runs: int, pack: Callable[[], list[Path]]) -> None:
+    packed: list[Path] = []
+    try:
+        packed = pack()
+    finally:  # one object for all, told even when packing fails
+        summary = {
+            "runs": runs, "measured": progress.measured, "ok": progress.ok,
+            "best_speedup": progress.best or None, "failures": dict(progress.failures), "reused": progress.reused,
+            "lost": progress.lost, "failed_forecasts": progress.failed_forecasts,
+            "forecast_failure": progress.forecast_failure, "halted": progress.halted,
+            "gpu_seconds": progress.gpu_seconds, "kernels_per_s": progress.rate,
+            "packed": [{"file": str(path), "bytes": path.stat().st_size} for path in packed],
+        }  # fmt: skip
+        click.echo(json.dumps(summary))
 
 
 def _reporter() -> Callable[[Progress], None]:
@@ -236,11 +192,11 @@ def assemble(runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], as_js
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="Folder for points.csv, table.md, plot.png."
 )
-@click.option("--seeds", default=20, show_default=True, help="Searches of each method on each pool.")
-@click.option("--budget", default=32, show_default=True, help="Measurements of each search.")
-@click.option("--batch", default=4, show_default=True, help="Measurements a step.")
-@click.option("--least", default=48, show_default=True, help="Fewest kernels of a pool.")
-@click.option("--pools", default=24, show_default=True, help="Pools to take, spread over problems.")
+@click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches of each method on each pool.")
+@click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements of each search.")
+@click.option("--batch", type=AT_LEAST_1, default=4, show_default=True, help="Measurements a step.")
+@click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Fewest kernels of a pool.")
+@click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to take, spread over problems.")
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
 def study(corpus: Path, out: Path, as_json: bool, **options: int) -> None:
     """Replay every method on recorded pools: best speedup found against measurements spent."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kbench.generation.lines import parse_json
 from kbench.schemas import DataError, Event
 
 FIELDS = ("at", "index", "kind", "payload", "run_id", "step")
@@ -46,10 +47,7 @@ def parse_entry(line: str, where: str) -> Entry:
     Raises:
         DataError: names the place and what is wrong with it.
     """
-    try:
-        data = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{where} is not JSON ({error}); the log is damaged: restore it from a copy") from None
+    data = parse_json(line, where)
     if not isinstance(data, dict) or tuple(sorted(data)) != FIELDS:
         found = sorted(data) if isinstance(data, dict) else type(data).__name__
         raise DataError(f"{where} has fields {found}; a log line has {list(FIELDS)}")

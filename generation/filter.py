@@ -26,7 +26,7 @@ class Decision:
     kernel_id: str
     measure: bool
     why: str
-    """rank, unsure, no forecast or below."""
+    """rank, unsure or no forecast for those measured; below or no place for the others."""
     score: float | None
     """Expected log2 speedup, weighed down by the chance of being invalid; None without a forecast."""
     confidence: float | None
@@ -42,22 +42,25 @@ def decide(
 ) -> list[Decision]:
     """Which candidates to measure, in the order given.
 
-    Candidates without a forecast are measured whatever the count. Of the remaining places a share goes to the least
-    confident forecasts below the threshold, the rest to the highest scores.
+    Candidates without a forecast come first, as far as there are places: nothing speaks against them. Of the remaining
+    places a share goes to the least confident forecasts below the threshold, the rest to the highest scores.
     """
     scored = {key: score(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
     sure = {key: confidence(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
-    why: dict[str, str] = {key: "no forecast" for key in kernel_ids if scored[key] is None}
+    silent = [key for key in kernel_ids if scored[key] is None]
+    why = dict.fromkeys(silent[:keep], "no forecast")
+    passed_over = dict.fromkeys(silent, "no place")
     answered = [key for key in kernel_ids if scored[key] is not None]
     unsure = sorted((k for k in answered if _below(sure[k], settings.confidence)), key=lambda k: sure[k] or 0.0)
-    places = max(0, keep - len(why))
-    for key in unsure[: math.floor(places * settings.unsure_share)]:
+    for key in unsure[: math.floor((keep - len(why)) * settings.unsure_share)]:
         why[key] = "unsure"
     ranked = sorted((k for k in answered if k not in why), key=lambda k: -(scored[k] or 0.0))
-    for key in ranked[: max(0, keep - len(why))]:
+    for key in ranked[: keep - len(why)]:
         why[key] = "rank"
     return [
-        Decision(key, key in why, why.get(key, "below"), scored[key], sure[key], _summary(forecast))
+        Decision(
+            key, key in why, why.get(key) or passed_over.get(key, "below"), scored[key], sure[key], _summary(forecast)
+        )
         for key, forecast in zip(kernel_ids, forecasts, strict=True)
     ]
 

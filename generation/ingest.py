@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kbench.generation.budget import Budget
+from kbench.generation.methods.method import search_method
 from kbench.generation.proposers.folder import FolderProposer, KernelFile, read_folder
 from kbench.generation.proposers.proposal import Proposer
 from kbench.generation.settings import Settings
@@ -27,18 +28,19 @@ def folder_runs(
         variants: rewrites measured for each file, on average.
 
     Raises:
-        UserError: the writer is neither llm nor human, or a file names an unknown problem.
+        UserError: the writer is neither llm nor human, a file names an unknown problem, or there is no such search.
     """
     from kbench.benchmark.problems.registry import listed
 
     if writer not in WRITERS:
         raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")
+    chosen = search_method(method).name if variants else "none"
     files: defaultdict[tuple[str, Backend], list[KernelFile]] = defaultdict(list)
     for file in read_folder(folder):
         files[listed(file.problem_id).id, file.backend].append(file)
     runs = [
         Settings(
-            problem_id=problem_id, backend=backend, method=method if variants else "none", proposer=writer,
+            problem_id=problem_id, backend=backend, method=chosen, proposer=writer,
             label=folder.name, seeds=len(found), batch=len(found),
             budget=Budget(measurements=(1 + variants) * len(found)),
         )

@@ -4,65 +4,87 @@ from __future__ import annotations
 
 import concurrent.futures
 import lzma
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kbench.generation.log import log_files, open_log
+from kbench.generation.environments import ENVIRONMENTS
+from kbench.generation.lines import raw_lines
+from kbench.generation.log import LIVE_NAME, found_files, log_files
+from kbench.loaders.atomic import replace_together
 from kbench.schemas import UserError
 
 PART_BYTES = 12 * 2**20
 """Raw bytes of a part: parts are compressed side by side, and neighbours in a log are near-copies that shrink well."""
-ENVIRONMENTS = "environments.jsonl"
 
 
 def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int = 8) -> list[Path]:
     """Compress a run folder's log into numbered parts, and copy its environments.
 
+    An earlier pack of the same log is replaced. Parts take their places whole and in order, so that a pack cut short
+    holds the beginning of the log.
+
     Args:
         folder: the run folder.
-        out: where the parts go; must hold no parts yet.
+        out: where the parts go.
         part_bytes: raw bytes of a part; parts end at a line.
         processes: how many compress at once.
 
     Returns:
         The files written.
+
+    Raises:
+        UserError: `out` holds something else than an earlier pack of this log.
+        DataError: a compressed file cannot be read.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    if any(out.glob("events*.jsonl*")):
-        raise UserError(f"{str(out)!r} already holds a log; choose an empty folder for --pack")
-    written: list[Path] = []
+    check_target(folder, out)
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
-        jobs = [
-            pool.submit(_compress, part, out / f"events-{number:03d}.jsonl.xz")
-            for number, part in enumerate(_parts(folder, part_bytes))
-        ]
-        written = [job.result() for job in jobs]
+        # lzma releases the interpreter lock, so threads compress in parallel without copying parts between processes.
+        parts = list(pool.map(lambda part: lzma.compress(part, preset=4), _parts(folder, part_bytes)))
+    files: dict[str, bytes | None] = {f"events-{number:03d}.jsonl.xz": part for number, part in enumerate(parts)}
     environments = folder / ENVIRONMENTS
     if environments.is_file():
-        copy = out / ENVIRONMENTS
-        copy.write_bytes(environments.read_bytes())
-        written.append(copy)
+        files[ENVIRONMENTS] = environments.read_bytes()
+    written = [out / name for name in files]
+    files |= {old.name: None for old in found_files(out) if old.name not in files}
+    out.mkdir(parents=True, exist_ok=True)
+    replace_together(out, files)
     return written
+
+
+def check_target(folder: Path, out: Path) -> None:
+    """See that a run folder can be packed into `out`: a new or empty folder, or one with an earlier pack of this log.
+
+    Raises:
+        UserError: names the folder and what is in the way.
+        DataError: a compressed file cannot be read.
+    """
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{str(out)!r} is a file; name a folder for --pack")
+    if (out / LIVE_NAME).is_file():
+        raise UserError(f"{str(out)!r} holds the live log of a search; choose an empty folder for --pack")
+    packed = found_files(out)
+    if packed and not _begins_with(found_files(folder), packed):
+        raise UserError(f"{str(out)!r} already holds another log; choose an empty folder for --pack")
+
+
+def _begins_with(files: Sequence[Path], start: Sequence[Path]) -> bool:
+    lines = _whole_lines(files)
+    return all(line == next(lines, None) for line in _whole_lines(start))
+
+
+def _whole_lines(files: Sequence[Path]) -> Iterator[bytes]:
+    for path in files:
+        yield from (line for line in raw_lines(path) if line.endswith(b"\n"))
 
 
 def _parts(folder: Path, part_bytes: int) -> Iterator[bytes]:
     lines: list[bytes] = []
     size = 0
-    for path in log_files(folder):
-        with open_log(path) as stream:
-            for line in stream:
-                if not line.endswith(b"\n"):
-                    break
-                lines.append(line)
-                size += len(line)
-                if size >= part_bytes:
-                    yield b"".join(lines)
-                    lines, size = [], 0
+    for line in _whole_lines(log_files(folder)):
+        lines.append(line)
+        size += len(line)
+        if size >= part_bytes:
+            yield b"".join(lines)
+            lines, size = [], 0
     if lines:
         yield b"".join(lines)
-
-
-def _compress(data: bytes, path: Path) -> Path:
-    # lzma releases the interpreter lock, so threads compress in parallel without copying parts between processes.
-    path.write_bytes(lzma.compress(data, preset=4))
-    return path

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from kbench.generation.progress import failed_forecasts
 from kbench.generation.session import recorded_states
 from kbench.generation.state import RunState
 from kbench.schemas import UserError
@@ -34,7 +35,8 @@ def _summary(state: RunState) -> dict[str, Any]:
         "best_speedup": best.reward if best else None, "best_kernel": best.kernel_id if best else None,
         "kernels_per_s": charge.measurements / charge.wall_seconds if charge.wall_seconds else None,
         "statuses": {status.value: count for status, count in sorted(state.statuses().items())},
-        "proposal_failures": dict(state.proposal_failures), "stopped": state.stopped,
+        "proposal_failures": dict(state.proposal_failures), "failed_forecasts": state.failed_forecasts,
+        "forecast_failure": state.forecast_failure, "halted": state.halted, "stopped": state.stopped,
     }  # fmt: skip
 
 
@@ -47,10 +49,19 @@ def render(rows: list[dict[str, Any]]) -> str:
         left = "-" if row["measurements_left"] is None else str(row["measurements_left"])
         lines.append(
             f"{row['run_id']:{width}}  {row['step']:4d}  {row['measurements']:8d}  {left:>4}  {best:8}  "
-            f"{row['gpu_seconds']:5.1f}  {row['stopped'] or 'live'}"
+            f"{row['gpu_seconds']:5.1f}  {_course(row)}"
         )
     statuses: Counter[str] = Counter()
     for row in rows:
         statuses.update(row["statuses"])
     counted = ", ".join(f"{name} {count}" for name, count in statuses.most_common()) or "nothing measured"
     return "\n".join([*lines, f"{len(rows)} runs: {counted}"])
+
+
+def _course(row: dict[str, Any]) -> str:
+    """Where a run stands, in words."""
+    halted = f"halted, run the same command again: {row['halted']}" if row["halted"] else None
+    course = row["stopped"] or halted or "live"
+    if row["failed_forecasts"]:
+        course += f"; {failed_forecasts(row['failed_forecasts'], row['forecast_failure'])}"
+    return course

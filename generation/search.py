@@ -43,6 +43,8 @@ class Search:
         self._seen_elsewhere, self._siblings = seen_elsewhere, siblings
         self._gpu, self._gpu_facts_json = gpu, gpu_facts_json
         self._fresh: list[Entry] = []
+        self.halted: str | None = None
+        """Why the run cannot go on for now; resuming tries again."""
         if state is None:
             first = Entry(settings.run_id, 0, "run_started", 0, clock(), {"settings": settings.to_json()})
             self._fresh.append(first)
@@ -52,6 +54,8 @@ class Search:
             self.state = state
             if state.settings.budget != settings.budget:
                 self._record("budget_changed", budget=settings.to_json()["budget"])
+            elif state.stopped is not None and settings.budget.spent(state.charge) is None:
+                self._record("run_resumed")
 
     def _record(self, kind: str, **payload: Any) -> None:
         entry = Entry(self.state.run_id, self.state.entries, kind, self.state.step, self._clock(), payload)
@@ -65,18 +69,23 @@ class Search:
 
     @property
     def done(self) -> bool:
-        """Whether the run has ended."""
-        return self.state.stopped is not None
+        """Whether the run has ended or cannot go on for now."""
+        return self.state.stopped is not None or self.halted is not None
 
     def advance(self) -> tuple[KernelSource, ...]:
-        """Carry the run forward until it needs measurements; returns the kernels to measure, none when it ended."""
-        while True:
+        """Carry the run forward until it needs measurements.
+
+        Returns:
+            The kernels to measure; none when the run has ended or cannot go on for now.
+        """
+        while self.halted is None:
             todo = action.next_action(self.state)
             if isinstance(todo, action.Measure):
                 return tuple(self._kernel(self.state.nodes[key]) for key in todo.kernel_ids)
             if isinstance(todo, action.Done):
-                return ()
+                break
             self._carry_out(todo)
+        return ()
 
     def _carry_out(self, todo: action.Action) -> None:
         if isinstance(todo, action.StartStep):
@@ -87,6 +96,9 @@ class Search:
             self._filter(todo)
         elif isinstance(todo, action.CompleteStep):
             self._record("step_completed")
+        elif isinstance(todo, action.Abandon):
+            self._record("step_abandoned", reason=todo.reason)
+            self.halted = todo.reason
         elif isinstance(todo, action.Stop):
             self._record("run_stopped", reason=todo.reason)
 

@@ -9,19 +9,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kbench.generation.campaign import WRITE_EVERY_S, Campaign, Progress
+from kbench.generation.campaign import WRITE_EVERY_S, Campaign
 from kbench.generation.entry import Clock, utc_now
+from kbench.generation.environments import record_environments
 from kbench.generation.executors.executor import Executor
 from kbench.generation.filter import Surrogate
-from kbench.generation.log import LogWriter, by_run, read_log
-from kbench.generation.pack import ENVIRONMENTS
+from kbench.generation.log import LogWriter, by_run, found_files, read_log
+from kbench.generation.progress import Progress
 from kbench.generation.proposers.proposal import Proposer
 from kbench.generation.proposers.registry import proposer as proposer_named
 from kbench.generation.question import surrogate_named
 from kbench.generation.search import Search
 from kbench.generation.settings import Settings, refuse_changes
 from kbench.generation.state import RunState, replay
-from kbench.schemas import Environment, from_dict, to_dict
+from kbench.schemas import Environment, UserError, to_dict
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Drive:
 
 def recorded_states(folder: Path) -> dict[str, RunState]:
     """The state of every run in a folder's log; empty when there is no log yet."""
-    if not any(folder.glob("events*.jsonl*")):
+    if not found_files(folder):
         return {}
     states = {run_id: replay(entries) for run_id, entries in by_run(read_log(folder)).items()}
     return {run_id: state for run_id, state in states.items() if state is not None}
@@ -52,15 +53,18 @@ def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
     """Start or resume runs: the same code, since a run is its log.
 
     Raises:
-        UserError: a run in the folder was started with other settings; the message shows the difference.
+        UserError: two runs are the same search, a proposer or surrogate cannot be had, or a run in the folder was
+            started with other settings; the message shows the difference.
     """
     began = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
+    _refuse_repeated(runs)
+    crews = _crews(runs, how)
     with LogWriter(folder) as log:
         states = recorded_states(folder)
         _refuse_changed(states, runs)
         with how.executor as executor:
-            facts = _record_environments(folder, executor)
+            facts = executor.environments()
+            record_environments(folder, facts)
             # Opening the log and the GPU counts: whoever sets a deadline means the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
@@ -75,12 +79,24 @@ def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
             by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}
             campaign.remember(state for key, state in by_key.items() if key not in driven)
-            for search in _searches(runs, by_key, campaign, how, facts):
+            for search in _searches(crews, by_key, campaign, how.clock, facts):
                 campaign.add(search)
             try:
                 return campaign.run()
             finally:
-                _record_environments(folder, executor)
+                record_environments(folder, executor.environments())
+
+
+def _refuse_repeated(runs: Sequence[Settings]) -> None:
+    """Two runs of one key would write two courses of one search into the log, which nobody could read again."""
+    seen: set[Key] = set()
+    for settings in runs:
+        if _key(settings) in seen:
+            raise UserError(
+                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
+                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
+            )
+        seen.add(_key(settings))
 
 
 def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[Settings]) -> None:
@@ -100,46 +116,49 @@ def _key(settings: Settings) -> Key:
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crew:
+    """Who works on a run."""
+
+    settings: Settings
+    proposer: Proposer
+    surrogate: Surrogate | None
+
+
+def _crews(runs: Sequence[Settings], how: Drive) -> list[Crew]:
+    """The runs with their proposers and surrogates: what cannot be had is refused before anything is written."""
+    maker = functools.cache(proposer_named)
+    return [
+        Crew(
+            settings,
+            how.proposer_for(settings) if how.proposer_for else maker(settings.proposer),
+            how.surrogate_for(settings.filter.surrogate) if settings.filter else None,
+        )
+        for settings in runs
+    ]
+
+
 def _searches(
-    runs: Sequence[Settings],
+    crews: Sequence[Crew],
     states: Mapping[Key, RunState],
     campaign: Campaign,
-    how: Drive,
+    clock: Clock,
     facts: Sequence[Environment],
 ) -> list[Search]:
-    maker = functools.cache(proposer_named)
     gpu = facts[0].gpu if facts else "unknown"
     gpu_facts = json.dumps(to_dict(facts[0]), sort_keys=True) if facts else "{}"
     return [
         Search(
             settings,
-            how.proposer_for(settings) if how.proposer_for else maker(settings.proposer),
-            how.clock,
-            surrogate=how.surrogate_for(settings.filter.surrogate) if settings.filter else None,
+            crew.proposer,
+            clock,
+            surrogate=crew.surrogate,
             state=states.get(_key(settings)),
             seen_elsewhere=campaign.seen,
             siblings=functools.partial(campaign.siblings, settings.run_id, settings.problem_id, settings.backend),
             gpu=gpu,
             gpu_facts_json=gpu_facts,
         )
-        for settings in runs
+        for crew in crews
+        for settings in (crew.settings,)
     ]
-
-
-def read_environments(folder: Path) -> list[Environment]:
-    """The environments a folder's measurements were made in."""
-    path = folder / ENVIRONMENTS
-    if not path.is_file():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [from_dict(Environment, json.loads(line), f"{path} line {n}") for n, line in enumerate(lines, 1)]
-
-
-def _record_environments(folder: Path, executor: Executor) -> list[Environment]:
-    known = {environment.env_id for environment in read_environments(folder)}
-    current = executor.environments()
-    fresh = [environment for environment in current if environment.env_id not in known]
-    if fresh:
-        with (folder / ENVIRONMENTS).open("a", encoding="utf-8") as stream:
-            stream.writelines(json.dumps(to_dict(environment), sort_keys=True) + "\n" for environment in fresh)
-    return current

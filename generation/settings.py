@@ -4,47 +4,56 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from kbench.generation.budget import UNLIMITED, Budget
-from kbench.schemas import Backend, DataError, UserError
+from kbench.schemas import Backend, UserError, from_dict, to_dict
 from kbench.schemas.ids import content_hash
+from kbench.schemas.record import Limit, Probability, Record
+
+Positive = Annotated[int, Limit(minimum=1)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FilterSettings:
+class FilterSettings(Record):
     """The surrogate filter: propose many, measure few."""
+
+    TYPE: ClassVar[str] = "filter settings"
+    VERSION: ClassVar[str] = "1.0.0"
 
     surrogate: str
     """Name of the surrogate that forecasts."""
-    draw: int = 4
+    draw: Annotated[int, Limit(minimum=2)] = 4
     """Candidates proposed for each one measured."""
-    unsure_share: float = 0.25
+    unsure_share: Probability = 0.25
     """Largest share of the measured ones given to candidates the surrogate is unsure about."""
-    confidence: float = 0.5
+    confidence: Probability = 0.5
     """A forecast with less confidence than this is unsure."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Record):
     """Everything that decides a run's course, machine and clock aside."""
+
+    TYPE: ClassVar[str] = "settings"
+    VERSION: ClassVar[str] = "1.0.0"
 
     problem_id: str
     backend: Backend
     method: str
     proposer: str = "genome"
     seed: int = 0
-    seeds: int = 8
+    seeds: Positive = 8
     """Fresh candidates of step 0."""
-    batch: int = 8
+    batch: Positive = 8
     """Candidates measured in every later step."""
-    parents: int = 2
+    parents: Positive = 2
     """Parents expanded in one step, for methods that choose parents."""
-    patience: int = 3
+    patience: Positive = 3
     """Steps without improvement before hill climbing restarts."""
-    islands: int = 3
+    islands: Positive = 3
     """Populations of the island method."""
-    migrate_every: int = 4
+    migrate_every: Positive = 4
     """Steps between migrations."""
     exploration: float = 1.0
     """The constant c of PUCT."""
@@ -66,54 +75,25 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
-        data = dataclasses.asdict(self)
-        data["backend"] = self.backend.value
-        return data
+        return to_dict(self)
 
 
 def settings_from_json(data: Mapping[str, Any], where: str) -> Settings:
     """Read settings from the log or a campaign file.
 
     Raises:
-        DataError: names the unknown or missing field.
+        DataError: names the setting, its value and what it must be.
     """
-    known = {field.name for field in dataclasses.fields(Settings)}
-    unknown = sorted(set(data) - known)
-    if unknown:
-        raise DataError(f"{where} has unknown setting {unknown[0]!r}; known: {', '.join(sorted(known))}")
-    values = dict(data)
-    try:
-        values["backend"] = Backend(values["backend"])
-        values["budget"] = Budget(**(values.get("budget") or {}))
-        values["filter"] = FilterSettings(**values["filter"]) if values.get("filter") else None
-        settings = Settings(**values)
-    except KeyError as error:
-        raise DataError(f"{where} lacks setting {error}; it must be set") from None
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{where} has a setting that cannot be read: {error}") from None
-    check(settings)
-    return settings
+    return from_dict(Settings, data, where)
 
 
 def check(settings: Settings) -> None:
     """Refuse settings that cannot be run.
 
     Raises:
-        UserError: names the setting, its value and what it must be.
+        DataError: names the setting, its value and what it must be.
     """
-    for name in ("seeds", "batch", "parents", "patience", "islands", "migrate_every"):
-        value = getattr(settings, name)
-        if value < 1:
-            raise UserError(f"{name} is {value}; it must be at least 1")
-    chosen = settings.filter
-    if chosen is None:
-        return
-    if chosen.draw < 2:
-        raise UserError(f"draw is {chosen.draw}; a filter must draw at least 2 candidates for each measured one")
-    for name in ("unsure_share", "confidence"):
-        value = getattr(chosen, name)
-        if not 0 <= value <= 1:
-            raise UserError(f"{name} is {value}; it must lie between 0 and 1")
+    settings_from_json(settings.to_json(), "settings")
 
 
 def _frozen(settings: Settings) -> dict[str, Any]:

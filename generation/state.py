@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kbench.generation.budget import IDLE_LIMIT_S, NOTHING_SPENT, Budget, Charge
@@ -12,7 +13,10 @@ from kbench.generation.entry import Entry, seconds_between
 from kbench.generation.outcome import Outcome, outcome_from_json, outcome_of
 from kbench.generation.request import Request, request_from_json
 from kbench.generation.settings import Settings, settings_from_json
-from kbench.schemas import DataError, Status
+from kbench.schemas import DataError, Status, from_dict
+
+OUTAGES = frozenset({"connection error", "endpoint error", "timeout", "proposer error"})
+"""First words of the reasons that blame whoever was asked for a candidate, not the candidate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +63,16 @@ class RunState:
     """Slots of this step that have a candidate or a failure."""
     open: tuple[str, ...] = ()
     """Candidates of this step, by slot."""
+    outages: tuple[str, ...] = ()
+    """Why slots of this step failed, of those where nobody could be asked."""
+    halted: str | None = None
+    """Why the last step was abandoned; None once it is tried again."""
     filtered: bool = False
     """Whether the filter has decided on this step's candidates."""
+    failed_forecasts: int = 0
+    """Candidates the surrogate gave no forecast for."""
+    forecast_failure: str | None = None
+    """Why, for the first of them."""
     idle_steps: int = 0
     """Steps in a row that measured nothing new."""
     measured_in_step: int = 0
@@ -96,8 +108,9 @@ def _with_node(state: RunState, node: Node) -> Mapping[str, Node]:
 def _step_started(state: RunState, payload: Payload) -> RunState:
     requests = tuple(request_from_json(data) for data in payload["requests"])
     return dataclasses.replace(
-        state, requests=requests, answered=frozenset(), open=(), filtered=False, measured_in_step=0
-    )
+        state, requests=requests, answered=frozenset(), open=(), outages=(), halted=None, filtered=False,
+        measured_in_step=0,
+    )  # fmt: skip
 
 
 def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
@@ -122,11 +135,14 @@ def _with_tokens(charge: Charge, payload: Payload) -> Charge:
 
 
 def _proposal_failed(state: RunState, payload: Payload) -> RunState:
+    reason = payload["reason"]
+    word = reason.split(":")[0]
     failures = Counter(state.proposal_failures)
-    failures[payload["reason"].split(":")[0]] += 1
+    failures[word] += 1
     return dataclasses.replace(
         state,
         answered=state.answered | {payload["slot"]},
+        outages=(*state.outages, reason) if word in OUTAGES else state.outages,
         proposal_failures=failures,
         charge=_with_tokens(state.charge, payload),
     )
@@ -137,7 +153,15 @@ def _candidates_filtered(state: RunState, payload: Payload) -> RunState:
     for decision in payload["decisions"]:
         if not decision["measure"]:
             nodes[decision["kernel_id"]] = dataclasses.replace(nodes[decision["kernel_id"]], skipped=True)
-    return dataclasses.replace(state, nodes=nodes, filtered=True, charge=_with_tokens(state.charge, payload))
+    silent = [decision["forecast"] for decision in payload["decisions"] if "probabilities" not in decision["forecast"]]
+    return dataclasses.replace(
+        state,
+        nodes=nodes,
+        filtered=True,
+        failed_forecasts=state.failed_forecasts + len(silent),
+        forecast_failure=state.forecast_failure or (silent[0]["failure"] if silent else None),
+        charge=_with_tokens(state.charge, payload),
+    )
 
 
 def _kernel_measured(state: RunState, payload: Payload) -> RunState:
@@ -168,13 +192,23 @@ def _step_completed(state: RunState, payload: Payload) -> RunState:
     return dataclasses.replace(state, step=state.step + 1, requests=(), open=(), idle_steps=idle)
 
 
+def _step_abandoned(state: RunState, payload: Payload) -> RunState:
+    """The step never was: it is begun again, with the same requests, when the run is resumed."""
+    return dataclasses.replace(state, requests=(), open=(), halted=payload["reason"])
+
+
 def _run_stopped(state: RunState, payload: Payload) -> RunState:
     return dataclasses.replace(state, stopped=payload["reason"])
 
 
 def _budget_changed(state: RunState, payload: Payload) -> RunState:
-    settings = dataclasses.replace(state.settings, budget=Budget(**payload["budget"]))
-    return dataclasses.replace(state, settings=settings, stopped=None)
+    settings = dataclasses.replace(state.settings, budget=from_dict(Budget, payload["budget"]))
+    return _run_resumed(dataclasses.replace(state, settings=settings), payload)
+
+
+def _run_resumed(state: RunState, payload: Payload) -> RunState:
+    """What kept it from finding anything may be gone: it is given its idle steps anew."""
+    return dataclasses.replace(state, stopped=None, idle_steps=0)
 
 
 HANDLERS: Mapping[str, Callable[[RunState, Payload], RunState]] = {
@@ -186,18 +220,37 @@ HANDLERS: Mapping[str, Callable[[RunState, Payload], RunState]] = {
     "kernel_reused": _kernel_reused,
     "kernel_lost": _kernel_lost,
     "step_completed": _step_completed,
+    "step_abandoned": _step_abandoned,
     "run_stopped": _run_stopped,
+    "run_resumed": _run_resumed,
     "budget_changed": _budget_changed,
 }
 """What each kind of fact does to the state; `run_started` makes it."""
 
 
+@contextlib.contextmanager
+def _fitting(where: str) -> Iterator[None]:
+    """Name the entry whose payload or time is not what its kind has."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{where} does not fit the run so far: {type(error).__name__} {error}") from None
+
+
 def start(entry: Entry) -> RunState:
-    """The state after a run's first fact."""
+    """The state after a run's first fact.
+
+    Raises:
+        DataError: the fact does not begin a run, or its settings or time cannot be read.
+    """
     where = f"run {entry.run_id!r} entry {entry.index}"
     if entry.kind != "run_started":
         raise DataError(f"{where} is {entry.kind!r}; a run begins with 'run_started'")
-    settings = settings_from_json(entry.payload["settings"], where)
+    with _fitting(where):
+        settings = settings_from_json(entry.payload["settings"], "settings")
+        seconds_between(entry.at, entry.at)
     return RunState(run_id=entry.run_id, settings=settings, entries=1, last_at=entry.at)
 
 
@@ -211,11 +264,9 @@ def reduce(state: RunState, entry: Entry) -> RunState:
     handler = HANDLERS.get(entry.kind)
     if handler is None:
         raise DataError(f"{where} is of no known kind; known: {', '.join(HANDLERS)}")
-    try:
+    with _fitting(where):
         after = handler(state, entry.payload)
-    except (KeyError, IndexError, TypeError) as error:
-        raise DataError(f"{where} does not fit the run so far: {type(error).__name__} {error}") from None
-    gap = max(0.0, seconds_between(state.last_at, entry.at))
+        gap = max(0.0, seconds_between(state.last_at, entry.at))
     wall = after.charge.wall_seconds + (gap if gap <= IDLE_LIMIT_S else 0.0)
     charge = dataclasses.replace(after.charge, wall_seconds=wall)
     return dataclasses.replace(after, entries=state.entries + 1, last_at=entry.at, charge=charge)

@@ -33,9 +33,11 @@ MISSING = (
 PRECISION = (
     "An interval holds what repeats within a process and between processes differ in. Rows with a ruler (`ruler_us`) "
     "were timed by a method made for kernels under 20 µs and have intervals that allow for what is left between "
-    "processes; rows without come from an earlier one, whose intervals are too narrow for such kernels. The data on "
-    "precision lies in docs/evidence/harness of the source repository, and docs/harness.md says how each figure is "
-    "taken."
+    "processes; rows without come from an earlier one, whose intervals are too narrow for such kernels. Raw samples "
+    "(`samples_us`) are all calls that were taken, also those whose launch was not hidden, which `runtime_us` leaves "
+    "out: where the two lie apart the runtime is right. A kernel's `runtime_us` is the geometric mean of its "
+    "measurements' over workloads. The data on precision lies in docs/evidence/harness of the source repository, and "
+    "docs/harness.md says how each figure is taken."
 )
 PREPROCESSING = (
     "Splits are by problem within family and by near-duplicate cluster (sources equal after comments are stripped "

@@ -9,8 +9,8 @@ from typing import Any
 
 from kbench.generation.assembly.texts import TextFacts, text_facts
 from kbench.generation.entry import Entry
+from kbench.generation.environments import read_environments
 from kbench.generation.log import by_run, read_log
-from kbench.generation.session import read_environments
 from kbench.generation.settings import Settings
 from kbench.generation.state import Node, RunState, replay
 from kbench.schemas import DataError, Environment, Event, Measurement, Status, from_dict
@@ -69,8 +69,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
             states[run_id] = state
             rows.extend(_measured(state, entries))
             events.extend(entry.event(_shortened(entry)) for entry in entries)
-        if folder.is_dir():
-            environments |= {one.env_id: one for one in read_environments(folder)}
+        environments |= {one.env_id: one for one in read_environments(folder)}
     texts = text_facts(row.node.source for row in rows)
     kernels, stand_ins = distinct(rows, texts)
     found = tuple(environments[key] for key in sorted(environments))

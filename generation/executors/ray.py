@@ -18,7 +18,7 @@ PORTION = 8
 PORTIONS_EACH = 2
 """Portions an actor holds, so that it never waits for the next."""
 LONGEST_WAIT_S = 120.0
-"""How long to wait for a first actor, and for a new one when all are lost."""
+"""How long to wait at the start for the actors to say where they are."""
 
 Maker = Callable[[], Measurer]
 
@@ -86,6 +86,8 @@ class RayExecutor:
         self._busy: dict[Any, tuple[Any, list[KernelSource]]] = {}
         self._actors: list[Any] = []
         self._environments: dict[str, Environment] = {}
+        self._unmet: dict[int, Any] = {}
+        """Answers to come about the environments of actors, by the actor's identity."""
         self._own_cluster = False
         self.lost_actors = 0
 
@@ -99,22 +101,32 @@ class RayExecutor:
         if self._wanted < 1:
             raise InfrastructureError("the Ray cluster has no GPU; start its nodes with GPUs, or use --executor local")
         self._actors = [self._start() for _ in range(self._wanted)]
-        self._meet(self._actors)
+        self._meet_first()
         return self
 
     def _start(self) -> Any:
-        return _ray().remote(Station).options(**self._resources).remote(self._make)
+        """A new actor, asked at once for its environment: it answers before it measures."""
+        actor = _ray().remote(Station).options(**self._resources).remote(self._make)
+        self._unmet[id(actor)] = actor.environment.remote()
+        return actor
 
-    def _meet(self, actors: Sequence[Any]) -> None:
-        """Learn the environments of actors that are up; those still starting are met by their work."""
+    def _meet_first(self) -> None:
+        """Learn the environments of the actors that come up in time; the others are met with their first results."""
         ray = _ray()
-        asked = [actor.environment.remote() for actor in actors]
-        ready, _ = ray.wait(asked, num_returns=len(asked), timeout=LONGEST_WAIT_S)
-        for one in ready:
-            try:
-                environment: Environment = ray.get(one)
-            except ray.exceptions.RayError as error:
-                raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
+        asked = list(self._unmet.values())
+        ready = set(ray.wait(asked, num_returns=len(asked), timeout=LONGEST_WAIT_S)[0])
+        for actor in self._actors:
+            if self._unmet[id(actor)] in ready:
+                try:
+                    self._meet(actor)
+                except ray.exceptions.RayError as error:
+                    raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
+
+    def _meet(self, actor: Any) -> None:
+        """Learn an actor's environment, once."""
+        asked = self._unmet.pop(id(actor), None)
+        if asked is not None:
+            environment: Environment = _ray().get(asked)
             self._environments[environment.env_id] = environment
 
     def __exit__(
@@ -143,7 +155,7 @@ class RayExecutor:
                     held[id(actor)] += 1
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Results of portions that finished."""
+        """Results of portions that finished; whoever sends its first ones is met with them."""
         if not self._busy:
             time.sleep(timeout_s if self._queue else 0.0)
             self._hand_out()
@@ -154,7 +166,9 @@ class RayExecutor:
         for done in ready:
             actor, portion = self._busy.pop(done)
             try:
-                results.extend(ray.get(done))
+                found = ray.get(done)
+                self._meet(actor)
+                results.extend(found)
             except ray.exceptions.RayActorError:
                 self._lose(actor, portion)
             except ray.exceptions.RayTaskError as error:
@@ -168,8 +182,9 @@ class RayExecutor:
         if actor in self._actors:
             self.lost_actors += 1
             self._actors.remove(actor)
+            self._unmet.pop(id(actor), None)
             self._actors.append(self._start())
 
     def environments(self) -> list[Environment]:
-        """The machines met so far."""
+        """The machines met so far, among them all that sent results."""
         return list(self._environments.values())

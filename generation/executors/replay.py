@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from kbench.generation.entry import Entry
+from kbench.generation.environments import read_environments
 from kbench.generation.executors.executor import Result, result_of
-from kbench.generation.log import read_log
+from kbench.generation.log import found_files, read_log
 from kbench.schemas import Environment, KernelSource, Measurement, from_dict
 
 
@@ -59,9 +60,13 @@ def measurements_in(entries: Iterable[Entry]) -> dict[str, tuple[Measurement, ..
     }
 
 
+def _is_log(path: Path) -> bool:
+    return path.is_file() or bool(found_files(path))
+
+
 def recorded_measurements(path: Path) -> dict[str, tuple[Measurement, ...]]:
     """Recorded measurements of a run folder, a log file or a corpus, by kernel id."""
-    if path.is_file() or any(path.glob("events*.jsonl*")):
+    if _is_log(path):
         return measurements_in(read_log(path))
     from kbench.loaders.corpus import Corpus
 
@@ -70,3 +75,12 @@ def recorded_measurements(path: Path) -> dict[str, tuple[Measurement, ...]]:
     for row in table.to_pylist():
         found[row["kernel_id"]].append(from_dict(Measurement, row))
     return {key: tuple(rows) for key, rows in found.items()}
+
+
+def recorded_environments(path: Path) -> list[Environment]:
+    """The environments that the measurements of a run folder, a log file or a corpus were made in."""
+    if _is_log(path):
+        return read_environments(path)
+    from kbench.loaders.corpus import Corpus
+
+    return [from_dict(Environment, row) for row in Corpus.open(path).table("environments").to_pylist()]

@@ -37,7 +37,21 @@ def method(name: str) -> Method:
     Raises:
         UnknownNameError: with the nearest names.
     """
-    found = methods()
+    return _named(name, methods())
+
+
+def search_method(name: str) -> Method:
+    """One method that searches, as the one for kernels that already exist does not.
+
+    Raises:
+        UnknownNameError: with the nearest names.
+    """
+    from kbench.generation.methods import folder
+
+    return _named(name, {key: found for key, found in methods().items() if found is not folder.METHOD})
+
+
+def _named(name: str, found: Mapping[str, Method]) -> Method:
     if name not in found:
         raise UnknownNameError("method", name, found)
     return found[name]

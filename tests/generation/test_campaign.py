@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign import Progress
+from kbench.generation.budget import Budget
 from kbench.generation.log import read_log
+from kbench.generation.progress import Progress
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.proposers.proposal import Answer, Ask, Task
+from kbench.generation.proposers.proposal import Answer, Ask, Refusal, Task
+from kbench.generation.report import render, summaries
 from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.spec import CampaignSpec, read_spec, runs_of
-from kbench.schemas import DataError, UnknownNameError, UserError
+from kbench.generation.settings import FilterSettings
+from kbench.generation.spec import CampaignSpec, runs_of
+from kbench.schemas import UserError
 
 from .conftest import FAMILY, settings_for
 
@@ -93,54 +95,89 @@ def test_progress_is_one_line_with_what_matters(tmp_path: Path, how: Drive) -> N
     assert sum(progress.failures.values()) + progress.ok == 24
 
 
-def test_a_spec_names_one_run_for_every_cell() -> None:
-    spec = CampaignSpec(problems=["matmul_square"], backends=["triton"], random_seeds=[0, 1])
-    runs, uncovered = runs_of(spec)
-    assert uncovered == []
-    assert len({run.run_id for run in runs}) == len(runs) == 5 * 2
-    assert {run.search_method for run in runs} == {"random", "hill_climb", "evolve", "puct", "puct+surrogate"}
+def test_the_last_line_of_a_campaign_estimates_nothing(tmp_path: Path, how: Drive) -> None:
+    progress = drive(tmp_path, [settings_for("random")], how)
+    assert progress.result().startswith("24 kernels, ")
+    for word in ("left", "in flight", "live", "24/24", "nan"):
+        assert word not in progress.result()
 
 
-def test_overrides_change_single_problems() -> None:
-    spec = CampaignSpec(
-        problems=["matmul_square", "matmul_batched"], backends=["triton"], methods=["random"],
-        overrides={"matmul_square": {"batch": 7, "budget": {"measurements": 99}}},
-    )  # fmt: skip
-    one, two = runs_of(spec)[0]
-    assert (one.batch, one.budget.measurements) == (7, 99)
-    assert (two.batch, two.budget.measurements) == (4, 12)
+def test_a_campaign_without_a_count_shows_no_total_and_no_estimate(tmp_path: Path, how: Drive) -> None:
+    told: list[str] = []
+    watched = dataclasses.replace(how, report=lambda progress: told.append(progress.line()))
+    drive(tmp_path, [settings_for("random", budget=Budget(gpu_seconds=1.0))], watched)
+    assert told
+    assert not [line for line in told if "/0" in line or "nan" in line or "s left" in line]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[]", "a campaign is a JSON object"),
-        ("{", "not JSON"),
-        ('{"backends": ["hip"], "problems": ["matmul_square"]}', "backend 'hip'"),
-        ('{"settings": {"patients": 3}, "problems": ["matmul_square"]}', "unknown setting 'patients'"),
-    ],
-)
-def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "c.json").write_text(content)
-    with pytest.raises(DataError, match=message):
-        runs_of(read_spec(tmp_path / "c.json"))
+@pytest.mark.parametrize("field", ["methods", "random_seeds", "problems", "backends"])
+def test_a_search_named_twice_is_refused_before_anything_is_written(tmp_path: Path, how: Drive, field: str) -> None:
+    fields = {"problems": ["gelu_tanh"], "backends": ["triton"], "methods": ["random"], "random_seeds": [3]}
+    fields[field] *= 2
+    with pytest.raises(UserError, match=r"'gelu_tanh', backend 'triton', method 'random', seed 3 is named twice"):
+        drive(tmp_path / "run", runs_of(CampaignSpec(**fields))[0], how)
+    assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        {"problems": ["matmul_sqare"]},
-        {"problems": ["fp8_quant_float32"]},
-        {"problems": ["matmul_square"], "methods": ["anneal"]},
-    ],
-)
-def test_unknown_names_in_a_spec_are_named(tmp_path: Path, field: dict[str, list[str]]) -> None:
-    (tmp_path / "c.json").write_text(json.dumps(field))
-    with pytest.raises(UnknownNameError):
-        runs_of(read_spec(tmp_path / "c.json"))
+def test_an_unknown_proposer_or_surrogate_is_refused_before_anything_is_written(tmp_path: Path, how: Drive) -> None:
+    drive_as_named = dataclasses.replace(how, proposer_for=None)
+    chosen = FilterSettings(surrogate="onlin")
+    for settings in (settings_for("random", proposer="genom"), settings_for("random", filter=chosen)):
+        with pytest.raises(UserError, match=r"'genom'|'onlin'"):
+            drive(tmp_path / "run", [settings], drive_as_named)
+    assert not (tmp_path / "run").exists()
 
 
-def test_the_example_campaigns_are_valid() -> None:
-    examples = Path(__file__).parents[2] / "examples"
-    for name in ("campaign.json", "live_search.json"):
-        assert runs_of(read_spec(examples / name))[0]
+class Unreachable(GenomeProposer):
+    """Has nobody to ask."""
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        for _ in asks:
+            yield Refusal(reason="connection error: refused", proposer=self.name)
+
+
+def test_a_run_with_nobody_to_ask_halts_and_the_others_go_on(tmp_path: Path, how: Drive) -> None:
+    runs = [settings_for("random", seed=0), settings_for("random", seed=1)]
+    proposers = {0: Unreachable({}), 1: GenomeProposer({FAMILY.name: FAMILY})}
+    progress = drive(tmp_path, runs, dataclasses.replace(how, proposer_for=lambda s: proposers[s.seed]))
+    halted, done = (recorded_states(tmp_path)[settings.run_id] for settings in runs)
+    assert progress.halted == {runs[0].run_id: "connection error: refused"}
+    assert (halted.halted, halted.stopped, halted.step, halted.idle_steps) == ("connection error: refused", None, 0, 0)
+    assert done.charge.measurements == 24
+    assert "halted" in render(summaries(tmp_path))
+
+
+def test_a_halted_run_takes_the_course_it_would_have_taken(tmp_path: Path, how: Drive) -> None:
+    unreachable = dataclasses.replace(how, proposer_for=lambda s: Unreachable({}))
+    for _ in range(2):
+        drive(tmp_path / "halted", [settings_for("evolve")], unreachable)
+    drive(tmp_path / "halted", [settings_for("evolve")], how)
+    drive(tmp_path / "straight", [settings_for("evolve")], how)
+    one, two = (next(iter(recorded_states(tmp_path / name).values())) for name in ("halted", "straight"))
+    assert one.nodes == two.nodes
+    assert (one.step, one.halted, one.stopped) == (two.step, None, two.stopped)
+
+
+class Empty(GenomeProposer):
+    """Answers with what is no kernel."""
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        for _ in asks:
+            yield Refusal(reason="no code: the reply has none", proposer=self.name)
+
+
+@pytest.mark.parametrize("budget", [24, 32], ids=["same budget", "larger budget"])
+def test_a_run_that_found_nothing_new_is_resumed(tmp_path: Path, how: Drive, budget: int) -> None:
+    drive(tmp_path, [settings_for("random")], dataclasses.replace(how, proposer_for=lambda s: Empty({})))
+    (state,) = recorded_states(tmp_path).values()
+    assert state.stopped == "nothing new in 4 steps"
+    drive(tmp_path, [settings_for("random", budget=Budget(measurements=budget))], how)
+    (state,) = recorded_states(tmp_path).values()
+    assert state.charge.measurements == budget
+
+
+def test_resuming_a_run_whose_budget_is_spent_writes_nothing(tmp_path: Path, how: Drive) -> None:
+    drive(tmp_path, [settings_for("random")], how)
+    before = (tmp_path / "events.jsonl").read_bytes()
+    drive(tmp_path, [settings_for("random")], how)
+    assert (tmp_path / "events.jsonl").read_bytes() == before

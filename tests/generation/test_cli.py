@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import lzma
 from pathlib import Path
@@ -7,14 +8,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kbench.generation.assemble import assemble
 from kbench.generation.cli import generate
+from kbench.generation.environments import read_environments
+from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import read_log
 from kbench.generation.proposers import registry
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.session import Drive, drive, recorded_states
-from kbench.schemas import DataError, UnknownNameError, UserError
+from kbench.schemas import DataError, InfrastructureError, Measurement, UnknownNameError, UserError
 
 from .conftest import FAMILY, PROBLEM, settings_for
+from .test_campaign import Unreachable
+from .test_executors import ENVIRONMENT
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +91,13 @@ def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) ->
         (["--problem", PROBLEM, "--backend", "triton", "--out", "x"], "--budget is missing"),
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "ten", "--out", "x"], "budget 'ten'"),
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "5,6", "--out", "x"], "measurements twice"),
+        (["--problem", PROBLEM, "--backend", "triton", "--budget", "0.5", "--out", "x"], "0.5 measurements"),
+        (["--problem", PROBLEM, "--backend", "triton", "--budget", "2.5t", "--out", "x"], "2.5 tokens"),
+        (["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--seeds", "0", "--out", "x"], "seeds is 0"),
+        (
+            ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "none", "--out", "x"],
+            "unknown method 'none'; known: evolve, hill_climb, puct, random",
+        ),
         (["--problem", "gelu_tan", "--backend", "triton", "--budget", "8", "--out", "x"], "did you mean 'gelu_tanh'"),
         (
             ["--problem", "fp8_quant_float32", "--backend", "triton", "--budget", "8", "--out", "x"],
@@ -134,6 +147,116 @@ def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_fold
     assert state.settings.search_method == "none"
     assert {node.proposer for node in state.nodes.values()} == {"llm"}
     assert {node.kernel_id for node in state.rewarded()} == {node.kernel_id for node in nodes}
+
+
+CAMPAIGN = ["--campaign", "c.json"]
+FOLDER = ["--from-folder", "kernels"]
+PROBLEM_ALONE = ["--problem", PROBLEM, "--backend", "triton", "--budget", "8"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*CAMPAIGN, "--method", "puct"], "--method changes nothing with --campaign; the campaign file sets it"),
+        ([*CAMPAIGN, "--budget", "8"], "--budget changes nothing with --campaign"),
+        ([*CAMPAIGN, "--seed", "0"], "--seed changes nothing with --campaign"),
+        ([*CAMPAIGN, "--variants", "2"], "--variants changes nothing with --campaign; leave it out"),
+        ([*FOLDER, "--backend", "cuda"], "--backend changes nothing with --from-folder"),
+        ([*FOLDER, "--surrogate", "online"], "--surrogate changes nothing with --from-folder"),
+        ([*FOLDER, "--method", "puct"], "--method changes nothing without --variants"),
+        ([*PROBLEM_ALONE, "--variants", "2"], "--variants changes nothing with --problem"),
+        ([*PROBLEM_ALONE, "--order", "problems"], "--order changes nothing with --problem"),
+        ([*PROBLEM_ALONE, "--draw", "3x"], "--draw changes nothing without --surrogate"),
+        ([*PROBLEM_ALONE, "--recorded", "x"], "--recorded changes nothing with --executor local"),
+        ([*PROBLEM_ALONE, "--executor", "replay", "--gpu", "1"], "--gpu changes nothing with --executor replay"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+    result = run(*arguments, "--out", tmp_path / "run")
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
+
+
+def test_kernels_of_a_folder_are_varied_by_a_method_that_searches(tmp_path: Path) -> None:
+    (tmp_path / f"{PROBLEM}__triton__k.py").write_text("def run(x): return x")
+    result = run("--from-folder", tmp_path, "--variants", "2", "--method", "none", "--out", tmp_path / "run")
+    assert "unknown method 'none'" in str(result.exception)
+
+
+def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbench.harness.doctor.gpu_count", lambda: 0)
+    result = run("--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", tmp_path / "run")
+    assert isinstance(result.exception, InfrastructureError)
+    assert "--executor replay --recorded" in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_out_that_is_a_file_is_named(recording_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = search(recording_folder, tmp_path / "file")
+    assert isinstance(result.exception, UserError)
+    assert "cannot be written" in str(result.exception)
+
+
+def test_the_end_is_told_without_estimates(recording_folder: Path, tmp_path: Path) -> None:
+    told = search(recording_folder, tmp_path / "run").stdout
+    assert told.startswith("8 kernels, ")
+    assert "left" not in told
+    again = search(recording_folder, tmp_path / "run").stdout
+    assert again.startswith("0 kernels, ")
+    assert "nan" not in again
+
+
+def test_a_search_with_nobody_to_ask_tells_what_it_did_and_fails(
+    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.PROPOSERS, "genome", lambda: Unreachable({}))  # type: ignore[attr-defined]
+    result = search(recording_folder, tmp_path / "run", "--json")
+    assert isinstance(result.exception, InfrastructureError)
+    assert "1 of 1 runs cannot go on, the first because of: connection error: refused" in str(result.exception)
+    assert list(json.loads(result.stdout)["halted"].values()) == ["connection error: refused"]
+
+
+def test_a_packed_search_is_resumed_by_the_same_command(recording_folder: Path, tmp_path: Path) -> None:
+    run_folder, packed = tmp_path / "run", tmp_path / "packed"
+    for budget in ("8", "16"):
+        result = search(recording_folder, run_folder, "--pack", str(packed), "--budget", budget)
+        assert result.exception is None
+        assert list(read_log(packed)) == list(read_log(run_folder))
+    assert result.stdout.splitlines()[0].startswith("8 kernels, ")
+    assert result.stdout.splitlines()[1].startswith(f"packed {packed}")
+
+
+def test_a_pack_that_cannot_be_is_refused_before_the_search(recording_folder: Path, tmp_path: Path) -> None:
+    result = search(recording_folder, tmp_path / "run", "--pack", str(recording_folder))
+    assert isinstance(result.exception, UserError)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("flag", [(), ("--json",)], ids=["text", "json"])
+def test_what_was_found_is_told_even_when_packing_fails(
+    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: tuple[str, ...]
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("kbench.generation.pack.replace_together", full)
+    result = search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"), *flag)
+    assert isinstance(result.exception, OSError)
+    assert "8 kernels" in result.stdout or json.loads(result.stdout)["measured"] == 8
+
+
+def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
+    tmp_path: Path, how: Drive, recorded: dict[str, tuple[Measurement, ...]]
+) -> None:
+    known = dataclasses.replace(how, executor=ReplayExecutor(recorded, [ENVIRONMENT]))
+    drive(tmp_path / "first", [settings_for("random")], known)
+    assemble([tmp_path / "first"], tmp_path / "corpus")
+    assert search(tmp_path / "corpus", tmp_path / "second", "--seeds", "24").exception is None
+    assert read_environments(tmp_path / "second") == [ENVIRONMENT]
 
 
 def test_a_badly_named_kernel_file_is_named(tmp_path: Path) -> None:

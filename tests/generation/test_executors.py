@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,12 +13,13 @@ from types import TracebackType
 import pytest
 
 from kbench.generation.budget import Budget
+from kbench.generation.environments import read_environments
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.executors.local import LocalExecutor
 from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
 from kbench.generation.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.session import Drive, drive, read_environments, recorded_states
+from kbench.generation.session import Drive, drive, recorded_states
 from kbench.schemas import Backend, Environment, InfrastructureError, KernelSource, Measurement, Status
 from kbench.schemas.ids import content_hash
 
@@ -183,22 +186,24 @@ def test_a_log_serves_as_a_recording(run_folder: Path, how: Drive) -> None:
 
 
 class DyingMeasurer(ReplayMeasurer):
-    """Ends its whole process on the first portion it is given, once."""
+    """Ends its whole process on the first portion it is given, once. Every process is an environment of its own."""
 
     def __init__(self, recorded: dict[str, tuple[Measurement, ...]], mark: str) -> None:
         super().__init__(recorded, delay_s=0.01)
         self.mark = mark
 
+    def environment(self) -> Environment:
+        return dataclasses.replace(ENVIRONMENT, env_id=content_hash(str(os.getpid())))
+
     def measure(
         self, kernels: Iterable[KernelSource | None], *, on_lost: Callable[[KernelSource, str], None]
     ) -> Iterator[Measurement]:
-        import os
-        import signal
-
         try:
             os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            yield from super().measure(kernels, on_lost=on_lost)
+            here = self.environment().env_id
+            for measurement in super().measure(kernels, on_lost=on_lost):
+                yield dataclasses.replace(measurement, env_id=here)
             return
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -229,3 +234,7 @@ def test_ray_survives_a_killed_worker_and_finds_what_replay_finds(
     one, two = (recorded_states(tmp_path / name)[settings.run_id] for name in ("replay", "ray"))
     assert executor.lost_actors == 1
     assert one.nodes == two.nodes
+    rows = [row for e in read_log(tmp_path / "ray") if e.kind == "kernel_measured" for row in e.payload["measurements"]]
+    measured_in = {row["env_id"] for row in rows}
+    assert len(measured_in) == 2
+    assert measured_in <= {environment.env_id for environment in read_environments(tmp_path / "ray")}

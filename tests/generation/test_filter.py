@@ -11,6 +11,8 @@ from kbench.generation.budget import Budget
 from kbench.generation.filter import decide, in_order, score
 from kbench.generation.log import read_log
 from kbench.generation.online import OnlineSurrogate, distribution
+from kbench.generation.report import render as render_report
+from kbench.generation.report import summaries
 from kbench.generation.session import Drive, drive, recorded_states
 from kbench.generation.settings import FilterSettings
 from kbench.schemas import Forecast, Query
@@ -55,10 +57,20 @@ def test_no_share_means_rank_alone() -> None:
     assert chosen(asked, 1, dataclasses.replace(SETTINGS, unsure_share=0.0)) == {"fast": "rank"}
 
 
-def test_failed_forecasts_are_measured_and_never_dropped() -> None:
-    failed = {f"x{i}": Forecast(query_id=content_hash(f"x{i}"), failure="no idea") for i in range(5)}
-    found = chosen(failed | {"fast": forecast("fast", 8)}, keep=2)
-    assert found == dict.fromkeys(failed, "no forecast")
+def silent(count: int) -> dict[str, Forecast]:
+    return {f"x{i}": Forecast(query_id=content_hash(f"x{i}"), failure="no idea") for i in range(count)}
+
+
+def test_candidates_without_a_forecast_come_before_the_others() -> None:
+    found = chosen(silent(2) | {"fast": forecast("fast", 8), "mid": forecast("mid", 6)}, keep=3)
+    assert found == {"x0": "no forecast", "x1": "no forecast", "fast": "rank"}
+
+
+def test_candidates_without_a_forecast_take_no_more_places_than_there_are() -> None:
+    asked = silent(5) | {"fast": forecast("fast", 8)}
+    decisions = decide(list(asked), list(asked.values()), SETTINGS, 2)
+    assert [(d.kernel_id, d.why) for d in decisions if d.measure] == [("x0", "no forecast"), ("x1", "no forecast")]
+    assert {d.why for d in decisions if not d.measure} == {"no place", "below"}
 
 
 def test_own_confidence_overrides_the_largest_probability() -> None:
@@ -104,12 +116,23 @@ class Raising:
 
 def test_a_surrogate_that_raises_costs_forecasts_not_the_search(run_folder: Path, how: Drive) -> None:
     settings = settings_for("random", filter=FilterSettings(surrogate="raising", draw=2))
-    drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
+    progress = drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
     decisions = [d for e in read_log(run_folder) if e.kind == "candidates_filtered" for d in e.payload["decisions"]]
     assert {d["forecast"]["failure"] for d in decisions} == {"RuntimeError: out of order"}
-    assert all(d["measure"] for d in decisions)
     (state,) = recorded_states(run_folder).values()
-    assert state.stopped is not None
+    assert state.charge.measurements == progress.measured == 24
+    assert state.stopped == "budget spent: measurements 24 of 24"
+
+
+def test_failed_forecasts_are_counted_with_the_first_reason(run_folder: Path, how: Drive) -> None:
+    settings = settings_for("random", filter=FilterSettings(surrogate="raising", draw=2))
+    progress = drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
+    told = "40 forecasts failed, the first: RuntimeError: out of order"
+    assert progress.result().endswith(told)
+    assert progress.line().endswith(told)
+    rows = summaries(run_folder)
+    assert (rows[0]["failed_forecasts"], rows[0]["forecast_failure"]) == (40, "RuntimeError: out of order")
+    assert told in render_report(rows)
 
 
 class Telling:

@@ -17,13 +17,15 @@ import kbench.generation.cli
 import kbench.generation.session
 import kbench.generation.spec
 import kbench.generation.pack
+import kbench.generation.plan
 import kbench.generation.ingest
 import kbench.generation.executors.local
 import kbench.generation.proposers.rewrite.proposer
-from kbench.generation.spec import CampaignSpec, runs_of
+from pathlib import Path
+from kbench.generation.spec import read_spec, runs_of
 from kbench.generation.proposers.registry import proposer
 proposer("genome+rewrite")
-runs, uncovered = runs_of(CampaignSpec())
+runs, uncovered = runs_of(read_spec(Path("examples/campaign.json")))
 assert "torch" not in sys.modules, "planning a campaign needs no torch"
 print(len(runs))
 """
@@ -34,6 +36,7 @@ print(len(runs))
         text=True,
         check=False,
         env={"PYTHONPATH": str(root / "src")},
+        cwd=root,
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0

@@ -6,8 +6,9 @@ import pytest
 
 from kbench.generation.assemble import assemble
 from kbench.generation.budget import Budget
+from kbench.generation.environments import read_environments
 from kbench.generation.executors.local import LocalExecutor, open_harness
-from kbench.generation.session import Drive, drive, read_environments, recorded_states
+from kbench.generation.session import Drive, drive, recorded_states
 from kbench.generation.settings import FilterSettings, Settings
 from kbench.generation.workloads import workload_count
 from kbench.schemas import Backend

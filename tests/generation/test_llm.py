@@ -297,6 +297,37 @@ def test_without_a_model_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         proposer_from_environment()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [("OPENAI_API_KEY", "", "Missing credentials"), ("OPENAI_BASE_URL", "http://127.0.0.1:abc/v1", "Invalid port")],
+)
+def test_a_client_that_cannot_be_is_the_users_mistake_before_anything_is_written(
+    run_folder: Path, how: Drive, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, reason: str
+) -> None:
+    monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UserError, match=rf"^no client for model 'm' \({reason}.*; set OPENAI_API_KEY"):
+        drive(run_folder, [settings_for("random", proposer="llm")], Drive(executor=how.executor))
+    assert not run_folder.exists()
+
+
+@pytest.mark.parametrize(
+    "failure", ["connection error: refused", "endpoint error: HTTP 401: no such key", "timeout: no reply within 300 s"]
+)
+def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
+    run_folder: Path, how: Drive, failure: str
+) -> None:
+    model = Scripted([Reply(failure=failure)])
+    search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: LlmProposer(model))
+    progress = drive(run_folder, [settings_for("random", proposer="llm")], search)
+    assert list(progress.halted.values()) == [failure]
+    model.replies = [Reply(text=fenced(KERNEL))]
+    assert drive(run_folder, [settings_for("random", proposer="llm")], search).halted == {}
+    (state,) = recorded_states(run_folder).values()
+    assert [node.step for node in state.nodes.values()] == [0]
+    assert state.proposal_failures[failure.split(":")[0]] == 4
+
+
 def test_requests_run_side_by_side() -> None:
     with Server([(0, GOOD)]) as server:
         import time

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import lzma
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kbench.generation.entry import Entry
 from kbench.generation.log import LogWriter, read_log
-from kbench.generation.pack import pack
 from kbench.schemas import DataError, UserError
 
 
@@ -94,15 +95,16 @@ def test_a_batch_is_on_disk_before_append_returns(tmp_path: Path, monkeypatch: p
         assert synced == [(tmp_path / "events.jsonl").stat().st_size]
 
 
-def test_packed_parts_read_back_as_the_same_log(tmp_path: Path) -> None:
-    write(tmp_path / "run", entries(50))
-    files = pack(tmp_path / "run", tmp_path / "packed", part_bytes=600)
-    assert len(files) > 3
-    assert list(read_log(tmp_path / "packed")) == entries(50)
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"", lambda data: b"\0" * 40 + data[40:]])
+def test_a_damaged_compressed_part_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    part = tmp_path / "events-000.jsonl.xz"
+    part.write_bytes(damage(lzma.compress("".join(entry.line() for entry in entries(20)).encode())))
+    with pytest.raises(DataError, match=rf"{part} cannot be decompressed"):
+        list(read_log(tmp_path))
 
 
-def test_a_packed_log_is_continued_in_a_live_file(tmp_path: Path) -> None:
-    write(tmp_path / "run", entries(10))
-    pack(tmp_path / "run", tmp_path / "packed")
-    write(tmp_path / "packed", entries(12)[10:])
-    assert list(read_log(tmp_path / "packed")) == entries(12)
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UserError, match=rf"{folder}.* cannot be written .*; choose another folder for --out"):
+            LogWriter(folder)

@@ -38,6 +38,13 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     assert (out / "plot.png").stat().st_size > 5000
 
 
+@pytest.mark.parametrize("option", ["--seeds", "--budget", "--batch", "--least", "--pools"])
+def test_a_study_of_nothing_is_refused(corpus: Path, tmp_path: Path, option: str) -> None:
+    result = CliRunner().invoke(generate, ["study", str(corpus), "--out", str(tmp_path / "study"), option, "0"])
+    assert result.exit_code == 2
+    assert option in result.stderr
+
+
 def test_best_so_far_never_falls_and_never_passes_the_pools_best(corpus: Path) -> None:
     points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=16)
     for method in ("random", "puct"):

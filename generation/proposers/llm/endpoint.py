@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.generation.proposers.llm.reply import Reply, reply_from_body
-from kbench.schemas import MissingDependencyError
+from kbench.schemas import MissingDependencyError, UserError
 
 Messages = Sequence[dict[str, str]]
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
@@ -30,17 +30,36 @@ class Endpoint:
     """Wait before the second attempt; doubles with every further one."""
     sleep: Callable[[float], None] = time.sleep
 
+    def check(self) -> None:
+        """See that there is all it takes to ask; nothing is sent.
+
+        Raises:
+            MissingDependencyError: the openai package is not installed.
+            UserError: credentials or address are such that no client can be made.
+        """
+        self._client().close()
+
+    def _client(self) -> Any:
+        try:
+            import openai
+        except ImportError:
+            raise MissingDependencyError("openai", "llm", "asking a language model") from None
+        try:
+            return openai.OpenAI(base_url=self.base_url, max_retries=0, timeout=self.timeout_s)
+        except Exception as error:  # noqa: BLE001 - the package lets errors of the HTTP library below it through
+            raise UserError(
+                f"no client for model {self.model!r} ({str(error).splitlines()[0]}); set OPENAI_API_KEY, to any word "
+                "where the server asks for none, and OPENAI_BASE_URL to its address"
+            ) from None
+
     def ask(self, requests: Sequence[Messages]) -> list[Reply]:
         """A reply for each request, in order. Never raises for what the server does: that is a reply's failure.
 
         Raises:
             MissingDependencyError: the openai package is not installed.
+            UserError: no client can be made.
         """
-        try:
-            import openai
-        except ImportError:
-            raise MissingDependencyError("openai", "llm", "asking a language model") from None
-        client = openai.OpenAI(base_url=self.base_url, max_retries=0, timeout=self.timeout_s)
+        client = self._client()
         try:
             with concurrent.futures.ThreadPoolExecutor(self.concurrency) as pool:
                 return list(pool.map(lambda messages: self._ask(client, messages), requests))

@@ -97,7 +97,8 @@ def proposer_from_environment() -> LlmProposer:
     responses.jsonl in it); otherwise OPENAI_BASE_URL and OPENAI_API_KEY lead to the endpoint.
 
     Raises:
-        UserError: no model is named.
+        UserError: no model is named, or no client can be made for the endpoint.
+        MissingDependencyError: the openai package is not installed.
     """
     model = os.environ.get(MODEL_VARIABLE)
     if not model:
@@ -110,4 +111,6 @@ def proposer_from_environment() -> LlmProposer:
         return LlmProposer(
             BatchFiles(model=model, requests=files / "requests.jsonl", responses=files / "responses.jsonl")
         )
-    return LlmProposer(Endpoint(model=model, base_url=os.environ.get(ENDPOINT_VARIABLE)))
+    endpoint = Endpoint(model=model, base_url=os.environ.get(ENDPOINT_VARIABLE))
+    endpoint.check()
+    return LlmProposer(endpoint)

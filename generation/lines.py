@@ -1,0 +1,127 @@
+"""Lines: an append-only file of JSON lines that survives the death of its writer.
+
+Killing the writer at any byte loses at most the line being written: a damaged last line is left out when the file is
+read and cut off when it is opened for writing; damage anywhere else is refused with its line and offset.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import lzma
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kbench.schemas import DataError, UserError
+
+T = TypeVar("T")
+Parse = Callable[[str, str], T]
+"""parse(text, where) -> what a line says; a DataError means that it is damaged."""
+
+
+def parse_json(text: str, where: str) -> Any:
+    """A line's JSON.
+
+    Raises:
+        DataError: names the place.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{where} is not JSON ({error}); the file is damaged: restore it from a copy") from None
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Every line of a file, decompressed where its name says that it is compressed.
+
+    Raises:
+        DataError: names the file whose compressed data is damaged or ends early.
+    """
+    try:
+        with lzma.open(path, format=lzma.FORMAT_XZ) if path.suffix == ".xz" else path.open("rb") as stream:
+            yield from stream
+    except (EOFError, lzma.LZMAError) as error:
+        raise DataError(f"{path} cannot be decompressed ({error}); it is damaged: restore it from a copy") from None
+
+
+def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
+    """What each line says, with the offset just behind it; stops quietly before a damaged last line."""
+    offset = 0
+    waiting: tuple[bytes, int, int] | None = None
+    for number, line in enumerate(raw_lines(path), 1):
+        if waiting is not None:
+            yield _parsed(parse, path, *waiting), offset
+        waiting = (line, number, offset)
+        offset += len(line)
+    if waiting is not None and waiting[0].endswith(b"\n"):
+        try:
+            last = _parsed(parse, path, *waiting)
+        except DataError:
+            return
+        yield last, offset
+
+
+def _parsed(parse: Parse[T], path: Path, line: bytes, number: int, offset: int) -> T:
+    where = f"{path}: line {number} at byte {offset}"
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
+    return parse(text, where)
+
+
+class LineWriter:
+    """Appends lines to a file; one writer at a time."""
+
+    def __init__(self, path: Path, parse: Parse[Any]) -> None:
+        """Open a file, make it where there is none, and cut off a damaged last line.
+
+        Raises:
+            UserError: another process is writing it, or it cannot be opened.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._descriptor)
+            raise UserError(f"{path} is being written by another search; wait for it or choose another --out") from None
+        try:
+            self._cut_damaged_end(path, parse)
+        except DataError:
+            self.close()
+            raise
+
+    def _cut_damaged_end(self, path: Path, parse: Parse[Any]) -> None:
+        good = 0
+        for _, end in read_lines(path, parse):
+            good = end
+        os.ftruncate(self._descriptor, good)
+        os.lseek(self._descriptor, good, os.SEEK_SET)
+
+    def append(self, lines: Iterable[str]) -> None:
+        """Write a batch and wait until it is on disk."""
+        data = memoryview("".join(lines).encode())
+        if not data:
+            return
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Release the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

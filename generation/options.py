@@ -1,0 +1,59 @@
+"""Options of `kbench generate` that go together, and those that would be given in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from kbench.schemas import UserError
+
+FORECASTS = ("draw", "unsure_share", "confidence")
+OF_A_SEARCH = ("backend", "method", "proposer", "budget", "seed", "seeds", "batch", "surrogate", *FORECASTS)
+
+UNUSED_BY_MODE: Mapping[str, tuple[str, ...]] = {
+    "campaign": (*OF_A_SEARCH, "variants"),
+    "from_folder": tuple(name for name in OF_A_SEARCH if name not in ("method", "proposer")),
+    "problem_id": ("variants", "order"),
+}
+"""What the runs come from, and the options that have no say in them."""
+
+UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
+    "local": ("recorded",),
+    "ray": ("recorded", "gpu"),
+    "replay": ("gpu", "half_width"),
+}
+
+
+def mode_of(options: Mapping[str, Any]) -> str:
+    """Which option says where the runs come from.
+
+    Raises:
+        UserError: none does, or more than one.
+    """
+    chosen = [name for name in UNUSED_BY_MODE if options[name] is not None]
+    if len(chosen) != 1:
+        raise UserError("give exactly one of --problem, --campaign or --from-folder")
+    return chosen[0]
+
+
+def refuse_unused(ctx: click.Context) -> None:
+    """Refuse options that were given and change nothing: whoever gave them expects that they do.
+
+    Raises:
+        UserError: names the option and the one that leaves it no say.
+    """
+    options, mode = ctx.params, mode_of(ctx.params)
+    flags = {str(param.name): param.opts[0] for param in ctx.command.params}
+    reasons = dict.fromkeys(UNUSED_BY_MODE[mode], f"with {flags[mode]}")
+    reasons |= dict.fromkeys(UNUSED_BY_EXECUTOR[options["executor"]], f"with --executor {options['executor']}")
+    if options["surrogate"] is None:
+        reasons |= dict.fromkeys(FORECASTS, "without --surrogate")
+    if mode == "from_folder" and not options["variants"]:
+        reasons["method"] = "without --variants"
+    for name, reason in reasons.items():
+        if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+            where = "; the campaign file sets it" if mode == "campaign" and name in OF_A_SEARCH else ""
+            raise UserError(f"{flags[name]} changes nothing {reason}{where}; leave it out")

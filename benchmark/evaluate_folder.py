@@ -40,9 +40,9 @@ class Earlier:
     """results.json; empty where there is none, as in an entry made elsewhere."""
 
     def made_by(self, target: Target, options: Options) -> bool:
-        """Whether it is this surrogate's with these arguments; an entry that does not say counts as such."""
-        known = {"surrogate": target.name, "arguments": options.recorded_arguments}
-        return all(self.results.get(name, value) == value for name, value in known.items())
+        """Whether it is this surrogate's with these arguments; of an entry made elsewhere nobody knows."""
+        known = {"surrogate": target.name, "arguments": options.recorded_arguments, "found_at": target.found_at}
+        return bool(self.results) and all(self.results.get(name, value) == value for name, value in known.items())
 
     def kept(self, target: Target, options: Options) -> dict[str, Any]:
         """What its author wrote into submission.json and another run of the same surrogate leaves alone."""

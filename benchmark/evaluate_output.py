@@ -56,6 +56,7 @@ def results(evaluation: Evaluation) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "kbench_version": __version__,
         "surrogate": evaluation.name,
+        "found_at": evaluation.target.found_at,
         "arguments": evaluation.options.recorded_arguments,
         "inputs": evaluation.inputs,
         "dataset": questions.dataset,

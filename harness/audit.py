@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import random
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ VERIFIED = (0, 1)
 """Masters a kernel is verified on; the others it first meets in audited calls."""
 SLOWER, SLOWER_US = 1.25, 2.0
 """A kernel is suspected when its fastest call on strangers takes longer than others at their best, by both of these."""
+QUICK_S = 0.005
+"""Host time within which inputs can be drawn between two calls."""
 LOOKS, ROUNDS = 6, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
 
@@ -86,8 +89,16 @@ class Auditor:
         return Candidate(label, call, audits)
 
     def _strangers_to_come(self) -> list[Master | None]:
-        """The strangers of a look; None is drawn when it is shown, not to be found by kernels that search memory."""
-        return [None if self.late else self._stranger() for _ in range(self._strangers)]
+        """The strangers of a look; None is drawn when it is shown, not to be found by kernels that search memory.
+
+        Where drawing keeps the host busy, as for problems that draw on the CPU, it cannot wait: the launch of the call
+        behind it would not be hidden.
+        """
+        began = time.perf_counter()
+        first = self._stranger()
+        if self.late and time.perf_counter() - began < QUICK_S:
+            return [None] * self._strangers
+        return [first, *(self._stranger() for _ in range(self._strangers - 1))]
 
     def _stranger(self) -> Master:
         with machine("inputs cannot be drawn"):
@@ -121,6 +132,11 @@ class Auditor:
             return Kept(*shown[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
 
         return before, after
+
+    def begin(self) -> None:
+        """Forget the times seen so far: the kernel is timed afresh."""
+        self._fresh_us.clear()
+        self._usual_us.clear()
 
     def judge(self, samples: Sequence[Sample]) -> bool:
         """Judge the audited calls among some samples; False when one was wrong."""

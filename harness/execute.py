@@ -198,6 +198,7 @@ def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Benc
     auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
     candidate = auditor.candidate(CANDIDATE, loaded)
     for attempt in range(2):
+        auditor.begin()
         timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, auditor.judge)
         if timing.drift <= DRIFT or attempt or not verdict.ok or not bench.device.is_gpu:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 from kbench.harness.adapters import problem_of
-from kbench.harness.harness import Harness
+from kbench.harness.harness import SCREENED, Harness
 from kbench.harness.journal import Journal, in_corpus
 from kbench.harness.progress import Progress
 from kbench.harness.record import aggregate
@@ -53,7 +54,15 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
         InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
     """
     out: Path | None = options["out"]
-    journal = Journal(out) if out is not None else None
+    if out is None:
+        return _measure(named, options, None, quiet)
+    with contextlib.closing(Journal(out)) as journal:
+        return _measure(named, options, journal, quiet)
+
+
+def _measure(
+    named: Named, options: dict[str, Any], journal: Journal | None, quiet: bool
+) -> list[tuple[str, Measurement]]:
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
     lost: list[tuple[KernelSource, str]] = []
@@ -62,7 +71,8 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
         todo = [kernel for key, kernel in kernels.items() if key not in finished]
         rows = {key: group for key, group in finished.items() if key in names}
         if rows and not quiet:
-            click.echo(f"{len(rows)} of {len(kernels)} kernels are in {out} already", err=True)
+            said = f"{len(rows)} of {len(kernels)} kernels are in {options['out']} already, and shown as they are there"
+            click.echo(said, err=True)
         progress = Progress(len(todo), quiet=quiet)
         for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
             rows[kernel.kernel_id] = group
@@ -82,11 +92,21 @@ def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tu
 def measured_before(
     journal: Journal | None, kernels: Collection[str], harness: Harness
 ) -> dict[str, list[Measurement]]:
-    """What need not be measured: it is in the journal, or the folder's corpus has it from a GPU of this kind."""
+    """What need not be measured: it is in the journal, or the folder's corpus has it from a GPU of this kind.
+
+    Raises:
+        UserError: the screen has refused some of them before, and is now to be passed over.
+    """
     if journal is None:
         return {}
     gpus = {harness.environment(lane).gpu for lane in range(len(harness.gpus))}
-    return in_corpus(journal.folder, kernels, gpus) | journal.measurements
+    found = in_corpus(journal.folder, kernels, gpus) | journal.measurements
+    refused = sum(any((row.error or "").startswith(SCREENED) for row in found.get(key, ())) for key in kernels)
+    if refused and harness.settings.allow_unscreened:
+        raise UserError(
+            f"{journal.folder} holds {refused} of these kernels as refused by the screen; give another --out"
+        )
+    return found
 
 
 def run_journaled(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate
 from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -48,6 +49,11 @@ class Target:
     location: str
     """Module, path, or built-in name."""
     attribute: str = ""
+
+    @property
+    def found_at(self) -> str:
+        """Tells surrogates of one name apart, and tells nobody where they lie."""
+        return content_hash("target", self.kind, self.location, self.attribute)
 
     @property
     def trusted(self) -> bool:

@@ -104,8 +104,8 @@ class _Worker(threading.Thread):
         started = time.perf_counter()
         try:
             given = self._surrogate.forecast(batch)
-            # An empty answer is none, however politely it was given.
-            self._deaths = 0 if given else self._deaths + 1
+            # An answer of failures is none, and so is an empty one, however politely it was given.
+            self._deaths = self._deaths + 1 if all(f.failure is not None for f in given) else 0
         except NoAnswerError as error:
             if len(batch) > 1:
                 parts = [self.answer([query]) for query in batch]

@@ -18,6 +18,8 @@ DEEP = ("collections", "contextlib", "dataclasses", "functools", "hashlib", "hma
 MODULES = ("builtins", "gc", "socket", "sys", "torch", "torch.cuda", "torch.cuda.streams", "torch.cuda.memory",
            "torch.nn.functional", *DEEP)  # fmt: skip
 OWN = "kbench."
+CONSTANTS = (bool, int, float, str, bytes, tuple, frozenset)
+"""What else is checked of our own modules: thresholds and sizes are as good a target as functions."""
 CHECKED = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.GetSetDescriptorType,
            types.WrapperDescriptorType, type, property, staticmethod, classmethod)  # fmt: skip
 CHANGEABLE = frozenset({"builtins._", "sys.last_value", "sys.last_type"})
@@ -32,6 +34,8 @@ class Pristine:
 
     def changed(self) -> str | None:
         """The first name that no longer means what it did; None when all do."""
+        if sys.getprofile() is not None or sys.gettrace() is not None:
+            return "a profile or trace function was set"
         now = dict(_entries())
         # A name added to a class hides the one it inherits.
         added = next((name for name in now if name not in self._names and name.startswith("class ")), None)
@@ -67,9 +71,10 @@ def _classes() -> Iterator[tuple[str, type]]:
 
 
 def _members(where: str, names: Any, *, deep: bool) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    checked = (*CHECKED, *CONSTANTS) if where.removeprefix("class ").startswith(OWN) else CHECKED
     for name, value in list(names.items()):
         title = f"{where}.{name}"
-        if not isinstance(value, CHECKED) or title in CHANGEABLE:
+        if not isinstance(value, checked) or title in CHANGEABLE:
             continue
         yield title, (value, getattr(value, "__code__", None))
         if deep and isinstance(value, type) and (value.__module__ in DEEP or value.__module__.startswith(OWN)):

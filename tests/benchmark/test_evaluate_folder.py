@@ -163,3 +163,27 @@ def test_an_interrupted_run_leaves_an_earlier_one_s_results(
     )  # fmt: skip
     assert result.exit_code == 130
     assert (out / "forecasts.parquet").read_bytes() == before
+
+
+def test_an_entry_made_elsewhere_is_not_replaced(corpus_path: Path, tmp_path: Path, model: str) -> None:
+    out = tmp_path / "theirs"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    described(out)
+    (out / "results.json").unlink()
+    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    for surrogate in (model, "prior"):
+        with pytest.raises(UserError, match="entry of another surrogate"):
+            call(corpus_path, "--surrogate", surrogate, "--out", out)
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
+def test_another_file_of_the_same_name_does_not_get_the_authors_words(
+    corpus_path: Path, tmp_path: Path, model: str
+) -> None:
+    out, other = tmp_path / "mine", tmp_path / "elsewhere" / "model.py"
+    call(corpus_path, "--surrogate", model, "--out", out)
+    described(out)
+    other.parent.mkdir()
+    other.write_text(MODEL)
+    with pytest.raises(UserError, match="entry of another surrogate"):
+        call(corpus_path, "--surrogate", other, "--out", out)

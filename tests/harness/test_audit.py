@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.audit import LOOKS, ROUNDS, Auditor, suspicious
+from kbench.harness.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.context import ProblemContext
 from kbench.harness.device import CpuDevice
 from kbench.harness.master import Master
@@ -108,9 +108,36 @@ def test_strangers_are_drawn_early_but_for_kernels_that_may_search_memory(
         audits = candidate(Auditor(context, Verdict(), late=late), gelu).audits
         assert audits is not None
         before, _ = audits()(0, 0)
-        assert drawn[0] == (0 if late else 1)
-        before()
         assert drawn[0] == 1
+        before()
+        assert drawn[0] == (2 if late else 1), "one to see how long it takes, and another when it is shown"
+
+
+def test_strangers_that_take_the_host_long_to_draw_are_drawn_early_for_all(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, draw = [0], ProblemContext.stranger
+
+    def slowly(self: ProblemContext) -> Master:
+        drawn[0] += 1
+        time.sleep(2 * QUICK_S)
+        return draw(self)
+
+    monkeypatch.setattr(ProblemContext, "stranger", slowly)
+    audits = candidate(Auditor(context, Verdict(), late=True), gelu).audits
+    assert audits is not None
+    before, _ = audits()(0, 0)
+    before()
+    assert drawn[0] == 1
+
+
+def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemContext) -> None:
+    auditor = Auditor(context, Verdict())
+    kernel = candidate(auditor, slow_when_new(0.01, {}))
+    assert auditor.judge(look(kernel, context))
+    assert auditor._suspicious("k")
+    auditor.begin()
+    assert not auditor._suspicious("k")
 
 
 def honest(calls: list[int]) -> Callable[[torch.Tensor], torch.Tensor]:

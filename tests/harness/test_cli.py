@@ -17,7 +17,7 @@ from kbench.harness.harness import Harness
 from kbench.harness.progress import Progress
 from kbench.harness.session import compare_files
 from kbench.harness.sources import read_kernel
-from kbench.schemas import InfrastructureError, UserError
+from kbench.schemas import InfrastructureError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
 TRITON, CUDA = str(KERNELS / "gelu_triton.py"), str(KERNELS / "gelu_cuda.py")
@@ -94,6 +94,22 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
     assert made[1].tally.kernels == 1
     assert "1 of 2 kernels are in" in capsys.readouterr().err
     assert [Corpus.open(tmp_path / "corpus").rows(name) for name in ("kernels", "measurements")] == [2, 2]
+
+
+@without_gpu
+def test_a_folder_that_holds_refusals_of_the_screen_is_not_measured_into_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("datasets")
+    settings = {"cache": tmp_path / "cache", "workloads": ("tiny",), "builders": 1}
+    monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, **settings, **options["given"]))
+    kernel = read_kernel(Path(TRITON), "gelu_tanh")
+    foul = dataclasses.replace(kernel, source=f"import os\n{kernel.source}")
+    ((_, row),) = session.measure_files([("a", foul)], {"out": tmp_path / "corpus", "given": {}}, quiet=True)
+    assert row.status is Status.REJECTED
+    allowed = {"out": tmp_path / "corpus", "given": {"allow_unscreened": True}}
+    with pytest.raises(UserError, match="1 of these kernels as refused by the screen; give another --out"):
+        session.measure_files([("a", foul)], allowed, quiet=True)
 
 
 def test_measuring_a_corpus_again_into_itself_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates.process import NoAnswerError, ProcessSurrogate
+from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.benchmark.surrogates.runner import Run, run
 from kbench.benchmark.surrogates.store import ForecastStore
@@ -154,6 +155,21 @@ def test_surrogate_that_always_hangs_is_given_up_after_twenty_queries(questions:
     batches = -(-20 // batch_size) if batch_size > 1 else 0
     assert hangs.calls == 20 + batches
     assert sum(done.failures.values()) == len(questions.queries)
+
+
+def test_surrogate_that_only_ever_states_failures_is_given_up(questions: Questions) -> None:
+    class Down:
+        calls = 0
+
+        def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+            self.calls += 1
+            return [failure(query.query_id, "endpoint: connection refused") for query in queries]
+
+    down = Down()
+    with ForecastStore(None) as store:
+        done = run(questions.queries, [down], store=store, batch_size=2)
+    assert down.calls == 20
+    assert done.failures["endpoint: connection refused"] == 40
 
 
 def test_queries_without_an_answer_between_answered_ones_are_no_reason_to_give_up(questions: Questions) -> None:

@@ -91,8 +91,6 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> None:
     # Small systems of equations on a machine whose cores are busy compiling: more threads only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     runs, proposer_for = planned_runs(options)
-    if options["pack_to"] is not None:
-        check_target(options["out"], options["pack_to"])
     how = Drive(
         executor=chosen_executor(options),
         deadline_s=options["deadline"],
@@ -101,6 +99,8 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> None:
         report=_reporter(),
         order=options["order"],
     )
+    if options["pack_to"] is not None:
+        check_target(options["out"], options["pack_to"])
     progress = drive(options["out"], runs, how)
     if sys.stderr.isatty():
         click.echo(err=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kbench.schemas import DataError, UserError
+from kbench.schemas import DataError, InfrastructureError, UserError
 
 T = TypeVar("T")
 Parse = Callable[[str, str], T]
@@ -82,6 +82,7 @@ class LineWriter:
         Raises:
             UserError: another process is writing it, or it cannot be opened.
         """
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -106,13 +107,23 @@ class LineWriter:
         os.lseek(self._descriptor, good, os.SEEK_SET)
 
     def append(self, lines: Iterable[str]) -> None:
-        """Write a batch and wait until it is on disk."""
+        """Write a batch and wait until it is on disk.
+
+        Raises:
+            InfrastructureError: the disk does not take it; names the file.
+        """
         data = memoryview("".join(lines).encode())
         if not data:
             return
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-        os.fsync(self._descriptor)
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise InfrastructureError(
+                f"{self._path} cannot be written ({error.strerror or error}); mend that and run the same command "
+                "again: the search can be resumed"
+            ) from error
 
     def close(self) -> None:
         """Release the file."""

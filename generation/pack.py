@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import lzma
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from kbench.generation.environments import ENVIRONMENTS
 from kbench.generation.lines import raw_lines
 from kbench.generation.log import LIVE_NAME, found_files, log_files
 from kbench.loaders.atomic import replace_together
-from kbench.schemas import UserError
+from kbench.schemas import InfrastructureError, UserError
 
 PART_BYTES = 12 * 2**20
 """Raw bytes of a part: parts are compressed side by side, and neighbours in a log are near-copies that shrink well."""
@@ -33,10 +34,21 @@ def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int =
         The files written.
 
     Raises:
-        UserError: `out` holds something else than an earlier pack of this log.
+        UserError: `out` cannot be a folder, or holds something else than an earlier pack of this log.
         DataError: a compressed file cannot be read.
+        InfrastructureError: the disk fails; names the file, or `out` where the system does not say which.
     """
     check_target(folder, out)
+    try:
+        return _pack(folder, out, part_bytes, processes)
+    except OSError as error:
+        raise InfrastructureError(
+            f"{error.filename or out} cannot be packed ({error.strerror or error}); mend that and run the same command "
+            "again: the search can be resumed"
+        ) from error
+
+
+def _pack(folder: Path, out: Path, part_bytes: int, processes: int) -> list[Path]:
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
         # lzma releases the interpreter lock, so threads compress in parallel without copying parts between processes.
         parts = list(pool.map(lambda part: lzma.compress(part, preset=4), _parts(folder, part_bytes)))
@@ -46,7 +58,6 @@ def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int =
         files[ENVIRONMENTS] = environments.read_bytes()
     written = [out / name for name in files]
     files |= {old.name: None for old in found_files(out) if old.name not in files}
-    out.mkdir(parents=True, exist_ok=True)
     replace_together(out, files)
     return written
 
@@ -54,12 +65,23 @@ def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int =
 def check_target(folder: Path, out: Path) -> None:
     """See that a run folder can be packed into `out`: a new or empty folder, or one with an earlier pack of this log.
 
+    A new folder is made, since only that shows that it can be.
+
     Raises:
         UserError: names the folder and what is in the way.
         DataError: a compressed file cannot be read.
     """
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{str(out)!r} is a file; name a folder for --pack")
+    # Not Path.resolve, which raises for a loop of links: such a path is refused below, like any that cannot be made.
+    if os.path.realpath(out) == os.path.realpath(folder):
+        raise UserError(f"{str(out)!r} is the --out folder itself; choose another folder for --pack")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(f"{str(out)!r} is no folder; name a folder for --pack") from None
+    except OSError as error:
+        raise UserError(f"{str(out)!r} cannot be made ({error.strerror}); choose another folder for --pack") from None
+    if not os.access(out, os.R_OK | os.W_OK | os.X_OK):
+        raise UserError(f"{str(out)!r} cannot be read and written; choose another folder for --pack")
     if (out / LIVE_NAME).is_file():
         raise UserError(f"{str(out)!r} holds the live log of a search; choose an empty folder for --pack")
     packed = found_files(out)

@@ -15,8 +15,11 @@ from kbench.generation.request import Request, request_from_json
 from kbench.generation.settings import Settings, settings_from_json
 from kbench.schemas import DataError, Status, from_dict
 
-OUTAGES = frozenset({"connection error", "endpoint error", "timeout", "proposer error"})
-"""First words of the reasons that blame whoever was asked for a candidate, not the candidate."""
+OUTAGES = frozenset({"connection error", "endpoint error", "timeout"})
+"""First words of the reasons that pass once somebody can be asked again.
+
+An abandoned step asks the same again: a fault that repeats, such as a proposer's own, would halt its run for ever.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

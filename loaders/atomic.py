@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,18 +16,36 @@ ENDING = ".part"
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file aside, sync it and rename it into place."""
-    write_through(path, partial(_fill, data))
-
-
-def write_through(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a file aside, sync it and rename it into place."""
-    aside = _write_aside(path, write)
+    aside = _write_aside(path, partial(_fill, data))
     try:
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def write_new(places: Iterator[Path], write: Callable[[IO[bytes]], object]) -> Path:
+    """Let `write` fill a file aside, and rename it into the first place that is free; no file is ever replaced.
+
+    Args:
+        places: where the file may go, best first, all in one folder; there is always one more.
+        write: fills the file.
+
+    Returns:
+        where the content is: a place that was free, or one that held the same bytes already.
+    """
+    path = next(places)
+    aside = _write_aside(path, write)
+    try:
+        while path.exists() and not _same_bytes(aside, path):
+            path = next(places)
+        if not path.exists():
+            aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    return path
 
 
 def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
@@ -59,6 +78,15 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
     finally:
         for aside in staged.values():
             aside.unlink(missing_ok=True)
+
+
+def _same_bytes(*paths: Path) -> bool:
+    return len({path.stat().st_size for path in paths}) == 1 and len({_digest(path) for path in paths}) == 1
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fill(data: bytes, file: IO[bytes]) -> None:

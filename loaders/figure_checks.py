@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbench.loaders.column_checks import Issue, rows_where
-from kbench.loaders.lookup import Lookup, Part, whole
+from kbench.loaders.lookup import Lookup, Part, joined, whole
+from kbench.loaders.reference_checks import workloads
 from kbench.loaders.splits import HELD_OUT
 from kbench.schemas import PairKind, Status
 
@@ -30,7 +31,9 @@ def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
             yield from _pair_speedups(file, table, kernels)
             yield from _pair_splits(file, table, kernels)
     if parts["measurements"]:
-        means = _means(whole(parts["measurements"], ["kernel_id", "gpu", "status", *FIGURES]))
+        columns = ["kernel_id", "problem_id", "gpu", "workload", "status", *FIGURES]
+        sizes = workloads(parts["problems"]) if parts["problems"] else None
+        means = _means(whole(parts["measurements"], columns), sizes)
         for file, table in parts["kernels"]:
             yield from _kernel_figures(file, table, means)
 
@@ -65,15 +68,37 @@ def _pair_splits(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]
     yield from rows_where(pc.and_(_ours(table), wrong), file, "split", split, message)
 
 
-def _means(measurements: pa.Table) -> Lookup:
-    """Geometric means over the workloads that are right, by kernel and GPU."""
+def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:
+    """Geometric means over the workloads that are right, by kernel and GPU.
+
+    A corpus may hold measurements of some workloads only, and then says nothing of a kernel's mean over all.
+
+    Args:
+        measurements: the measurements.
+        sizes: problem_id and workload of all timed sizes; None when unknown, and then none is missed.
+    """
     timed = measurements.filter(pc.equal(measurements.column("status"), Status.OK.value))
+    if sizes is not None:
+        timed = timed.filter(_complete(timed, sizes))
     logs = {name: pc.ln(timed.column(name)) for name in FIGURES}
     table = pa.table({"kernel_id": timed.column("kernel_id"), "gpu": timed.column("gpu"), **logs})
     means = table.group_by(["kernel_id", "gpu"]).aggregate([(name, "mean") for name in FIGURES])
     figures = {name: pc.exp(means.column(f"{name}_mean")) for name in FIGURES}
     found = pa.table({"kernel_id": means.column("kernel_id"), "gpu": means.column("gpu"), **figures})
     return Lookup(found, ["kernel_id", "gpu"])
+
+
+def _complete(timed: pa.Table, sizes: pa.Table) -> pa.ChunkedArray:
+    """Which rows are of a kernel and GPU that have a row for every listed workload of their problem."""
+    asked = sizes.group_by("problem_id").aggregate([("workload", "count_distinct")])
+    listed = joined(sizes.columns).combine_chunks()
+    known = pc.is_in(joined([timed.column("problem_id"), timed.column("workload")]), value_set=listed)
+    of_kernel = timed.filter(known).group_by(["kernel_id", "gpu"]).aggregate([("workload", "count_distinct")])
+    problems, kernels = Lookup(asked, ["problem_id"]), Lookup(of_kernel, ["kernel_id", "gpu"])
+    needed = problems.column("workload_count_distinct", problems.rows(timed.column("problem_id")))
+    rows = kernels.rows(timed.column("kernel_id"), timed.column("gpu"))
+    found = kernels.column("workload_count_distinct", rows)
+    return pc.greater_equal(pc.fill_null(found, 0), pc.fill_null(needed, 0))
 
 
 def _kernel_figures(file: str, table: pa.Table, means: Lookup) -> Iterator[Issue]:

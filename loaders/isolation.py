@@ -87,7 +87,7 @@ class Reader:
             if server.poll() is not None or not (finished or self._drained(server.stdout)):
                 self._stop()
         if kind == DIED:
-            raise DataError(f"{name} cannot be read as Parquet (the reader {payload.decode()})")
+            raise DataError(f"{name} cannot be read (the reader {payload.decode()})")
         if kind == REFUSED:
             raise DataError(f"{name}: {payload.decode('utf-8', 'replace')}")
 

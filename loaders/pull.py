@@ -18,8 +18,11 @@ from kbench.loaders.importers import gpu_forecasters, published
 from kbench.loaders.importers.context import Settings
 from kbench.loaders.importers.run import REPORT, import_files, is_corpus, whole_folder
 from kbench.loaders.manifest import NAME as MANIFEST
-from kbench.loaders.manifest import file_sha256
+from kbench.loaders.manifest import file_sha256, read_manifest
 from kbench.schemas import DataError, UnknownNameError, UserError
+
+UNSAID = f"which does not say where it came from (no readable {PULLED}; an earlier kbench wrote none)"
+"""Of a corpus that may have been pulled from anywhere, or from nowhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,8 +111,8 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
     if HUB_ID.match(repository) is None:
         raise UserError(f"{repository!r} is neither gpu-forecasters nor a Hub id such as owner/name")
     target = out or data_home() / repository.split("/")[1]
-    _refuse_other(target, repository)
     commit = commit_of(repository, revision)
+    _refuse_other(target, repository, lambda: _has_rows_of(target, repository, commit))
     folder = fetch_files(repository, commit)
     corpus = Corpus.open(folder)
     with whole_folder(target, replace=out is None) as aside, plain_errors(repository):
@@ -132,8 +135,13 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
     return Pulled(target, {repository: commit}, {"rows": rows, "fingerprint": corpus.fingerprint})
 
 
-def _refuse_other(target: Path, source: str) -> None:
+def _refuse_other(target: Path, source: str, has_its_rows: Callable[[], bool] = lambda: False) -> None:
     """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names.
+
+    Args:
+        target: the folder.
+        source: where the new corpus comes from.
+        has_its_rows: asked when the corpus that is there does not say where it came from; equal rows may be replaced.
 
     Raises:
         UserError: names what is there, and how both can be had.
@@ -141,12 +149,22 @@ def _refuse_other(target: Path, source: str) -> None:
     if not is_corpus(target):
         return
     there = _source(target)
-    if there != source:
-        whose = f"one pulled from {there!r}" if there else "one that was not pulled from there"
-        raise UserError(
-            f"pulling {source!r} would replace the corpus in {str(target)!r}, {whose}; "
-            "pull into another folder with --out, or remove that one first"
-        )
+    if there == source or (there is None and has_its_rows()):
+        return
+    whose = f"one pulled from {there!r}" if there else UNSAID
+    raise UserError(
+        f"pulling {source!r} would replace the corpus in {str(target)!r}, {whose}; "
+        "pull into another folder with --out, or remove that one first"
+    )
+
+
+def _has_rows_of(target: Path, repository: str, commit: str) -> bool:
+    """Whether two corpora have the same rows, by their manifests alone; files of the target may be damaged."""
+    try:
+        fingerprint = read_manifest(target, check_files=False).fingerprint
+    except DataError:
+        return False
+    return read_manifest(fetch_files(repository, commit, [MANIFEST]), check_files=False).fingerprint == fingerprint
 
 
 def _source(folder: Path) -> str | None:

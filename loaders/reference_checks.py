@@ -98,14 +98,20 @@ def _strange_problems(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
             yield from rows_where(wrong, file, "problem_id", problem, f"differs from the problem of its {column}")
 
 
+def workloads(problems: list[Part]) -> pa.Table:
+    """The timed sizes of every problem, by problem_id and workload."""
+    table = whole(problems, ["problem_id", "workloads"])
+    names = pc.struct_field(pc.list_flatten(table.column("workloads")), "name")
+    owners = table.column("problem_id").take(pc.list_parent_indices(table.column("workloads")))
+    return pa.table({"problem_id": owners, "workload": names})
+
+
 def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """Measurements of ours on a workload that their problem does not have; other people name theirs as they like."""
     if not parts["problems"]:
         return
-    problems = whole(parts["problems"], ["problem_id", "workloads"])
-    names = pc.struct_field(pc.list_flatten(problems.column("workloads")), "name")
-    owners = problems.column("problem_id").take(pc.list_parent_indices(problems.column("workloads")))
-    known = joined([owners, names]).combine_chunks()
+    problems = whole(parts["problems"], ["problem_id"])
+    known = joined(workloads(parts["problems"]).columns).combine_chunks()
     for file, table in parts["measurements"] + parts["repeats"]:
         problem, workload = table.column("problem_id"), table.column("workload")
         listed = pc.is_in(problem, value_set=problems.column("problem_id").combine_chunks())

@@ -1,13 +1,14 @@
 """Write a corpus: shards first, then card, metadata and manifest together, then away with what nothing names.
 
 At every moment the folder opens as the state before or the state after a commit, whenever the writer is killed: for us
-by its manifest, for `datasets` by its card. No shard that either of them names is ever removed.
+by its manifest, for `datasets` by its card. No shard that either of them names is ever removed or replaced.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbench.loaders import manifest as manifests
-from kbench.loaders.atomic import ENDING, replace_together, write_through
+from kbench.loaders.atomic import ENDING, replace_together, write_new
 from kbench.loaders.configs import CONFIGS, WHOLE, Config, config
 from kbench.loaders.conform import config_table, conform, tabulate
 from kbench.loaders.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
@@ -131,18 +132,24 @@ class CorpusWriter:
     def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
         table = table.sort_by([(column, "ascending") for column in chosen.sort])
         total = f"{rows_hash(table, chosen.later):064x}"
-        number = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
-        relative = f"{chosen.name}/{split}-{number:05d}-{total[:16]}.parquet"
-        path = self.folder / relative
         marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
         with _plain_errors(self.folder):
-            path.parent.mkdir(exist_ok=True)
-            self._new.append(path)
-            write_through(path, partial(_write_parquet, marked_table))
+            (self.folder / chosen.name).mkdir(exist_ok=True)
+            path = write_new(self._places(chosen, split, total), partial(_write_parquet, marked_table))
             size, sha256 = path.stat().st_size, file_sha256(path)
+        relative = path.relative_to(self.folder).as_posix()
         version, values = chosen.record.VERSION, facet_values(table, chosen.facets)
         entry = FileEntry(relative, split, table.num_rows, size, sha256, total, version, values)
         self._files.setdefault(chosen.name, []).append(entry)
+
+    def _places(self, chosen: Config, split: str, total: str) -> Iterator[Path]:
+        """Paths for a shard, by number; the first may be taken: an earlier kbench put the same rows in other bytes."""
+        first = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
+        for number in itertools.count(first):
+            path = self.folder / chosen.name / f"{split}-{number:05d}-{total[:16]}.parquet"
+            # Noted before it is written, so that nothing stays behind whatever ends the writing.
+            self._new.append(path)
+            yield path
 
     def _discard(self) -> None:
         """Remove what was written since the last commit, unless a writer that was killed left a card that names it."""

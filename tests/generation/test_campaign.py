@@ -42,6 +42,26 @@ def test_a_proposer_that_fails_costs_slots_not_the_campaign(run_folder: Path, ho
     assert state.proposal_failures["proposer error"] > 3
 
 
+class Cornered(GenomeProposer):
+    """Fails whenever the slot's own generator draws low: asked the same again, it fails again."""
+
+    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+        for ask in asks:
+            if ask.rng.random() < 0.3:
+                raise ZeroDivisionError("a family's corner")
+            yield from super().propose(task, [ask])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fault_that_fills_a_step_and_repeats_does_not_halt_the_run(run_folder: Path, how: Drive, seed: int) -> None:
+    cornered = dataclasses.replace(how, proposer_for=lambda s: Cornered({FAMILY.name: FAMILY}))
+    progress = drive(run_folder, [settings_for("random", seeds=1, batch=1, seed=seed)], cornered)
+    (state,) = recorded_states(run_folder).values()
+    assert progress.halted == {}
+    assert state.proposal_failures["proposer error"] > 0
+    assert state.charge.measurements == 24
+
+
 class Short(GenomeProposer):
     """Answers only the first ask."""
 

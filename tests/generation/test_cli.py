@@ -15,6 +15,7 @@ from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import read_log
 from kbench.generation.proposers import registry
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.llm.batch import WaitingForResponsesError
 from kbench.generation.session import Drive, drive, recorded_states
 from kbench.schemas import DataError, InfrastructureError, Measurement, UnknownNameError, UserError
 
@@ -220,6 +221,29 @@ def test_a_search_with_nobody_to_ask_tells_what_it_did_and_fails(
     assert list(json.loads(result.stdout)["halted"].values()) == ["connection error: refused"]
 
 
+def test_a_batch_answered_with_errors_waits_for_other_answers(
+    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
+    monkeypatch.setenv("KBENCH_LLM_BATCH", str(tmp_path))
+    options = ("--proposer", "llm", "--seeds", "1")
+    assert isinstance(search(recording_folder, tmp_path / "run", *options).exception, WaitingForResponsesError)
+    (asked,) = [json.loads(line)["custom_id"] for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
+    (tmp_path / "responses.jsonl").write_text(json.dumps({"custom_id": asked, "error": {"code": "expired"}}) + "\n")
+    for _ in range(2):
+        failure = search(recording_folder, tmp_path / "run", *options).exception
+        assert isinstance(failure, WaitingForResponsesError)
+        assert failure.exit_code == 3
+        assert f"unanswered: {asked} (got error {{'code': 'expired'}})" in str(failure)
+    with (tmp_path / "responses.jsonl").open("a") as stream:
+        stream.write(json.dumps({"custom_id": asked, "text": "I give up."}) + "\n")
+    failure = search(recording_folder, tmp_path / "run", *options).exception
+    assert isinstance(failure, WaitingForResponsesError)
+    assert asked not in str(failure)
+    (state,) = recorded_states(tmp_path / "run").values()
+    assert (state.step, dict(state.proposal_failures)) == (1, {"no code": 1})
+
+
 def test_a_packed_search_is_resumed_by_the_same_command(recording_folder: Path, tmp_path: Path) -> None:
     run_folder, packed = tmp_path / "run", tmp_path / "packed"
     for budget in ("8", "16"):
@@ -231,9 +255,12 @@ def test_a_packed_search_is_resumed_by_the_same_command(recording_folder: Path, 
 
 
 def test_a_pack_that_cannot_be_is_refused_before_the_search(recording_folder: Path, tmp_path: Path) -> None:
-    result = search(recording_folder, tmp_path / "run", "--pack", str(recording_folder))
-    assert isinstance(result.exception, UserError)
-    assert not (tmp_path / "run").exists()
+    (tmp_path / "file").write_text("")
+    for target in (recording_folder, tmp_path / "run", tmp_path / "file", tmp_path / "file" / "packed"):
+        result = search(recording_folder, tmp_path / "run", "--pack", str(target))
+        assert isinstance(result.exception, UserError)
+        assert "\n" not in str(result.exception)
+        assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("flag", [(), ("--json",)], ids=["text", "json"])
@@ -245,7 +272,8 @@ def test_what_was_found_is_told_even_when_packing_fails(
 
     monkeypatch.setattr("kbench.generation.pack.replace_together", full)
     result = search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"), *flag)
-    assert isinstance(result.exception, OSError)
+    assert isinstance(result.exception, InfrastructureError)
+    assert "packed cannot be packed (the disk is full)" in str(result.exception)
     assert "8 kernels" in result.stdout or json.loads(result.stdout)["measured"] == 8
 
 

@@ -179,11 +179,15 @@ def test_a_server_that_recovers_is_asked_again(status: int) -> None:
         ((429, b"{}"), "endpoint error: HTTP 429", 4),
         ((500, b"oops"), "endpoint error: HTTP 500", 4),
         ((401, b"{}"), "endpoint error: HTTP 401", 1),
+        ((404, b"{}"), "endpoint error: HTTP 404", 1),
+        ((400, b"{}"), "request refused: HTTP 400", 1),
+        ((413, b"{}"), "request refused: HTTP 413", 1),
+        ((422, b"{}"), "request refused: HTTP 422", 1),
         ((200, b"<html>"), "malformed reply: not JSON", 4),
         ((200, b'{"choices": []}'), "empty reply", 1),
         ((0, GOOD), "timeout: no reply within 0.2 s", 2),
     ],
-    ids=["429", "500", "401", "malformed", "empty", "timeout"],
+    ids=["429", "500", "401", "404", "400", "413", "422", "malformed", "empty", "timeout"],
 )
 def test_a_server_that_does_not_is_a_failure_with_its_reason(
     answer: tuple[int, bytes], failure: str, asked: int
@@ -281,7 +285,36 @@ def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path,
 
 def test_a_person_may_answer_with_bare_text(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text(json.dumps({"custom_id": "a", "text": fenced(KERNEL)}) + "\n\n")
-    assert read_responses(tmp_path / "r.jsonl")["a"].text == fenced(KERNEL)
+    assert read_responses(tmp_path / "r.jsonl").replies["a"].text == fenced(KERNEL)
+
+
+ERRORS = [
+    {"error": {"code": "batch_expired"}, "response": None},
+    {"error": None, "response": {"status_code": 500, "body": {"error": "oops"}}},
+    {"error": None, "response": None},
+    {},
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=["error", "status", "neither", "bare"])
+def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_it(
+    tmp_path: Path, error: dict[str, Any]
+) -> None:
+    files = BatchFiles(model="m", requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
+    other: Messages = [{"role": "user", "content": "and you"}]
+    with pytest.raises(WaitingForResponsesError):
+        files.ask([ASKED, other])
+    good, bad = (json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines())
+    rows = [{"custom_id": good, "text": "yes"}, {"custom_id": good} | error, {"custom_id": bad} | error]
+    files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        WaitingForResponsesError, match=rf"^1 requests wait .*; unanswered: {bad} \(got error [^\n]*\)$"
+    ):
+        files.ask([ASKED, other])
+    with files.responses.open("a") as stream:
+        stream.write(json.dumps({"custom_id": bad, "text": "no"}) + "\n")
+    assert [reply.text for reply in files.ask([ASKED, other])] == ["yes", "no"]
+    assert read_responses(files.responses).errors == {}
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": 1}', b"\xff\xfe"])
@@ -326,6 +359,17 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
     (state,) = recorded_states(run_folder).values()
     assert [node.step for node in state.nodes.values()] == [0]
     assert state.proposal_failures[failure.split(":")[0]] == 4
+
+
+def test_a_prompt_that_the_server_refuses_does_not_halt_the_run(run_folder: Path, how: Drive) -> None:
+    with Server([(400, b"{}"), (200, GOOD)]) as server:
+        proposer = LlmProposer(endpoint(server))
+        search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
+        progress = drive(run_folder, [settings_for("random", proposer="llm", seeds=1, batch=1)], search)
+    (state,) = recorded_states(run_folder).values()
+    assert progress.halted == {}
+    assert state.proposal_failures["request refused"] == 1
+    assert [node.step for node in state.nodes.values()] == [1]
 
 
 def test_requests_run_side_by_side() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kbench.generation.entry import Entry
 from kbench.generation.log import LogWriter, read_log
-from kbench.schemas import DataError, UserError
+from kbench.schemas import DataError, InfrastructureError, UserError
 
 
 def entries(count: int, run_id: str = "a") -> list[Entry]:
@@ -108,3 +108,27 @@ def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(UserError, match=rf"{folder}.* cannot be written .*; choose another folder for --out"):
             LogWriter(folder)
+
+
+def test_a_full_disk_is_named_with_the_file_and_the_log_goes_on_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = write(tmp_path / "whole", entries(6))
+    write(tmp_path / "run", entries(3))
+    real = os.write
+    room = [100]
+
+    def filling(descriptor: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        taken = real(descriptor, data[: room[0]])
+        room[0] -= taken
+        return taken
+
+    with monkeypatch.context() as patch, LogWriter(tmp_path / "run") as log:
+        patch.setattr(os, "write", filling)
+        expected = rf"{log.path} cannot be written \(No space left on device\).*the search can be resumed"
+        with pytest.raises(InfrastructureError, match=expected):
+            log.append(entries(6)[3:])
+    kept = len(list(read_log(tmp_path / "run")))
+    assert write(tmp_path / "run", entries(6)[kept:]) == whole

@@ -7,7 +7,7 @@ import pytest
 
 from kbench.generation.log import read_log
 from kbench.generation.pack import check_target, pack
-from kbench.schemas import UserError
+from kbench.schemas import InfrastructureError, UserError
 
 from .test_log import entries, write
 
@@ -60,13 +60,37 @@ def test_a_pack_that_goes_on_further_than_the_log_is_refused(tmp_path: Path) -> 
         check_target(tmp_path / "short", tmp_path / "packed")
 
 
-def test_a_live_log_or_a_file_is_no_place_for_a_pack(tmp_path: Path) -> None:
-    write(tmp_path / "run", entries(10))
+def test_another_live_log_is_no_place_for_a_pack(tmp_path: Path) -> None:
+    for name in ("run", "other"):
+        write(tmp_path / name, entries(10))
     with pytest.raises(UserError, match="holds the live log"):
-        pack(tmp_path / "run", tmp_path / "run")
+        pack(tmp_path / "run", tmp_path / "other")
+
+
+def test_the_run_folder_by_any_name_is_no_place_for_its_pack_even_before_it_exists(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (tmp_path / "link").symlink_to(run)
+    for out in (run, tmp_path / "x" / ".." / "run", tmp_path / "link"):
+        with pytest.raises(UserError, match="is the --out folder itself"):
+            check_target(run, out)
+    assert not run.exists()
+
+
+def test_a_path_that_cannot_be_a_folder_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="is a file"):
-        pack(tmp_path / "run", tmp_path / "file")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("file", "file/below", "n" * 300, "loop", "loop/below"):
+        with pytest.raises(UserError, match=r"^'.*(is no folder|cannot be made).*for --pack$"):
+            check_target(tmp_path / "run", tmp_path / name)
+    # Root may write anywhere, so the answer to the question is made up.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(UserError, match="cannot be read and written"):
+        check_target(tmp_path / "run", tmp_path)
+
+
+def test_a_target_that_can_be_is_made(tmp_path: Path) -> None:
+    check_target(tmp_path / "run", tmp_path / "deep" / "packed")
+    assert (tmp_path / "deep" / "packed").is_dir()
 
 
 def test_packing_that_fails_leaves_no_half_written_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +103,7 @@ def test_packing_that_fails_leaves_no_half_written_part(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InfrastructureError, match=r"packed cannot be packed \(No space left.*can be resumed"):
         pack(tmp_path / "run", tmp_path / "packed", part_bytes=600)
     assert {path.name: path.read_bytes() for path in (tmp_path / "packed").iterdir()} == before
 

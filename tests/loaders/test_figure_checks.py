@@ -1,5 +1,6 @@
 """Figures that two rows state must agree where this project measured both; what came from elsewhere is left alone."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -69,17 +70,40 @@ def test_the_column_form_of_a_pairs_split_agrees_with_the_row_form(
 
 def test_a_kernels_figures_are_geometric_means_over_its_workloads(build: Any, tmp_path: Path) -> None:
     (kernel,) = timed(build, 1)
-    rows = [
-        build.measurement(
-            kernel, measurement_id=f"{number:032x}", workload=f"size_{number}", runtime_us=kernel.runtime_us * factor,
-            runtime_low_us=None, runtime_high_us=None, speedup=kernel.speedup / factor, speedup_low=None,
-            speedup_high=None, env_id=None,
-        )
-        for number, factor in enumerate((4.0, 0.25))
-    ]  # fmt: skip
+    rows = on_sizes(build, kernel, {"small": 4.0, "large": 0.25})
     assert issues(tmp_path / "good", kernels=[kernel], measurements=rows) == []
     found = issues(tmp_path / "bad", kernels=[kernel], measurements=rows[:1])
     assert [field for field, _ in found] == ["runtime_us", "speedup"]
+
+
+def on_sizes(build: Any, kernel: Kernel, factors: dict[str, float]) -> list[Any]:
+    """A measurement of a kernel for each workload: its own runtime by that factor."""
+    return [
+        build.measurement(
+            kernel, measurement_id=f"{number:032x}", workload=size, runtime_us=kernel.runtime_us * factor,
+            runtime_low_us=None, runtime_high_us=None, speedup=kernel.speedup / factor, speedup_low=None,
+            speedup_high=None, env_id=None,
+        )
+        for number, (size, factor) in enumerate(factors.items())
+    ]  # fmt: skip
+
+
+def test_a_kernel_is_compared_only_where_every_workload_of_its_problem_was_measured(build: Any, tmp_path: Path) -> None:
+    (kernel,) = timed(build, 1)
+    plain = build.problem(kernel.problem_id)
+    sizes = tuple(dataclasses.replace(plain.workloads[0], name=name) for name in ("small", "large"))
+    problem = dataclasses.replace(plain, workloads=sizes)
+    whole = on_sizes(build, kernel, {"small": 4.0, "large": 0.25})
+    assert issues(tmp_path / "whole", kernels=[kernel], measurements=whole, problems=[problem]) == []
+    assert issues(tmp_path / "some", kernels=[kernel], measurements=whole[:1], problems=[problem]) == []
+    strange = on_sizes(build, kernel, {"small": 4.0, "of_no_problem": 4.0})
+    assert issues(tmp_path / "strange", kernels=[kernel], measurements=strange, problems=[problem]) == []
+    wrong = on_sizes(build, kernel, {"small": 4.0, "large": 4.0})
+    found = issues(tmp_path / "wrong", kernels=[kernel], measurements=wrong, problems=[problem])
+    assert [field for field, _ in found] == ["runtime_us", "speedup"]
+    sizeless = dataclasses.replace(plain, workloads=())
+    found = issues(tmp_path / "sizeless", kernels=[kernel], measurements=wrong, problems=[sizeless])
+    assert [field for field, _ in found] == ["runtime_us", "speedup"], "no size is known to be missing"
 
 
 def test_rows_from_elsewhere_may_disagree(build: Any, tmp_path: Path) -> None:

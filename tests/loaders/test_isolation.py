@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kbench.loaders.isolation import Reader
 from kbench.loaders.parquet_stream import BATCH_ROWS, open_parquet, read_schema
 from kbench.schemas import DataError, UserError
 
@@ -39,3 +40,13 @@ def test_a_file_that_is_not_parquet_or_not_there_is_one_line(path: Path, tmp_pat
     with pytest.raises(UserError, match="does not exist"):
         read_schema(tmp_path / "none.parquet")
     assert read_schema(path).names == ["a", "b"]
+
+
+def test_a_reader_that_dies_says_so_whatever_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dying = "import os, signal\n\ndef parse(data):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    (tmp_path / "dying_parser.py").write_text(dying)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reader = Reader("dying_parser:parse")
+    with pytest.raises(DataError, match=r"^rows\.jsonl cannot be read \(the reader was ended by SIGKILL\)$"):
+        reader.read(b"{}", "rows.jsonl")
+    reader.close()

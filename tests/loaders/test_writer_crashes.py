@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,6 +213,59 @@ def test_hugging_face_datasets_opens_what_a_killed_writer_left(
     kill_writer(path, "replace", AT_THE_MANIFEST)
     code = f"import datasets\nprint(len(datasets.load_dataset({str(path)!r}, 'kernels', split='all')))"
     assert (fresh_python(code), load(path).count()) == ("24\n", 12)
+
+
+WRITTEN_AGAIN = """
+import errno, os, signal, sys
+sys.path.insert(0, {source!r})
+from kbench.loaders import describe
+from kbench.loaders.corpus import Corpus
+from kbench.loaders.writer import CorpusWriter
+def end(*_):
+    print('shards are there', flush=True)
+    {end}
+describe.describe = end
+old = Corpus.open({path!r})
+with CorpusWriter({path!r}) as writer:
+    for name in old.configs:
+        writer.replace(name, old.table(name))
+"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt", "raise OSError(errno.ENOSPC, 'full')"],
+)
+def test_old_rows_written_again_leave_the_files_the_manifest_names(tmp_path: Path, end: str) -> None:
+    """An earlier kbench put no config mark into its shards: the same rows are other bytes now."""
+    path = Path(shutil.copytree(Path(__file__).parent / "fixtures" / "1.2.0", tmp_path / "corpus"))
+    before, old = contents(path), Corpus.open(path)
+    code = WRITTEN_AGAIN.format(source=SOURCE, end=end, path=str(path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode != 0, done.stdout) == (True, "shards are there\n"), done.stderr
+    left = contents(path)
+    assert {name: left[name] for name in before} == before
+    assert (len(left) > len(before)) == ("SIGKILL" in end), "only a killed writer leaves its shards"
+    assert Corpus.open(path).fingerprint == old.fingerprint
+    assert validate(Corpus.open(path)) == []
+    with CorpusWriter(path) as writer:
+        for name in old.configs:
+            writer.replace(name, old.table(name))
+    again = Corpus.open(path)
+    assert again.fingerprint == old.fingerprint
+    assert validate(again) == []
+    named = {entry.path for name in again.configs for entry in again.files(name)}
+    assert {name for name in contents(path) if name.endswith(".parquet")} == named
+
+
+def test_a_shard_that_is_there_with_the_same_bytes_is_kept(corpus_path: Path) -> None:
+    rows = load(corpus_path).to_arrow()
+    before = {item: item.stat().st_ino for item in corpus_path.glob("kernels/*.parquet")}
+    manifest = (corpus_path / "manifest.json").read_bytes()
+    with CorpusWriter(corpus_path) as writer:
+        writer.replace("kernels", rows)
+    assert {item: item.stat().st_ino for item in corpus_path.glob("kernels/*.parquet")} == before
+    assert (corpus_path / "manifest.json").read_bytes() == manifest
 
 
 def test_a_time_that_is_none_is_one_line(corpus_path: Path, build: Any) -> None:

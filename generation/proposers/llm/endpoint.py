@@ -14,6 +14,8 @@ from kbench.schemas import MissingDependencyError, UserError
 
 Messages = Sequence[dict[str, str]]
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
+ANY_REQUEST = frozenset({401, 402, 403, 404, 408, 429})
+"""Client errors that would have met any other request too; the rest are the fault of the one that was sent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +91,14 @@ class Endpoint:
         except openai.APITimeoutError:
             return Reply(failure=f"timeout: no reply within {self.timeout_s:g} s"), True
         except openai.APIStatusError as error:
-            reason = f"endpoint error: HTTP {error.status_code}: {str(error)[:300]}"
+            reason = f"{_blame(error.status_code)}: HTTP {error.status_code}: {str(error)[:300]}"
             return Reply(failure=reason), error.status_code in RETRIED
         except openai.APIConnectionError as error:
             return Reply(failure=f"connection error: {error.__cause__ or error}"), True
         except ValueError as error:
             return Reply(failure=f"malformed reply: not JSON: {error}"), True
+
+
+def _blame(status: int) -> str:
+    """First words of a failure, which tell an outage (kbench.generation.state) from a request that is refused alone."""
+    return "request refused" if 400 <= status < 500 and status not in ANY_REQUEST else "endpoint error"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kbench.generation.lines import parse_json
+from kbench.loaders.lines import parse_json
 from kbench.schemas import DataError, Event
 
 FIELDS = ("at", "index", "kind", "payload", "run_id", "step")

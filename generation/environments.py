@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.generation.lines import LineWriter, parse_json, read_lines
+from kbench.loaders.lines import LineWriter, parse_json, read_lines
 from kbench.schemas import Environment, from_dict, to_dict
 
 ENVIRONMENTS = "environments.jsonl"

@@ -1,7 +1,7 @@
 """The append-only log: one fact a line, one fsync a batch, many runs a file.
 
 A run folder holds `events.jsonl`, and may hold compressed earlier parts `events-NNN.jsonl.xz` (kbench.generation.pack).
-What a killed writer leaves behind is mended as kbench.generation.lines says.
+What a killed writer leaves behind is mended as kbench.loaders.lines says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from kbench.generation.entry import Entry, parse_entry
-from kbench.generation.lines import LineWriter, read_lines
+from kbench.loaders.lines import LineWriter, read_lines
 from kbench.schemas import DataError, UserError
 
 LIVE_NAME = "events.jsonl"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbench.generation.environments import ENVIRONMENTS
-from kbench.generation.lines import raw_lines
 from kbench.generation.log import LIVE_NAME, found_files, log_files
 from kbench.loaders.atomic import replace_together
+from kbench.loaders.lines import raw_lines
 from kbench.schemas import InfrastructureError, UserError
 
 PART_BYTES = 12 * 2**20

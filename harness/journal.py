@@ -1,24 +1,28 @@
 """Journal: finished kernels, one line each, so that a killed run continues where it was.
 
-A line is written and synced when all workloads of a kernel are done; a torn last line is a kernel to do again. At the
-end the lines go into a corpus, leaving out what a run killed between committing and clearing had put there already.
+A line is written and synced when all workloads of a kernel are done; a torn last line is a kernel to do again, as
+kbench.loaders.lines says. At the end the lines go into a corpus, leaving out what a run killed between committing and
+clearing had put there already.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.record import aggregate
-from kbench.schemas import Environment, Kernel, KernelSource, Measurement, UserError, from_dict, to_dict
+from kbench.loaders.lines import LineWriter, parse_json, read_lines
+from kbench.schemas import DataError, Environment, Kernel, KernelSource, Measurement, from_dict, to_dict
 from kbench.schemas.ids import structure_id
 
 SUFFIX = ".journal.jsonl"
+
+
+Entry = tuple[KernelSource, list[Measurement], list[Environment]]
+"""A finished kernel."""
 
 
 class Journal:
@@ -28,53 +32,18 @@ class Journal:
         """Open a folder's journal, reading what an earlier run left.
 
         Raises:
-            UserError: another run writes to the folder, or the journal is damaged.
+            UserError: another run writes to the folder.
+            DataError: names the line that is damaged.
         """
         self.folder = folder
         # Beside the folder, not in it: a corpus holds only what its manifest lists.
         self.path = folder.resolve().with_name(f"{folder.resolve().name}{SUFFIX}")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self.measurements: dict[str, list[Measurement]] = {}
         self.kernels: dict[str, KernelSource] = {}
         self.environments: dict[str, Environment] = {}
-        self._file: IO[bytes] = self.path.open("a+b")
-        self._lock()
-        self._file.truncate(self._read())
-
-    def _lock(self) -> None:
-        try:
-            # Of the kind that dies with this process, whatever its children inherit.
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The other may have removed it between our opening and locking it.
-            ours = self.path.samefile(f"/proc/self/fd/{self._file.fileno()}")
-        except OSError:
-            ours = False
-        if not ours:
-            self._file.close()
-            raise UserError(f"another run writes to {self.folder}; wait for it, or give another --out")
-
-    def _read(self) -> int:
-        """Read whole lines; returns how many bytes they are."""
-        self._file.seek(0)
-        data = self._file.read()
-        whole = data.rfind(b"\n") + 1
-        for number, line in enumerate(data[:whole].splitlines(), 1):
-            try:
-                self._take(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
-                self._file.close()
-                raise UserError(
-                    f"{self.path}, line {number} is damaged ({error}); remove the line, or the file"
-                ) from None
-        return whole
-
-    def _take(self, entry: dict[str, Any]) -> None:
-        kernel = KernelSource(**entry["kernel"])
-        self.kernels[kernel.kernel_id] = kernel
-        self.measurements[kernel.kernel_id] = [from_dict(Measurement, m) for m in entry["measurements"]]
-        for row in entry["environments"]:
-            environment = from_dict(Environment, row)
-            self.environments[environment.env_id] = environment
+        self._lines, self._closed = LineWriter(self.path, _entry), False
+        for (kernel, measurements, environments), _ in read_lines(self.path, _entry):
+            self._keep(kernel, measurements, environments)
 
     def add(
         self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
@@ -85,9 +54,12 @@ class Journal:
             "measurements": [to_dict(m) for m in measurements],
             "environments": [to_dict(e) for e in environments],
         }
-        self._file.write(json.dumps(entry).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._lines.append([json.dumps(entry) + "\n"])
+        self._keep(kernel, measurements, environments)
+
+    def _keep(
+        self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
+    ) -> None:
         self.kernels[kernel.kernel_id] = kernel
         self.measurements[kernel.kernel_id] = list(measurements)
         self.environments |= {e.env_id: e for e in environments}
@@ -117,7 +89,18 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; what is in it stays."""
-        self._file.close()
+        if not self._closed:
+            self._lines.close()
+        self._closed = True
+
+
+def _entry(text: str, where: str) -> Entry:
+    plain = parse_json(text, where)
+    try:
+        measurements = [from_dict(Measurement, row) for row in plain["measurements"]]
+        return KernelSource(**plain["kernel"]), measurements, [from_dict(Environment, e) for e in plain["environments"]]
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{where} is no finished kernel ({error}); the file is damaged: remove the line") from None
 
 
 def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> dict[str, list[Measurement]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from kbench.leaderboard.labels import read_labels
 from kbench.leaderboard.results import Results, entry_id, read_results
 from kbench.leaderboard.score import score_submission
 from kbench.leaderboard.untrusted import shown
+from kbench.loaders.atomic import replace_together
 from kbench.schemas import UserError, bins
 
 if TYPE_CHECKING:
@@ -125,18 +125,10 @@ def _name(checked: Checked) -> str:
 
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
     """One JSON file an entry, all of them or none: results of one scoring belong together."""
-    texts = {folder / f"{result.entry_id}.json": _file_text(result) for result in results}
-    partials = {path: path.with_suffix(".part") for path in texts}
+    files = {f"{result.entry_id}.json": _file_text(result).encode() for result in results}
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        for path, text in texts.items():
-            partials[path].write_text(text, "utf-8")
-        for path, partial in partials.items():
-            os.replace(partial, path)
-    finally:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
-    return list(texts)
+    replace_together(folder, files)
+    return [folder / name for name in files]
 
 
 def _file_text(result: Results) -> str:

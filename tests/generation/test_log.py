@@ -77,7 +77,7 @@ def test_a_missing_line_is_noticed_by_its_index(tmp_path: Path) -> None:
 
 
 def test_two_writers_of_one_log_are_refused(tmp_path: Path) -> None:
-    with LogWriter(tmp_path), pytest.raises(UserError, match="another search"):
+    with LogWriter(tmp_path), pytest.raises(UserError, match="another run"):
         LogWriter(tmp_path)
 
 
@@ -127,7 +127,7 @@ def test_a_full_disk_is_named_with_the_file_and_the_log_goes_on_afterwards(
 
     with monkeypatch.context() as patch, LogWriter(tmp_path / "run") as log:
         patch.setattr(os, "write", filling)
-        expected = rf"{log.path} cannot be written \(No space left on device\).*the search can be resumed"
+        expected = rf"{log.path} cannot be written \(No space left on device\).*it goes on from what is there"
         with pytest.raises(InfrastructureError, match=expected):
             log.append(entries(6)[3:])
     kept = len(list(read_log(tmp_path / "run")))

@@ -13,7 +13,7 @@ from kbench.harness.environment import make_environment
 from kbench.harness.journal import Journal, in_corpus
 from kbench.harness.record import make_measurement
 from kbench.harness.sources import read_kernel
-from kbench.schemas import Environment, KernelSource, Measurement, UserError
+from kbench.schemas import DataError, Environment, KernelSource, Measurement
 
 KERNEL = Path(__file__).parent / "kernels" / "gelu_triton.py"
 FACTS: dict[str, Any] = {
@@ -67,7 +67,7 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     script = f"import pathlib; from kbench.harness.journal import Journal; Journal(pathlib.Path({str(first.folder)!r}))"
     tries = [sys.executable, "-c", script]
     other = subprocess.run(tries, capture_output=True, text=True, check=False)
-    assert "another run writes to" in other.stderr
+    assert "is being written by another run" in other.stderr
     first.add(*entry(2))
     first.close()
     assert subprocess.run(tries, capture_output=True, check=False).returncode == 0
@@ -84,7 +84,7 @@ def test_a_damaged_line_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     lines = journal.path.read_bytes().splitlines(keepends=True)
     damaged = b"".join([lines[0], lines[1][40:], lines[2]])
     journal.path.write_bytes(damaged)
-    with pytest.raises(UserError, match=r"journal\.jsonl, line 2 is damaged"):
+    with pytest.raises(DataError, match=r"journal\.jsonl: line 2 at byte"):
         Journal(tmp_path / "corpus")
     assert journal.path.read_bytes() == damaged
 

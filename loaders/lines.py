@@ -90,9 +90,11 @@ class LineWriter:
             raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(self._descriptor), path.stat()):
+                raise FileNotFoundError  # the other removed it between our opening and locking it
         except OSError:
             os.close(self._descriptor)
-            raise UserError(f"{path} is being written by another search; wait for it or choose another --out") from None
+            raise UserError(f"{path} is being written by another run; wait for it or choose another --out") from None
         try:
             self._cut_damaged_end(path, parse)
         except DataError:
@@ -122,7 +124,7 @@ class LineWriter:
         except OSError as error:
             raise InfrastructureError(
                 f"{self._path} cannot be written ({error.strerror or error}); mend that and run the same command "
-                "again: the search can be resumed"
+                "again: it goes on from what is there"
             ) from error
 
     def close(self) -> None:

@@ -36,11 +36,17 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
     honest = [read_kernel(KERNELS / name, "gelu_tanh") for name in ("gelu_triton.py", "gelu_cuda.py")]
     kernels = [honest[0], wrong_kernel(), out_of_bounds_kernel(), honest[1]]
     with Harness(gpu=0, cache=tmp_path) as harness:
-        found = {m.kernel_id: m for m in harness.measure(kernels)}
-    statuses = [found[k.kernel_id].status for k in kernels]
-    assert statuses == [Status.OK, Status.INCORRECT, Status.LAUNCH_ERROR, Status.OK]
-    for kernel in honest:
-        row = found[kernel.kernel_id]
+        rows = list(harness.measure(kernels))
+    wanted = [Status.OK, Status.INCORRECT, Status.LAUNCH_ERROR, Status.OK]
+    expected = {
+        (kernel.kernel_id, size.name): status
+        for kernel, status in zip(kernels, wanted, strict=True)
+        for size in problem("gelu_tanh").sizes
+    }
+    assert {(row.kernel_id, row.workload): row.status for row in rows} == expected
+    for row in rows:
+        if row.status is not Status.OK:
+            continue
         assert row.runtime_us is not None
         assert row.floor_us is not None
         assert row.runtime_us > row.floor_us

@@ -19,11 +19,14 @@ from kbench.harness.loading import LoadedKernel
 from kbench.harness.nvml import ConditionsReader
 from kbench.harness.second_clock import both_clocks_us, disagree
 from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, ramp, time_candidate
 from kbench.harness.verify import Verdict, verify
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
+DISTURBED, DISTURBED_US = 1.15, 1.0
+"""A reference that takes longer beside a kernel than without it, by both of these, is held up by the kernel."""
 Report = Callable[[str], None]
 """Told which stage begins, so that the parent knows where a worker died."""
 
@@ -43,6 +46,8 @@ class Bench:
     ceilings: Ceilings | None = None
     tampered: Callable[[], str | None] | None = None
     """For unscreened kernels: says what they have replaced."""
+    undisturbed_us: dict[str, float] = dataclasses.field(default_factory=dict)
+    """For unscreened kernels: what the reference takes on each workload while none is loaded."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -105,6 +110,18 @@ def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, l
         bench.contexts.drop()
         raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
     return context
+
+
+def time_references(task: Task, bench: Bench, report: Report) -> None:
+    """Time the problem's reference on every workload, before a kernel is loaded that may hold it up.
+
+    Raises:
+        InfrastructureError: the machine failed.
+    """
+    sizes = [] if task.check_only else chosen_sizes(problem(task.problem_id), task.workloads)
+    for size in sizes:
+        context = make_context(bench, task.problem_id, size, report, late=task.late)
+        bench.undisturbed_us[size.name] = ramp(context, bench.sampler)
 
 
 def before_judging(bench: Bench, task: Task, report: Report) -> Callable[[], str | None]:
@@ -206,7 +223,20 @@ def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Benc
         ramp(context, bench.sampler)
     if verdict.ok:
         auditor.confirm(candidate, bench.sampler, rng)
+    reason = held_up(timing, bench.undisturbed_us.get(context.size.name))
+    if reason is not None:
+        verdict.fail(Status.REJECTED, reason)
     return timing
+
+
+def held_up(timing: Timing, undisturbed_us: float | None) -> str | None:
+    """Whether a kernel slows the reference it is compared with; None when it does not, or nothing is known."""
+    if undisturbed_us is None or not timing.anchor_us:
+        return None
+    beside = centre(timing.anchor_us)
+    if beside <= DISTURBED * undisturbed_us + DISTURBED_US:
+        return None
+    return f"the reference takes {beside:.1f} us beside it and {undisturbed_us:.1f} us without it"
 
 
 def _result(

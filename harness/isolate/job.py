@@ -48,6 +48,7 @@ class Job:
             "op": "load",
             "target": target,
             "alone": self.solo,
+            "task": self.task,
             # Triton code that is compiled at its first call needs to start a compiler.
             "strict": not self.extension and all(b.ahead_of_time or "jit" not in k.source for k, b in kernels),
             "kernels": [plain(k) | {"build": dataclasses.asdict(b)} for k, b in kernels],

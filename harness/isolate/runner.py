@@ -13,7 +13,7 @@ from kbench.harness.ceilings import measure_ceilings
 from kbench.harness.context import ContextCache
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import CpuDevice, CudaDevice, Device
-from kbench.harness.execute import Bench, PoisonedError, execute
+from kbench.harness.execute import Bench, PoisonedError, execute, time_references
 from kbench.harness.faceoff import face_off
 from kbench.harness.floor import Ceilings
 from kbench.harness.isolate.mounts import freeze_files
@@ -21,6 +21,7 @@ from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
 from kbench.harness.isolate.seccomp import lock_down
+from kbench.harness.isolate.set_aside import SetAside
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, kernel_of, task_of
 from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
@@ -92,7 +93,7 @@ class Runner:
     def _load(self, message: dict[str, Any]) -> bool:
         """Load one kernel's module, or two to be compared."""
         self._unload()
-        if not self._calibrate():
+        if not self._calibrate(message):
             return False
         if message["alone"]:
             kernel_id = kernel_of(message["kernels"][0]).kernel_id
@@ -109,16 +110,20 @@ class Runner:
         self.channel.send({"loaded": True})
         return True
 
-    def _calibrate(self) -> bool:
+    def _calibrate(self, message: dict[str, Any]) -> bool:
         """Time the ruler: on duty, so that nobody else has the GPU, and before a kernel could make it look slow.
+
+        So are the references, where the kernel is unscreened.
 
         What fails here is the machine's fault.
         """
         self._report("context")
         try:
             self.bench.sampler.calibrate()
+            if message["alone"] and self.device.is_gpu:
+                time_references(task_of(message), self.bench, self._report)
         except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
-            self.channel.send({"broken": f"the empty kernel cannot be timed: {error}"})
+            self.channel.send({"broken": f"what kernels are compared with cannot be timed: {error}"})
             return False
         self._report("load")
         return True
@@ -146,7 +151,12 @@ class Runner:
 
     def _lock_down(self, kernel_id: str, *, strict: bool) -> None:
         """Give up more before unscreened code is loaded; this process will run nothing else."""
-        self.bench.tampered = Pristine().changed
+        checks = [Pristine().changed]
+        if self.device.is_gpu:
+            set_aside = SetAside()
+            set_aside.forbid()
+            checks.append(set_aside.changed)
+        self.bench.tampered = lambda: next((what for check in checks if (what := check()) is not None), None)
         # The shared build cache must stay as it is: Triton compiles into the private folder from here on.
         os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
         extension = self.cache.extensions / kernel_id

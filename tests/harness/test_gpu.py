@@ -16,10 +16,29 @@ from kbench.harness.sources import read_kernel
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES
 from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
-from kbench.schemas import KernelSource, Status
+from kbench.schemas import Backend, KernelSource, Status
 
 KERNELS = Path(__file__).parent / "kernels"
 pytestmark = pytest.mark.gpu
+RELU = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at, mask=at < n)
+    tl.store(y + at, tl.maximum(v, 0.0), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    relu_kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024, num_warps=4)
+    return y
+"""
 
 
 def wrong_kernel() -> KernelSource:
@@ -87,3 +106,15 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
     assert {int(one) for one in found} == {0xFF}
     # Places do not matter to kernels as long as the large workload's, so its outputs are not held.
     assert len(set(places)) >= (HELD // 2 if HELD * sum(context.output_bytes) <= HELD_BYTES else 1)
+
+
+def test_inputs_asked_to_stay_in_the_cache_do_not_outlive_the_flush(tmp_path: Path) -> None:
+    staying = RELU.replace("mask=at < n)", 'mask=at < n, eviction_policy="evict_last")')
+    kernels = [KernelSource("relu", Backend.TRITON, source) for source in (RELU, staying)]
+    with Harness(gpu=0, cache=tmp_path, workloads=("kb_v0",)) as harness:
+        found = {m.kernel_id: m.runtime_us for m in harness.measure(kernels)}
+    plain, last = (found[kernel.kernel_id] for kernel in kernels)
+    assert plain is not None
+    assert last is not None
+    # Inputs that are still in the cache take a fifth off.
+    assert last > 0.9 * plain

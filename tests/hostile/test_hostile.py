@@ -55,6 +55,12 @@ def honest(number: int, name: str) -> KernelSource:
     return dataclasses.replace(kernel, source=f"# neighbour {number}\n{kernel.source}")
 
 
+def importing_the_compiler() -> KernelSource:
+    """An honest kernel that fails the screen; importing torch's compiler replaces functions of torch."""
+    kernel = read_kernel(HONEST / "gelu_triton.py", PROBLEM)
+    return dataclasses.replace(kernel, source=f"import torch._dynamo\n{kernel.source}")
+
+
 def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[KernelSource], list[KernelSource]]:
     """Hostile kernels with honest ones between them; and the honest ones alone."""
     queue, neighbours = [], []
@@ -63,8 +69,8 @@ def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[Kernel
             neighbours.append(honest(at, names[at // HONEST_EVERY % len(names)]))
             queue.append(neighbours[-1])
         queue.append(specimen.kernel)
-    neighbours.append(honest(len(found), names[0]))
-    return [*queue, neighbours[-1]], neighbours
+    last = [honest(len(found), names[0]), importing_the_compiler()]
+    return queue + last, neighbours + last
 
 
 def test_there_are_at_least_forty_cheats_that_need_no_gpu() -> None:

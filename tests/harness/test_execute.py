@@ -1,0 +1,48 @@
+"""Execute: references timed before a kernel is loaded, and kernels that hold them up."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from kbench.benchmark.problems import problem
+from kbench.harness.context import ContextCache
+from kbench.harness.device import CpuDevice
+from kbench.harness.execute import Bench, Task, held_up, time_references
+from kbench.harness.nvml import NoConditions
+from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.rounds import Timing, TimingSettings
+
+
+@pytest.mark.parametrize(
+    ("beside_us", "without_us", "rejected"),
+    [
+        ([130.0, 131.0, 129.0], 131.0, False),
+        ([25.7, 25.6, 25.9], 12.9, True),
+        ([5.9, 5.8, 6.0], 5.0, False),
+        ([130.0, 600.0, 131.0], 131.0, False),
+        ([300.0, 310.0, 290.0], None, False),
+        ([], 12.9, False),
+    ],
+    ids=["as before", "twice as long", "a microsecond", "one outlier", "nothing known", "not timed"],
+)
+def test_a_kernel_that_holds_the_reference_up_is_given_away_by_it(
+    beside_us: list[float], without_us: float | None, rejected: bool
+) -> None:
+    reason = held_up(Timing(anchor_us=beside_us), without_us)
+    assert (reason is not None) == rejected
+    assert reason is None or reason == "the reference takes 25.7 us beside it and 12.9 us without it"
+
+
+def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_timed() -> None:
+    device = CpuDevice()
+    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+    task, stages = Task("gelu_tanh", TimingSettings(), 0, late=True, workloads=("tiny",)), list[str]()
+    time_references(dataclasses.replace(task, check_only=True), bench, stages.append)
+    assert bench.undisturbed_us == {}
+    time_references(task, bench, stages.append)
+    assert list(bench.undisturbed_us) == ["tiny"]
+    assert bench.undisturbed_us["tiny"] > 0.0
+    assert stages == ["context"]
+    assert bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny).anchor_us == bench.undisturbed_us["tiny"]

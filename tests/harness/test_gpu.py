@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.floor_us is not None
         assert row.runtime_us > row.floor_us
         assert row.registers
+
+
+def test_a_look_at_the_second_clock_is_not_taken_for_tampering(tmp_path: Path) -> None:
+    kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
+    unscreened = dataclasses.replace(kernel, source=f"import os\n{kernel.source}")
+    with Harness(gpu=0, cache=tmp_path, allow_unscreened=True, second_clock_share=1.0) as harness:
+        rows = list(harness.measure([unscreened]))
+    print([(row.workload, row.runtime_us, row.second_clock_us) for row in rows])  # noqa: T201 - evidence
+    assert [(row.status, row.error) for row in rows] == [(Status.OK, None)] * len(problem("gelu_tanh").sizes)
 
 
 @pytest.mark.parametrize("workload", ["large", "kb_v0"])

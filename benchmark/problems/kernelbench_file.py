@@ -49,7 +49,7 @@ class KernelBenchFile:
 
     def _values(self, seed: int) -> tuple[Any, ...]:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.random.manual_seed(seed)
             weights = [value.detach() for value in self.build().state_dict().values()]
             inputs = attempt(self.path, "get_inputs()", self.get_inputs)
         if not isinstance(inputs, list | tuple):

@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import signal
+import tempfile
 from pathlib import Path
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
@@ -41,6 +42,8 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
     scratch.mkdir(parents=True, exist_ok=True)
     os.chdir(scratch)
     os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
+    # What was imported before the fork may have asked for the folder of temporary files, which is kept.
+    tempfile.tempdir = None
     applied.append("scratch")
     return applied
 

@@ -18,13 +18,9 @@ CPU_CONTEXT_BYTES = 1 << 30
 
 
 def preload() -> None:
-    """Import what every worker needs, in the zygote.
-
-    torch's compiler, too: it replaces functions of torch when it is imported, as the profiler and some kernels do.
-    """
+    """Import what every worker needs, in the zygote."""
     import scipy.special
     import torch
-    import torch._dynamo
     import triton
     import triton.language
 

@@ -55,10 +55,11 @@ def honest(number: int, name: str) -> KernelSource:
     return dataclasses.replace(kernel, source=f"# neighbour {number}\n{kernel.source}")
 
 
-def importing_the_compiler() -> KernelSource:
-    """An honest kernel that fails the screen; importing torch's compiler replaces functions of torch."""
+def unscreened_but_honest() -> list[KernelSource]:
+    """Kernels that fail the screen by what others do: they compile, and keep files for a while."""
     kernel = read_kernel(HONEST / "gelu_triton.py", PROBLEM)
-    return dataclasses.replace(kernel, source=f"import torch._dynamo\n{kernel.source}")
+    heads = ("import torch._dynamo\n", "import tempfile\ntempfile.mkdtemp()\n")
+    return [dataclasses.replace(kernel, source=f"{head}{kernel.source}") for head in heads]
 
 
 def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[KernelSource], list[KernelSource]]:
@@ -69,7 +70,7 @@ def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[Kernel
             neighbours.append(honest(at, names[at // HONEST_EVERY % len(names)]))
             queue.append(neighbours[-1])
         queue.append(specimen.kernel)
-    last = [honest(len(found), names[0]), importing_the_compiler()]
+    last = [honest(len(found), names[0]), *unscreened_but_honest()]
     return queue + last, neighbours + last
 
 

@@ -178,12 +178,18 @@ def status(run: Path, as_json: bool) -> None:
     "--repeats", multiple=True, type=click.Path(exists=True, path_type=Path),
     help="Corpus of measurements made again, by kbench measure --corpus; may be given several times.",
 )  # fmt: skip
+@click.option(
+    "--corrections", multiple=True, type=click.Path(exists=True, path_type=Path),
+    help="The same, of kernels whose logged figures are wrong: these take their place.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the ledger as JSON.")
-def assemble(runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], as_json: bool) -> None:
+def assemble(
+    runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], corrections: tuple[Path, ...], as_json: bool
+) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, problems, pairs, environments, events."""
     from kbench.generation.assemble import assemble as build
 
-    ledger = build(runs, out, repeats)
+    ledger = build(runs, out, repeats, corrections)
     click.echo(json.dumps(ledger.to_json()) if as_json else ledger.text())
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,48 @@ def test_repeats_of_other_kernels_are_refused(campaign: Path, assembled: tuple[P
         writer.append("measurements", [dataclasses.replace(row, kernel_id="0" * len(row.kernel_id))])
     with pytest.raises(UserError, match="repeats no kernel of these runs"):
         assemble([campaign], tmp_path / "corpus", [tmp_path / "again"])
+
+
+def measured_anew(first: Path, folder: Path, change: Callable[[Measurement], Measurement]) -> list[Measurement]:
+    """A corpus of the measurements of two kernels of an assembled one, made anew."""
+    measured = [from_dict(Measurement, row) for row in Corpus.open(first).table("measurements").to_pylist()]
+    ids = list(dict.fromkeys(row.kernel_id for row in measured if row.status is Status.OK))[:2]
+    fresh = [
+        change(dataclasses.replace(row, measurement_id=f"{n:064x}"))
+        for n, row in enumerate(row for row in measured if row.kernel_id in ids)
+    ]
+    with CorpusWriter(folder) as writer:
+        writer.append("measurements", fresh)
+    return fresh
+
+
+def test_corrections_take_the_place_of_logged_figures(
+    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+) -> None:
+    fresh = measured_anew(
+        assembled[0],
+        tmp_path / "anew",
+        lambda row: dataclasses.replace(row, speedup=7.0, speedup_low=6.9, speedup_high=7.1),
+    )
+    assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "anew"])
+    measured = {str(row["measurement_id"]): row for row in rows(tmp_path / "corpus", "measurements")}
+    assert len(measured) == len(rows(assembled[0], "measurements"))
+    corrected = {row.kernel_id for row in fresh}
+    named = {row.measurement_id for row in fresh}
+    assert {name for name, row in measured.items() if row["kernel_id"] in corrected} == named
+    kernels = {row["kernel_id"]: row for row in rows(tmp_path / "corpus", "kernels")}
+    before = {row["kernel_id"]: row for row in rows(assembled[0], "kernels")}
+    assert {name for name in before if before[name] != kernels[name]} == corrected
+    assert all(kernels[name]["speedup"] == pytest.approx(7.0) for name in corrected)
+
+
+def test_a_correction_of_another_gpu_or_of_other_workloads_is_refused(
+    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+) -> None:
+    measured_anew(assembled[0], tmp_path / "gpu", lambda row: dataclasses.replace(row, gpu="another"))
+    with pytest.raises(UserError, match="a figure of another cannot correct kernel"):
+        assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "gpu"])
+    measured_anew(assembled[0], tmp_path / "size", lambda row: dataclasses.replace(row, workload="other"))
+    with pytest.raises(UserError, match=r"not corrected on the workloads it has in the logs: .*other"):
+        assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "size"])
+    assert not (tmp_path / "corpus").exists()

@@ -14,6 +14,7 @@ from typing import Any
 from kbench.harness.isolate.job import Job, Outcome
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
+from kbench.harness.isolate.worker import PREPARING
 from kbench.harness.judge import judge_death, killed_from_outside
 from kbench.schemas import InfrastructureError, Status
 
@@ -219,10 +220,10 @@ class Lane:
             if not runner.jobs:
                 continue
             stage = runner.jobs[0].stage
-            patient = stage == "context" or (stage == "load" and runner.jobs[0].extension)
+            patient = stage in (PREPARING, "context") or (stage == "load" and runner.jobs[0].extension)
             limit = CONTEXT_SECONDS if patient else self.stage_timeout_s
             if time.monotonic() - runner.since > limit:
-                if stage == "context" and not runner.solo:
+                if machines_stage(runner.jobs[0]):
                     yield from self._excuse(runner, f"making the problem's inputs took longer than {limit:g} s")
                 else:
                     yield from self._blame(runner, Status.TIMEOUT, f"took longer than {limit:g} s in {stage}")
@@ -238,7 +239,7 @@ class Lane:
             self._fail_start(runner, said)
             return
         stage = runner.jobs[0].stage
-        if stage == "context" and not runner.jobs[0].solo:
+        if machines_stage(runner.jobs[0]):
             yield from self._excuse(runner, f"worker died while making inputs: {said}")
             return
         status, reason = judge_death(code, stage)
@@ -302,6 +303,11 @@ class Lane:
         while len(self.runners) < 1 + self.spares:
             process = self.spawner.spawn("run", **self.settings, ceilings=self.ceilings)
             self.runners.append(Runner(process))
+
+
+def machines_stage(job: Job) -> bool:
+    """Whether what goes wrong now is the machine's fault: no kernel is loaded, or a screened one waits for inputs."""
+    return job.stage == PREPARING or (job.stage == "context" and not job.solo)
 
 
 def _now() -> str:

@@ -22,7 +22,7 @@ from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
 from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.set_aside import SetAside
-from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, kernel_of, task_of
+from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, PREPARING, kernel_of, task_of
 from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.timing.batch import Sampler
@@ -117,11 +117,11 @@ class Runner:
 
         What fails here is the machine's fault.
         """
-        self._report("context")
+        self._report(PREPARING)
         try:
             self.bench.sampler.calibrate()
             if message["alone"] and self.device.is_gpu:
-                time_references(task_of(message), self.bench, self._report)
+                time_references(task_of(message), self.bench, lambda _: None)
         except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
             self.channel.send({"broken": f"what kernels are compared with cannot be timed: {error}"})
             return False

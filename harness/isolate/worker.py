@@ -13,6 +13,8 @@ from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.schemas import Backend, InfrastructureError, KernelSource
 
+PREPARING = "prepare"
+"""The stage of a run before a kernel is loaded: what goes wrong in it is the machine's fault."""
 CONTEXT_BYTES = 16 << 30
 CPU_CONTEXT_BYTES = 1 << 30
 

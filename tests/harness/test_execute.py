@@ -1,4 +1,4 @@
-"""Execute: references timed before a kernel is loaded, and kernels that hold them up."""
+"""Execute: references timed before a kernel is loaded, kernels that hold them up, and whose fault a failure is."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from kbench.benchmark.problems import problem
 from kbench.harness.context import ContextCache
 from kbench.harness.device import CpuDevice
 from kbench.harness.execute import Bench, Task, held_up, time_references
+from kbench.harness.isolate.job import Job
+from kbench.harness.isolate.lane import machines_stage
+from kbench.harness.isolate.worker import PREPARING
 from kbench.harness.nvml import NoConditions
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import Timing, TimingSettings
+from kbench.schemas import Backend, KernelSource
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,19 @@ def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_t
     assert bench.undisturbed_us["tiny"] > 0.0
     assert stages == ["context"]
     assert bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny).anchor_us == bench.undisturbed_us["tiny"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "solo", "machines"),
+    [
+        (PREPARING, False, True),
+        (PREPARING, True, True),
+        ("context", False, True),
+        ("context", True, False),
+        ("load", True, False),
+        ("time large", False, False),
+    ],
+)
+def test_no_kernel_is_blamed_before_it_is_loaded(stage: str, solo: bool, machines: bool) -> None:
+    kernel = KernelSource("gelu_tanh", Backend.TRITON, "")
+    assert machines_stage(Job(0, kernel, {}, solo=solo, stage=stage)) == machines

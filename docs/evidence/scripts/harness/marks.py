@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from pool import DRY, in_fresh_processes, out_folder, say, write
+from pool import DRY, in_fresh_processes, main_or_part, out_folder, say, write
 from traces import exposed_share, order_effects
 
 from kbench.harness.device import CpuDevice, CudaDevice, Device
@@ -114,12 +114,11 @@ def sensor_cost(device: Device, reader: ConditionsReader) -> dict[str, Any]:
     return found
 
 
-def one_process(path: str) -> None:
+def one_process(_: Path, path: Path) -> None:
     device: Device = CpuDevice() if DRY else CudaDevice(0)
     reader: ConditionsReader = NoConditions() if DRY else NvmlReader(0)
     found = {"sensors": sensor_cost(device, reader), "model": device.model, "calls": measure(device, reader)}
-    with open(path, "w") as file:
-        json.dump(found, file)
+    path.write_text(json.dumps(found))
 
 
 def main() -> None:
@@ -137,8 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    inner = [a.removeprefix("--process=") for a in sys.argv if a.startswith("--process=")]
-    if inner:
-        one_process(inner[0])
-    else:
-        main()
+    main_or_part(main, one_process)

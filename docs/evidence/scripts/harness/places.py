@@ -23,7 +23,7 @@ if "--dry-run" in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
-from pool import DRY, in_fresh_processes, out_folder, pool, say, write
+from pool import DRY, in_fresh_processes, main_or_part, out_folder, pool, say, write
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.definition import as_tuple
@@ -167,8 +167,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    inner = [a.removeprefix("--process=") for a in sys.argv if a.startswith("--process=")]
-    if inner:
-        one_process(out_folder(), Path(inner[0]))
-    else:
-        main()
+    main_or_part(main, one_process)

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,15 @@ def in_fresh_processes(script: str, folder: Path, count: int) -> list[dict[str, 
         found.append(json.loads(path.read_text()))
         path.unlink()
     return found
+
+
+def main_or_part(main: Callable[[], None], part: Callable[[Path, Path], None]) -> None:
+    """Run a script, or the part of it that a fresh process has: with the output folder and the file to write."""
+    inner = [a.removeprefix("--process=") for a in sys.argv if a.startswith("--process=")]
+    if inner:
+        part(out_folder(), Path(inner[0]))
+    else:
+        main()
 
 
 def write(folder: Path, name: str, content: dict[str, Any]) -> None:

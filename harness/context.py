@@ -6,6 +6,7 @@ addresses hold different numbers from call to call.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.harness.device import Device
-from kbench.harness.master import Master, nbytes
+from kbench.harness.master import Master, Settings, nbytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -133,6 +134,8 @@ class ProblemContext:
     size: Size
     device: Device
     seeds: tuple[int, ...]
+    settings: Settings = contextlib.nullcontext
+    """How torch is to be set for whatever is not the kernel."""
     masters: list[Master] = dataclasses.field(default_factory=list)
     stages: list[Stage] = dataclasses.field(default_factory=list)
     anchor_us: float | None = None
@@ -145,12 +148,18 @@ class ProblemContext:
         self.stages = [Stage(form) for _ in range(MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES)]
 
     def _draw(self, seed: int, *, sealed: bool) -> Master:
-        inputs = self.definition.draw(self.size, seed, self.device.torch_name)
-        return Master(self.definition, inputs, sealed=sealed)
+        with self.settings():
+            inputs = self.definition.draw(self.size, seed, self.device.torch_name)
+        return Master(self.definition, inputs, sealed=sealed, settings=self.settings)
 
     def stranger(self) -> Master:
         """Inputs nobody has seen: from a seed that is used once and never kept."""
         return self._draw(random.SystemRandom().getrandbits(62), sealed=False)
+
+    def reference(self, stage: int) -> Any:
+        """Call the PyTorch reference on a set of input buffers."""
+        with self.settings():
+            return self.definition.reference(*self.stages[stage].inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -187,6 +196,8 @@ class ContextCache:
     def __init__(self, device: Device, budget_bytes: int, seeds: tuple[int, ...]) -> None:
         """Keep contexts on a device, drawn from these seeds, until they exceed the budget."""
         self.device, self.budget_bytes, self.seeds = device, budget_bytes, seeds
+        self.settings: Settings = contextlib.nullcontext
+        """How torch is to be set for whatever is not a kernel; contexts made before follow."""
         self._held: OrderedDict[tuple[str, str], ProblemContext] = OrderedDict()
 
     def get(self, problem_id: str, size: Size) -> ProblemContext:
@@ -196,7 +207,7 @@ class ContextCache:
         if found is not None and found.corrupted() is not None:
             found = None
         if found is None:
-            found = ProblemContext(problem(problem_id), size, self.device, self.seeds)
+            found = ProblemContext(problem(problem_id), size, self.device, self.seeds, lambda: self.settings())
         for stage in found.stages:
             stage.reset(found.masters[0])
         self._held[key] = found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition
@@ -12,19 +13,31 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+Settings = Callable[[], contextlib.AbstractContextManager[None]]
+"""Has torch set as the harness set it, for a while."""
+
+
 class Master:
     """Inputs, and on demand their answer."""
 
-    def __init__(self, definition: ProblemDefinition, inputs: tuple[Any, ...], *, sealed: bool = False) -> None:
+    def __init__(
+        self,
+        definition: ProblemDefinition,
+        inputs: tuple[Any, ...],
+        *,
+        sealed: bool = False,
+        settings: Settings = contextlib.nullcontext,
+    ) -> None:
         """Keep inputs.
 
         Args:
             definition: the problem.
             inputs: drawn for it.
             sealed: remember sums over the bytes, so that damage done by a kernel is noticed.
+            settings: how torch is to be set while the answer is computed.
         """
         self.inputs = inputs
-        self._definition, self._sealed = definition, sealed
+        self._definition, self._sealed, self._settings = definition, sealed, settings
         self._answer: tuple[Tensor, ...] | None = None
         self._sums = {"inputs": sums(inputs)} if sealed else {}
 
@@ -33,7 +46,7 @@ class Master:
         if self._answer is None:
             import torch
 
-            with torch.no_grad():
+            with self._settings(), torch.no_grad():
                 self._answer = as_tuple(self._definition.expected(self.inputs))
             if self._sealed:
                 self._sums["answer"] = sums(self._answer)

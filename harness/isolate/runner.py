@@ -25,6 +25,7 @@ from kbench.harness.isolate.set_aside import SetAside
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, PREPARING, kernel_of, task_of
 from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.switches import Switches
 from kbench.harness.timing.batch import Sampler
 from kbench.schemas import InfrastructureError, Status
 
@@ -151,6 +152,7 @@ class Runner:
 
     def _lock_down(self, kernel_id: str, *, strict: bool) -> None:
         """Give up more before unscreened code is loaded; this process will run nothing else."""
+        self.bench.contexts.settings = Switches().ours
         checks = [Pristine().changed]
         if self.device.is_gpu:
             set_aside = SetAside()

@@ -134,12 +134,7 @@ def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
 
 def anchor(context: ProblemContext) -> Candidate:
     """The problem's PyTorch reference as a candidate."""
-    stages = context.stages
-
-    def call(stage: int) -> Any:
-        return context.definition.reference(*stages[stage].inputs)
-
-    return Candidate(ANCHOR, call)
+    return Candidate(ANCHOR, context.reference)
 
 
 def calling(candidate: Candidate, context: ProblemContext, stage: int, number: int, turn: int = 0) -> Slot:

@@ -114,17 +114,16 @@ class Runner:
     def _calibrate(self, message: dict[str, Any]) -> bool:
         """Time the ruler: on duty, so that nobody else has the GPU, and before a kernel could make it look slow.
 
-        So are the references, where the kernel is unscreened.
-
-        What fails here is the machine's fault.
+        So are the references, where the kernel is unscreened. What fails here is the machine's fault.
         """
         self._report(PREPARING)
         try:
             self.bench.sampler.calibrate()
             if message["alone"] and self.device.is_gpu:
                 time_references(task_of(message), self.bench, lambda _: None)
+                start_triton()
         except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
-            self.channel.send({"broken": f"what kernels are compared with cannot be timed: {error}"})
+            self.channel.send({"broken": f"the device cannot be made ready: {error}"})
             return False
         self._report("load")
         return True
@@ -159,8 +158,9 @@ class Runner:
             set_aside.forbid()
             checks.append(set_aside.changed)
         self.bench.tampered = lambda: next((what for check in checks if (what := check()) is not None), None)
-        # The shared build cache must stay as it is: Triton compiles into the private folder from here on.
-        os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
+        if not strict:
+            # What was not compiled ahead of time is now, and the shared build cache must stay as it is.
+            os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
         extension = self.cache.extensions / kernel_id
         extension.mkdir(exist_ok=True)
         freeze_files([self.scratch, extension])
@@ -173,3 +173,10 @@ class Runner:
             loaded.unload()
         self.loaded = []
         CudaModule.prebuilt = {}
+
+
+def start_triton() -> None:
+    """Have Triton load its helper library, which it compiles when its cache has none, while programs may be started."""
+    from triton.runtime import driver
+
+    driver.active.get_current_target()

@@ -10,10 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from kbench.harness.build.builder import build
+from kbench.harness.build.cache import BuildCache
+from kbench.harness.build.target import Target
+from kbench.harness.build.triton_target import compile_only
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.seccomp import lock_down
+from kbench.harness.loading import LoadedKernel
+from kbench.harness.sources import read_kernel
+
+KERNELS = Path(__file__).parent / "kernels"
 
 
 def in_a_child(action: Callable[[], object]) -> object:
@@ -114,3 +122,25 @@ def test_a_snapshot_notices_replaced_functions_and_swapped_code() -> None:
         "class torch.Tensor.__le__ was added",
         "statistics.median was replaced",
     ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_what_was_built_ahead_of_time_is_found_by_who_may_neither_write_nor_start_programs(tmp_path: Path) -> None:
+    kernel, target = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh"), Target.named("sm_90")
+    cache, own = BuildCache(tmp_path / "cache"), tmp_path / "own"
+    assert build(kernel, target, cache).ahead_of_time
+    own.mkdir()
+    import torch
+
+    def compiled_in(folder: Path) -> object:
+        freeze_files([own])
+        lock_down()
+        try:
+            with compile_only(target, folder) as compiled:
+                LoadedKernel(kernel).run(torch.empty(2000, 2000, device="meta"))
+        except OSError:
+            return "cannot compile"
+        return len(compiled)
+
+    assert in_a_child(lambda: compiled_in(cache.triton)) == 1
+    assert in_a_child(lambda: compiled_in(own)) == "cannot compile"

@@ -53,7 +53,7 @@ class Job:
             "strict": not self.extension and all(b.ahead_of_time or "jit" not in k.source for k, b in kernels),
             "kernels": [plain(k) | {"build": dataclasses.asdict(b)} for k, b in kernels],
         }
-        run = {"op": "execute", "task": self.task, "ceilings": ceilings, "threshold": self.threshold}
+        run = {"op": "execute", "ceilings": ceilings, "threshold": self.threshold}
         return [load, run]
 
 

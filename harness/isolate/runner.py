@@ -13,7 +13,7 @@ from kbench.harness.ceilings import measure_ceilings
 from kbench.harness.context import ContextCache
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import CpuDevice, CudaDevice, Device
-from kbench.harness.execute import Bench, PoisonedError, execute, time_references
+from kbench.harness.execute import Bench, PoisonedError, Task, execute, time_references
 from kbench.harness.faceoff import face_off
 from kbench.harness.floor import Ceilings
 from kbench.harness.isolate.mounts import freeze_files
@@ -22,10 +22,10 @@ from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
 from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.set_aside import SetAside
+from kbench.harness.isolate.switches import Switches
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, PREPARING, kernel_of, task_of
 from kbench.harness.loading import LoadedKernel, LoadError
 from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
-from kbench.harness.switches import Switches
 from kbench.harness.timing.batch import Sampler
 from kbench.schemas import InfrastructureError, Status
 
@@ -62,6 +62,7 @@ class Runner:
             self.bench.ceilings = Ceilings(**request["ceilings"])
         torch.set_grad_enabled(False)
         self.loaded: list[LoadedKernel] = []
+        self.task: Task
 
     def facts(self) -> dict[str, Any]:
         """What the parent needs to know of the device."""
@@ -94,7 +95,8 @@ class Runner:
     def _load(self, message: dict[str, Any]) -> bool:
         """Load one kernel's module, or two to be compared."""
         self._unload()
-        if not self._calibrate(message):
+        self.task = task_of(message)
+        if not self._prepare(alone=message["alone"]):
             return False
         if message["alone"]:
             kernel_id = kernel_of(message["kernels"][0]).kernel_id
@@ -111,16 +113,16 @@ class Runner:
         self.channel.send({"loaded": True})
         return True
 
-    def _calibrate(self, message: dict[str, Any]) -> bool:
+    def _prepare(self, *, alone: bool) -> bool:
         """Time the ruler: on duty, so that nobody else has the GPU, and before a kernel could make it look slow.
 
-        So are the references, where the kernel is unscreened. What fails here is the machine's fault.
+        So are the references, where the kernel runs alone. What fails here is the machine's fault.
         """
         self._report(PREPARING)
         try:
             self.bench.sampler.calibrate()
-            if message["alone"] and self.device.is_gpu:
-                time_references(task_of(message), self.bench, lambda _: None)
+            if alone and self.device.is_gpu:
+                time_references(self.task, self.bench, lambda _: None)
                 start_triton()
         except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
             self.channel.send({"broken": f"the device cannot be made ready: {error}"})
@@ -134,10 +136,10 @@ class Runner:
         started = time.perf_counter()
         try:
             if len(self.loaded) == 1:
-                results = execute(self.loaded[0], task_of(message), self.bench, self._report)
+                results = execute(self.loaded[0], self.task, self.bench, self._report)
             else:
                 threshold = float(message["threshold"])
-                results = face_off(self.loaded, task_of(message), self.bench, self._report, threshold)
+                results = face_off(self.loaded, self.task, self.bench, self._report, threshold)
         except PoisonedError as error:
             status, reason = error.args
             self.channel.send({"poisoned": True, "status": status.value, "error": reason})

@@ -1,7 +1,7 @@
 """Set aside: parts of the L2 that the driver lets code reserve, where lines outlive a flush and which others then lack.
 
 Unscreened kernels can reach the driver. With nothing reserved, asking it that lines stay does no more than a kernel's
-own `evict_last`. Reserving some is noticed: the reference, which then has less, would be up to twice as slow.
+own `evict_last`. Reserving some is noticed: the reference, which then has less, would take more than twice as long.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness import context as contexts
 from kbench.harness.context import ContextCache
 from kbench.harness.device import CpuDevice
-from kbench.harness.switches import Switches
+from kbench.harness.isolate.switches import Switches
 from kbench.harness.timing.rounds import anchor
 
 MATMUL, CUDNN = torch.backends.cuda.matmul, torch.backends.cudnn

@@ -38,7 +38,9 @@ def parse_gpus(text: str) -> tuple[int, ...]:
 @click.option("--corpus", help="Re-measure kernels of this corpus (folder or Hub id).")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
 @click.option("--limit", type=int, help="At most this many kernels of the corpus.")
-@click.option("--check-only", is_flag=True, help="Compile and verify on the tiny workload; needs no GPU.")
+@click.option("--check-only", is_flag=True,
+              help="Verify and time nothing: on a GPU with no memory behind any tensor, so that a kernel that goes past"
+                   " one fails; without a GPU on the tiny workload, or as far as compiling.")  # fmt: skip
 @click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
 @click.option("--allow-unscreened", is_flag=True, help="Run what fails the screen, alone in a fresh process each.")
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, help="Seconds a kernel may stay in a stage.")
@@ -46,12 +48,17 @@ def parse_gpus(text: str) -> tuple[int, ...]:
 def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Verify and time kernels on a local GPU."""
     from kbench.harness.doctor import require_gpus
-    from kbench.harness.session import check, measure_files, remeasure
+    from kbench.harness.session import check, check_corpus, measure_files, remeasure
 
     progress_quiet = as_json
+    if options["check_only"] and options["out"]:
+        raise UserError("--check-only times nothing, so there is nothing to write to --out")
     if options["corpus"]:
         if files or options["problem_id"]:
             raise UserError("--corpus takes no FILES and no --problem; the rows say which problem they solve")
+        if options["check_only"]:
+            show_checked(check_corpus(options, progress_quiet), as_json)
+            return
         require_gpus(parse_gpus(options["gpu"]), CHECK_ONLY)
         show_agreement(remeasure(options, Progress), as_json)
         return
@@ -60,8 +67,6 @@ def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     if not options["problem_id"]:
         raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
     kernels = _kernels(files, options)
-    if options["check_only"] and options["out"]:
-        raise UserError("--check-only times nothing, so there is nothing to write to --out")
     if options["check_only"]:
         finish(check(kernels, options, progress_quiet), as_json, options["problem_id"])
         return
@@ -83,6 +88,18 @@ def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -
         shown = name if row.problem_id == asked else f"{name} as {row.problem_id}"
         click.echo(json.dumps(to_dict(row) | {"file": name}) if as_json else describe(shown, row))
     if any(row.status is not Status.OK for _, row in rows):
+        sys.exit(1)
+
+
+def show_checked(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
+    """Show which kernels of a corpus failed their check, and how many did not; exit 1 when one failed."""
+    bad = [(name, row) for name, row in rows if row.status is not Status.OK]
+    for name, row in rows if as_json else bad:
+        click.echo(json.dumps(to_dict(row)) if as_json else describe(f"{name} of {row.problem_id}", row))
+    if not as_json:
+        checked, failed = len({name for name, _ in rows}), len({name for name, _ in bad})
+        click.echo(f"{checked} kernels checked, {checked - failed} ok")
+    if bad:
         sys.exit(1)
 
 

@@ -31,13 +31,13 @@ and a process that has but one or two places for them has that time for good."""
 class Guarded:
     """A tensor with a known pattern before and after it in memory."""
 
-    def __init__(self, like: Tensor) -> None:
-        """Allocate room for a tensor of the same type and shape."""
+    def __init__(self, like: Tensor, *, behind: bool = True) -> None:
+        """Allocate room for a tensor of the same type and shape, with a pattern behind it or ending with the block."""
         import torch
 
         self._bytes = like.numel() * like.element_size()
-        padded = -(-self._bytes // GUARD_BYTES) * GUARD_BYTES
-        self._block = torch.full((padded + 2 * GUARD_BYTES,), GUARD_BYTE, dtype=torch.uint8, device=like.device)
+        padded = (-(-self._bytes // GUARD_BYTES) + 1) * GUARD_BYTES if behind else self._bytes
+        self._block = torch.full((GUARD_BYTES + padded,), GUARD_BYTE, dtype=torch.uint8, device=like.device)
         inner = self._block[GUARD_BYTES : GUARD_BYTES + self._bytes]
         self.tensor: Tensor = inner.view(like.dtype).view(like.shape)
 
@@ -55,9 +55,9 @@ class Guarded:
 class Stage:
     """One set of input buffers."""
 
-    def __init__(self, like: tuple[Any, ...]) -> None:
-        """Allocate buffers for inputs of this form."""
-        self._guarded = [Guarded(v) if hasattr(v, "data_ptr") else None for v in like]
+    def __init__(self, like: tuple[Any, ...], *, behind: bool = True) -> None:
+        """Allocate buffers for inputs of this form, with a guard behind each or none."""
+        self._guarded = [Guarded(v, behind=behind) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
         self._handed: list[tuple[Any, ...]] = []
         self.holds: Master | None = None
@@ -145,7 +145,8 @@ class ProblemContext:
         """Draw the masters and allocate the stages."""
         self.masters = [self._draw(seed, sealed=True) for seed in self.seeds]
         form = self.masters[0].inputs
-        self.stages = [Stage(form) for _ in range(MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES)]
+        count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES
+        self.stages = [Stage(form, behind=not self.device.fenced) for _ in range(count)]
 
     def _draw(self, seed: int, *, sealed: bool) -> Master:
         with self.settings():

@@ -10,6 +10,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kbench.harness.fence import fence_torch
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Device(Protocol):
     model: str
     """The device's name as its driver reports it."""
     is_gpu: bool
+    fenced: bool
+    """Whether nothing is mapped behind a tensor; times mean nothing then."""
     cache_policy: str
 
     def synchronize(self) -> None:
@@ -73,8 +76,8 @@ class CudaDevice:
     is_gpu = True
     cache_policy = "flush"
 
-    def __init__(self, index: int = 0) -> None:
-        """Create the context on a GPU.
+    def __init__(self, index: int = 0, *, fenced: bool = False) -> None:
+        """Create the context on a GPU, fenced if this process has not touched it before.
 
         Raises:
             InfrastructureError: there is no such GPU, or its context cannot be made.
@@ -83,11 +86,13 @@ class CudaDevice:
 
         # torch leaves parts of its CUDA interface untyped.
         self._torch: Any = torch
+        self.fenced = fenced
         try:
+            self._fence = fence_torch(index) if fenced else None
             torch.cuda.set_device(index)
             self.properties: Any = torch.cuda.get_device_properties(index)
             torch.zeros(1, device=f"cuda:{index}")
-        except (RuntimeError, AssertionError, AttributeError) as error:
+        except (RuntimeError, AssertionError, AttributeError, MemoryError) as error:
             # A torch built without CUDA lacks the functions themselves.
             raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
         self.torch_name, self.model = f"cuda:{index}", str(self.properties.name)
@@ -117,6 +122,8 @@ class CudaDevice:
         return SPIN_PROBE_CYCLES / self.elapsed_us(start, end)
 
     def synchronize(self) -> None:
+        if self._fence is not None and self._fence.exhausted:
+            raise self._torch.OutOfMemoryError("no memory left for a mapping of its own")
         self._sync()
         self._used = 0
 
@@ -161,7 +168,7 @@ class CudaDevice:
 class CpuDevice:
     """The host's processor, for dry runs and tests."""
 
-    is_gpu = False
+    is_gpu = fenced = False
     cache_policy = "none"
     torch_name = model = "cpu"
 

@@ -59,7 +59,7 @@ class Task:
     seed: int
     late: bool = False
     check_only: bool = False
-    """Verify on the tiny workload and time nothing."""
+    """Verify and time nothing: on the tiny workload, and on all where there is a fence."""
     second_clock: bool = False
     workloads: tuple[str, ...] | None = None
 
@@ -83,11 +83,12 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
         bench,
     )
     spent = time.perf_counter() - started
-    if task.check_only:
+    if task.check_only and not bench.device.fenced:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
+    before = [_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
     if not first.ok:
-        return [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
-    return [_workload(loaded, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+        return before + [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
+    return before + [_workload(loaded, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
 
 
 def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> list[Size]:
@@ -159,7 +160,7 @@ def _workload(
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
-    if context.anchor_us is None:
+    if context.anchor_us is None and not task.check_only:
         report("context")
         ramp(context, bench.sampler)
     started = time.perf_counter()
@@ -173,7 +174,7 @@ def _workload(
     )
     verified = time.perf_counter()
     timing: Timing | None = None
-    if verdict.ok:
+    if verdict.ok and not task.check_only:
         report(f"time {size.name}")
         timings: list[Timing] = []
         guard(lambda: timings.append(_time(loaded, context, task, bench, verdict)), verdict, bench)

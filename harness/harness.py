@@ -68,6 +68,8 @@ class Settings:
     """Run kernels that fail the screen, each alone in a fresh process, instead of rejecting them."""
     second_clock_share: float = 0.02
     """Share of measurements a second clock referees."""
+    fenced: bool = False
+    """Map nothing behind a tensor, so that a kernel that goes past its end fails; only good for checks."""
     spares: int = 1
     """Warm workers kept in reserve behind the one on duty; more pay off when many kernels run alone."""
     retries: int = 2
@@ -110,6 +112,8 @@ class Harness:
         timing = dataclasses.replace(settings.pop("timing", TimingSettings()), half_width=half_width)
         self.settings = Settings(half_width=half_width, timing=timing, **settings)
         self.gpus: tuple[int | None, ...] = (gpu,) if gpu is None or isinstance(gpu, int) else tuple(gpu)
+        if self.settings.fenced and None in self.gpus:
+            raise UserError("a fence needs a GPU; without one, kernels are checked unfenced")
         self.tally = Tally()
         self.on_result: Callable[[KernelSource, Mapping[str, Any]], None] | None = None
         """Told every worker's result as it came, with what does not become part of the record."""
@@ -144,7 +148,8 @@ class Harness:
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = [self._rng.getrandbits(31) for _ in range(MASTERS)]
         for number, index in enumerate(self.gpus):
-            device = {"device": "cpu" if index is None else "cuda", "index": index or 0, "seeds": seeds}
+            name, fenced = "cpu" if index is None else "cuda", self.settings.fenced
+            device = {"device": name, "index": index or 0, "seeds": seeds, "fenced": fenced}
             self._lanes.append(Lane(number, self._spawner, device, self.settings.timeout_s, self.settings.spares))
         try:
             for lane in self._lanes:
@@ -188,13 +193,15 @@ class Harness:
         Args:
             kernels: taken in as they are needed, a few ahead of the device; None in it means that there is nothing
                 now and may be something later, so that a search can feed what it decides while others are measured.
-            check_only: verify on the tiny workload only.
+            check_only: verify and time nothing: on the tiny workload, and on all others too where there is a fence.
             on_lost: told of every kernel that the machine failed despite retries, at once, instead of the error.
 
         Raises:
             InfrastructureError: at the end, naming the kernels that the machine failed despite retries; or at once,
                 when the device cannot be used at all.
         """
+        if self.settings.fenced and not check_only:
+            raise UserError("a fenced harness can only check: times behind a fence mean nothing")
         rejected: list[Measurement] = []
         yield from self._run(self._jobs(kernels, check_only, rejected.append), rejected, on_lost)
 
@@ -343,9 +350,10 @@ class Harness:
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)
+        sizes = chosen_sizes(definition, self.settings.workloads)
         if check_only:
-            return [definition.tiny.name]
-        return [size.name for size in chosen_sizes(definition, self.settings.workloads)]
+            sizes = [definition.tiny, *(sizes if self.settings.fenced else [])]
+        return [size.name for size in sizes]
 
     def _records(self, outcome: Outcome) -> Iterator[Measurement]:
         results = list(outcome.results)

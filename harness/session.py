@@ -23,7 +23,7 @@ from kbench.schemas import Backend, InfrastructureError, KernelSource, Measureme
 Named = Sequence[tuple[str, KernelSource]]
 
 
-def make_harness(options: dict[str, Any]) -> Harness:
+def make_harness(options: dict[str, Any], *, fenced: bool = False) -> Harness:
     """A harness as the options say."""
     from kbench.harness.cli import parse_gpus
 
@@ -32,6 +32,7 @@ def make_harness(options: dict[str, Any]) -> Harness:
         half_width=options.get("half_width", 0.01),
         timeout_s=options.get("timeout_s", 10.0),
         allow_unscreened=options.get("allow_unscreened", False),
+        fenced=fenced,
     )
 
 
@@ -125,30 +126,30 @@ def run_journaled(
 
 
 def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
-    """Compile for a target and verify on the tiny workload, on the CPU where there is no GPU."""
+    """Verify on all workloads behind a fence; or without a GPU compile for a target and verify on the tiny workload."""
     from kbench.harness.check import check_kernels
     from kbench.harness.doctor import gpu_count
 
-    if gpu_count():
-        with make_harness(options) as harness:
-            names = {kernel.kernel_id: name for name, kernel in named}
-            kernels = [kernel for _, kernel in named]
-            return [(names[m.kernel_id], m) for m in harness.measure(kernels, check_only=True)]
-    return check_kernels(named, options, quiet)
+    if not gpu_count():
+        return check_kernels(named, options, quiet)
+    names = {kernel.kernel_id: name for name, kernel in named}
+    rows: list[tuple[str, Measurement]] = []
+    progress = Progress(len(named), quiet=quiet)
+    with make_harness(options, fenced=True) as harness:
+        for group in by_kernel(harness.measure([kernel for _, kernel in named], check_only=True)):
+            rows += [(names[row.kernel_id], row) for row in group]
+            progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
+    progress.finish()
+    return rows
 
 
 def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -> dict[str, Any]:
     """Measure a selection of a corpus again and compare with what is stored."""
     from kbench.benchmark.problems.registry import unlisted
-    from kbench.loaders.corpus import load
 
     if options["out"] is not None and Path(options["corpus"]).resolve() == options["out"].resolve():
         raise UserError("--out is the corpus itself; measure again into another folder")
-    table = load(options["corpus"], where=options["where"]).to_arrow()
-    stored, left_out = measurable(table.to_pylist(), options["limit"])
-    if not stored:
-        reason = f"; {left_out[0]}" if left_out else ""
-        raise UserError(f"--where {options['where']!r} selects no kernel to measure in {options['corpus']!r}{reason}")
+    stored, left_out = selected(options)
     named = [(kernel.kernel_id, kernel) for kernel, _ in stored.values()]
     measured: dict[str, list[Measurement]] = {}
     for key, row in measure_files(named, options, quiet=False):
@@ -157,6 +158,28 @@ def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -
     notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
     said = {name: counts for name, counts in notes.items() if counts}
     return {"kernels": len(measured)} | said | agreement({key: row for key, (_, row) in stored.items()}, measured)
+
+
+def check_corpus(options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+    """Check a selection of a corpus; rows are named by their kernel's id."""
+    stored, _ = selected(options)
+    return check([(key, kernel) for key, (kernel, _) in stored.items()], options, quiet)
+
+
+def selected(options: dict[str, Any]) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
+    """What the options select of a corpus and can be measured, and why other rows cannot.
+
+    Raises:
+        UserError: nothing is left to measure.
+    """
+    from kbench.loaders.corpus import load
+
+    table = load(options["corpus"], where=options["where"]).to_arrow()
+    stored, left_out = measurable(table.to_pylist(), options["limit"])
+    if not stored:
+        reason = f"; {left_out[0]}" if left_out else ""
+        raise UserError(f"--where {options['where']!r} selects no kernel to measure in {options['corpus']!r}{reason}")
+    return stored, left_out
 
 
 def measurable(

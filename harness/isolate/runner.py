@@ -50,7 +50,8 @@ class Runner:
         self.device: Device
         self.reader: ConditionsReader
         if request["device"] == "cuda":
-            self.device, self.reader = CudaDevice(int(request["index"])), NvmlReader(int(request["index"]))
+            index = int(request["index"])
+            self.device, self.reader = CudaDevice(index, fenced=request["fenced"]), NvmlReader(index)
             torch.backends.cuda.matmul.allow_tf32 = False
             torch.backends.cudnn.allow_tf32 = False
         else:

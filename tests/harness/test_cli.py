@@ -145,6 +145,28 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
 
 
 @without_gpu
+def test_check_only_of_a_corpus_names_the_kernels_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets")
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
+    kernel = read_kernel(Path(TRITON), "gelu_tanh")
+    wrong = dataclasses.replace(kernel, source=kernel.source.replace("0.044715", "0.05"))
+    session.measure_files([("a", kernel), ("b", wrong)], {"out": tmp_path / "corpus"}, quiet=True)
+    arguments = ["--corpus", str(tmp_path / "corpus"), "--check-only"]
+    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    failed, total = result.stdout.splitlines()
+    assert failed.startswith(f"{wrong.kernel_id} of gelu_tanh  tiny  incorrect  tiny: output 'y' has")
+    assert total == "2 kernels checked, 1 ok"
+    assert result.exit_code == 1
+    assert CliRunner().invoke(measure, [*arguments, "--where", "status == 'ok'"]).exit_code == 0
+    rows = CliRunner().invoke(measure, [*arguments, "--json"]).stdout.splitlines()
+    assert {row["kernel_id"]: row["status"] for row in map(json.loads, rows)} == {
+        kernel.kernel_id: "ok",
+        wrong.kernel_id: "incorrect",
+    }
+
+
+@without_gpu
 def test_a_file_of_a_task_that_shares_our_problems_name_is_checked_and_shown_as_that_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

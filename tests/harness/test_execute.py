@@ -1,15 +1,17 @@
-"""Execute: references timed before a kernel is loaded, kernels that hold them up, and whose fault a failure is."""
+"""Execute: references timed before a kernel is loaded, kernels that hold them up, whose fault a failure is, checks."""
 
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kbench.benchmark.problems import problem
 from kbench.harness.context import ContextCache
 from kbench.harness.device import CpuDevice
-from kbench.harness.execute import Bench, Task, held_up, time_references
+from kbench.harness.execute import Bench, Task, execute, held_up, time_references
 from kbench.harness.isolate.job import Job
 from kbench.harness.isolate.lane import machines_stage
 from kbench.harness.isolate.worker import PREPARING
@@ -66,3 +68,35 @@ def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_t
 def test_no_kernel_is_blamed_before_it_is_loaded(stage: str, solo: bool, machines: bool) -> None:
     kernel = KernelSource("gelu_tanh", Backend.TRITON, "")
     assert machines_stage(Job(0, kernel, {}, solo=solo, stage=stage)) == machines
+
+
+WORKLOAD = "kb_v0"
+
+
+def checked(kernel: Any, *, fenced: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """What a check finds, and the stages it went through, on a device that has a fence or says it has one."""
+    device, stages = CpuDevice(), list[str]()
+    device.fenced = fenced
+    bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), NoConditions())
+    loaded: Any = SimpleNamespace(run=kernel)
+    task = Task("relu", TimingSettings(), 0, check_only=True, workloads=(WORKLOAD,))
+    return execute(loaded, task, bench, stages.append), stages
+
+
+def test_a_check_behind_a_fence_verifies_every_workload_and_times_none() -> None:
+    import torch
+
+    found, stages = checked(torch.relu, fenced=True)
+    assert [(one["workload"], one["status"]) for one in found] == [("tiny", "ok"), (WORKLOAD, "ok")]
+    assert all(one.keys().isdisjoint({"runtime_us", "samples_us"}) for one in found)
+    assert [stage for stage in stages if stage != "context"] == ["verify tiny", f"verify {WORKLOAD}"]
+    assert [one["workload"] for one in checked(torch.relu, fenced=False)[0]] == ["tiny"]
+
+
+def test_a_kernel_that_is_wrong_on_the_tiny_workload_is_called_on_no_other() -> None:
+    import torch
+
+    found, stages = checked(torch.exp, fenced=True)
+    assert {one["status"] for one in found} == {"incorrect"}
+    assert [one["workload"] for one in found] == ["tiny", WORKLOAD]
+    assert [stage for stage in stages if stage != "context"] == ["verify tiny"]

@@ -51,7 +51,7 @@ NEVER = range(0)
 class Clockwork:
     """A device whose clock only moves when told to: a flush takes 30 us and two marks lie `gap_us` apart."""
 
-    is_gpu = True
+    is_gpu, fenced = True, False
     cache_policy = "none"
     torch_name = model = "cpu"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -65,6 +66,10 @@ class Tab:
         self.page.goto("about:blank")
         self.page.goto(self.url + link)
         return self.page
+
+    def wait_for_heading(self, text: str | re.Pattern[str]) -> None:
+        """Wait until the page has this heading: a link within it is followed after the click has returned."""
+        expect(self.page.locator("h1").first).to_have_text(text)
 
     def names(self) -> list[str]:
         """Entries in the order of the table's rows."""

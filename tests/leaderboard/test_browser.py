@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,24 +122,28 @@ def test_searching_keeps_matching_entries_and_the_link(tab: Any) -> None:
 def test_an_entry_opens_with_its_curves_scores_and_slices(tab: Any) -> None:
     page = tab.open()
     page.get_by_role("link", name="length", exact=True).click()
-    assert page.locator("h1").text_content().startswith("length")
+    tab.wait_for_heading(re.compile("^length"))
     for title in ("Reliability", "Risk against coverage", "Regret against budget"):
         card = page.locator(".card", has=page.get_by_role("heading", name=title))
         assert card.locator("path").get_attribute("d").count("L") >= 1
     assert page.locator("main table").nth(0).locator("tbody tr").count() > 15
     assert page.locator("main table").nth(1).locator("tbody tr").count() >= 2
     page.go_back()
+    tab.wait_for_heading("Leaderboard")
     assert len(tab.names()) == 4
 
 
-def test_two_entries_are_compared_side_by_side(tab: Any) -> None:
+def test_two_entries_are_compared_side_by_side_by_default_the_two_best(tab: Any) -> None:
+    tab.open()
+    best = tab.names()[:2]
     page = tab.open("#/entry/length-0-1-0")
     page.locator("select[data-compare]").select_option("prior-0-1-0")
     page.get_by_role("button", name="Compare").click()
-    assert page.locator("h1").text_content() == "length and prior"
+    tab.wait_for_heading("length and prior")
     assert page.locator("main table").first.locator("thead th").all_text_contents()[2:4] == ["length", "prior"]
     assert page.locator("path.one").count() == page.locator("path.two").count() == 3
     page.locator('header nav a[data-page="compare"]').click()
+    tab.wait_for_heading(" and ".join(best))
     assert page.locator('select[aria-label="Entry 1"]').count() == 1
 
 

@@ -276,7 +276,7 @@
   }
   function scoreText(s) {
     if (!s || s.value === null) return ["—"];
-    return [show(s.value), s.low !== null && s.low !== undefined ? el("span", { class: "range" }, ` [${show(s.low)}, ${show(s.high)}]`) : null];
+    return [show(s.value), s.low !== null && s.low !== undefined ? el("span", { class: "range interval" }, ` [${show(s.low)}, ${show(s.high)}]`) : null];
   }
   function charts(entries) {
     return el("div", { class: "cards" },

@@ -190,6 +190,12 @@ def test_the_policy_stops_a_script_that_got_into_the_page(browser: Any, page: Pa
     made.close()
 
 
+@pytest.mark.parametrize("track", ["overall", "forecast", "select", "rank", "search", "validity"])
+def test_every_column_of_a_track_is_seen_without_scrolling_on_a_desktop(track: str, tab: Any) -> None:
+    table = tab.open(f"#/?track={track}").locator("main .scroll").first
+    assert table.evaluate("part => part.scrollWidth <= part.clientWidth")
+
+
 def test_nothing_overflows_on_a_phone(browser: Any, page: Path) -> None:
     made = BROWSER.Tab(browser, page, BROWSER.PHONE, "dark")
     for link in ("#/", "#/?track=forecast", "#/entry/length-0-1-0", "#/compare", "#/dataset", "#/submit"):

@@ -32,7 +32,7 @@ MISSING = (
 )
 PRECISION = (
     "An interval holds what repeats within a process and between processes differ in, not what machines "
-    "do: two H200s lay 0.3 % apart in the median, as their copy bandwidths did. Timed rows have a ruler "
+    "do: two H200s lay 0.3 % apart in the median, and 0.5 % in copy bandwidth. Timed rows have a ruler "
     "(`ruler_us`); one without comes from a method older than rulers, whose intervals are too narrow for kernels "
     "under 20 µs. Raw samples "
     "(`samples_us`) are all calls that were taken, also those whose launch was not hidden, which `runtime_us` leaves "

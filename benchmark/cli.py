@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from kbench.benchmark.progress import Progress
+from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.schemas import UserError
 
 TRACK_NAMES = "forecast,select,rank,search,validity"
@@ -23,7 +24,8 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
     "specs",
     multiple=True,
     metavar="NAME",
-    help="Built-in name, entry point, module:attribute, file.py[:attribute], or a forecasts file. Repeatable.",
+    help=f"Built-in name ({', '.join(BUILT_IN)}), entry point, module:attribute, file.py[:attribute], or a forecasts"
+    " file. Repeatable.",
 )
 @click.option(
     "--all-baselines", is_flag=True, help="Every built-in that needs neither an endpoint nor a compiler, in one table."

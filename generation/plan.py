@@ -20,7 +20,7 @@ Options = Mapping[str, Any]
 Runs = tuple["list[Settings]", "Callable[[Settings], Proposer] | None"]
 """Runs, and who proposes for them where their settings do not say."""
 
-WITHOUT_GPU = "search among measurements made before with --executor replay --recorded RUN_OR_CORPUS"
+WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
 
 
 def planned_runs(options: Options) -> Runs:

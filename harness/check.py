@@ -24,9 +24,10 @@ def check_kernels(
         progress = Progress(len(named), quiet=quiet)
         rows: list[tuple[str, Measurement]] = []
         kernels = [kernel for _, kernel in named]
-        interpreted = [kernel for kernel in kernels if kernel.backend is not Backend.CUDA]
-        compiled = [kernel for kernel in kernels if kernel.backend is Backend.CUDA]
-        for stream in (harness.measure(interpreted, check_only=True), harness.compile(compiled)):
+        # What the screen refuses is refused here too, not called a kernel because it compiles.
+        compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA and harness.refusal(k) is None}
+        interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
+        for stream in (harness.measure(interpreted, check_only=True), harness.compile(compiled.values())):
             for row in stream:
                 rows.append((names[row.kernel_id], row))
                 progress.add(row.status)

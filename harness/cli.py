@@ -37,13 +37,14 @@ def parse_gpus(text: str) -> tuple[int, ...]:
               help="Relative half-width at which timing stops.")  # fmt: skip
 @click.option("--corpus", help="Re-measure kernels of this corpus (folder or Hub id).")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
-@click.option("--limit", type=int, help="At most this many kernels of the corpus.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many kernels of the corpus.")
 @click.option("--check-only", is_flag=True,
               help="Verify and time nothing: on a GPU with no memory behind any tensor, so that a kernel that goes past"
                    " one fails; without a GPU on the tiny workload, or as far as compiling.")  # fmt: skip
 @click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
 @click.option("--allow-unscreened", is_flag=True, help="Run what fails the screen, alone in a fresh process each.")
-@click.option("--timeout", "timeout_s", default=10.0, show_default=True, help="Seconds a kernel may stay in a stage.")
+@click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
+              help="Seconds a kernel may stay in a stage.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON record a line on stdout.")
 def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Verify and time kernels on a local GPU."""

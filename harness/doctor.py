@@ -27,10 +27,11 @@ def examine(gpus: Sequence[int], *, measure: bool = True) -> dict[str, Any]:
         "c_compiler": shutil.which("gcc") or shutil.which("clang"),
         "gpus": boards(problems),
     }
-    if report["software"]["nvrtc"] is None:
-        problems.append("NVRTC is missing: pip install 'kbench-gpu[gpu]'")
+    missing = [name for name in ("torch", "triton", "nvrtc") if report["software"][name] in (None, "none")]
+    problems += [f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in missing]
     if not report["gpus"]:
-        problems.append("no NVIDIA GPU: kernels can be compiled and checked, not timed")
+        able = "with these, kernels" if missing else "kernels"
+        problems.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
     elif measure:
         report["devices"] = [_device(index, problems) for index in gpus]
     report["problems"] = problems

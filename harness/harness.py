@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import os
 import random
 import secrets
@@ -40,6 +41,7 @@ from kbench.schemas import (
     InfrastructureError,
     KernelSource,
     Measurement,
+    MissingDependencyError,
     Status,
     UserError,
 )
@@ -137,9 +139,13 @@ class Harness:
 
         Raises:
             InfrastructureError: a device cannot be used.
+            MissingDependencyError: torch or Triton is not installed.
         """
         if self._lanes:
             return
+        for package in ("torch", "triton"):
+            if importlib.util.find_spec(package) is None:
+                raise MissingDependencyError(package, "gpu", "running kernels")
         cache = BuildCache(self.settings.cache or default_folder())
         dry = self.gpus == (None,)
         self._spawner = self.spawner_type(cache.folder.resolve(), interpret=dry)
@@ -232,7 +238,7 @@ class Harness:
         known = list(pairs)
         kernels = {kernel.kernel_id: kernel for pair in known for kernel in pair}
         for kernel in kernels.values():
-            refused = self._refusal(kernel)
+            refused = self.refusal(kernel)
             if refused is not None:
                 how = "; --allow-unscreened runs it alone in a fresh process" if refused.startswith(SCREENED) else ""
                 raise UserError(f"kernel {kernel.kernel_id}: {refused}{how}")
@@ -321,7 +327,7 @@ class Harness:
                 yield None
                 continue
             problem(kernel.problem_id)
-            reason, refused = screen(kernel.source), self._refusal(kernel)
+            reason, refused = screen(kernel.source), self.refusal(kernel)
             if refused is not None:
                 self.tally.kernels += 1
                 for workload in self._workloads(kernel, check_only):
@@ -340,7 +346,7 @@ class Harness:
             extension = adapter_for(kernel.source) is not None
             yield Job(number, kernel, task_message(task), solo=reason is not None, extension=extension)
 
-    def _refusal(self, kernel: KernelSource) -> str | None:
+    def refusal(self, kernel: KernelSource) -> str | None:
         """Why a kernel may not be run at all; None when it may."""
         form, reason = adapter_for(kernel.source), screen(kernel.source)
         refused = refusal(form, kernel.problem_id)

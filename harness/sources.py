@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.harness.adapters import problem_of
+from kbench.harness.adapters import adapter_for, problem_of
 from kbench.schemas import Backend, KernelSource, UserError
 
 
@@ -18,13 +18,17 @@ def read_kernel(path: Path, problem_id: str, backend: str | None = None) -> Kern
         backend: triton or cuda; by default cuda when the text uses CudaModule.
 
     Raises:
-        UserError: the file cannot be read as text.
+        UserError: the file cannot be read as text, or is plainly not of the backend given.
     """
     try:
         source = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read kernel file {str(path)!r}: {error}") from error
-    chosen = Backend(backend) if backend else Backend.CUDA if "CudaModule" in source else Backend.TRITON
+    told = Backend.CUDA if "CudaModule" in source else Backend.TRITON
+    chosen = Backend(backend) if backend else told
+    if chosen is not told and adapter_for(source) is None:
+        uses = "a" if told is Backend.CUDA else "no"
+        raise UserError(f"{str(path)!r} is no {chosen} kernel: it uses {uses} CudaModule; leave --backend out")
     return KernelSource(problem_of(source, problem_id), chosen, source)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.limits import REPEATS
+from kbench.benchmark.surrogates.runner import INTERRUPTED
 from kbench.benchmark.tasks.task import PAIR_TRACKS
 from kbench.leaderboard.archive import FORECAST_FILES, METADATA_FILE, read_files
 from kbench.leaderboard.finding import Finding
@@ -171,7 +172,7 @@ def _check_forecasts(
         return None, [Finding(name, "file", "unreadable", str(error))]
     if expected is not None and table.num_rows > ROOM * (most := _most_rows(expected, submission)):
         return None, [Finding(name, "rows", f"{table.num_rows:,}", f"give one row a query and repeat, {most:,} in all")]
-    findings = [*value_findings(table, name), *_repeat_findings(table, name, submission)]
+    findings = [*value_findings(table, name), *_repeat_findings(table, name, submission), *_unasked(table, name)]
     if expected is not None:
         findings += _query_findings(table, name, expected, submission)
     return table, findings
@@ -191,6 +192,14 @@ def _repeat_findings(table: pa.Table, name: str, submission: Submission | None) 
         return []
     value = f"{int(repeats.min())}…{int(repeats.max())}"
     return [Finding(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
+
+
+def _unasked(table: pa.Table, name: str) -> Iterable[Finding]:
+    """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
+    rows = table.column("failure").to_pylist().count(INTERRUPTED)
+    if rows:
+        fix = "run the same `kbench evaluate` again, which goes on where it stopped"
+        yield Finding(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
 
 
 def _query_findings(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Finding]:

@@ -177,7 +177,8 @@ def baselines(submissions: Path | None, results: Path | None, dataset: str | Non
 @leaderboard.command(short_help="Build the static site.")
 @click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
 @question_options
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to build the site in.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True,
+              help="Folder to build the site in.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print what was built as JSON.")
 def build(results: Path | None, dataset: str | None, labels: Path | None, split: str, out: Path, as_json: bool) -> None:
     """Build the static site; it works from disk and asks no other host for anything."""

@@ -18,6 +18,8 @@ from kbench.schemas import Forecast, Query
 DEATHS = 20
 """Queries in a row, each asked alone and unanswered, after which the rest is given up: the surrogate is broken."""
 
+INTERRUPTED = "not asked: interrupted"
+"""The failure of queries that a user's interruption left unasked."""
 
 Todo = queue.SimpleQueue[Sequence[Query]]
 Done = queue.SimpleQueue[tuple[list[Forecast], int] | BaseException | None]
@@ -156,7 +158,7 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
     everything = [
-        made.get(key) or store.done.get(key) or failure(q.query_id, "not asked: interrupted", key[1])
+        made.get(key) or store.done.get(key) or failure(q.query_id, INTERRUPTED, key[1])
         for q in queries
         for key in ((q.query_id, r) for r in range(repeats))
     ]

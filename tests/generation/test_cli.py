@@ -190,7 +190,7 @@ def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
     monkeypatch.setattr("kbench.harness.doctor.gpu_count", lambda: 0)
     result = run("--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", tmp_path / "run")
     assert isinstance(result.exception, InfrastructureError)
-    assert "--executor replay --recorded" in str(result.exception)
+    assert "kbench generate study CORPUS" in str(result.exception)
     assert "\n" not in str(result.exception)
     assert not (tmp_path / "run").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from click.testing import CliRunner
 from kbench.harness import session
 from kbench.harness.cli import compare, doctor, measure
 from kbench.harness.comparison import compare_kernels
-from kbench.harness.doctor import gpu_count
+from kbench.harness.doctor import examine, gpu_count
+from kbench.harness.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.progress import Progress
 from kbench.harness.session import compare_files
 from kbench.harness.sources import read_kernel
-from kbench.schemas import InfrastructureError, Status, UserError
+from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
 TRITON, CUDA = str(KERNELS / "gelu_triton.py"), str(KERNELS / "gelu_cuda.py")
@@ -48,6 +50,8 @@ def test_comparing_without_a_gpu_says_the_same() -> None:
         ([TRITON, "--problem", "gelu_tanh", "--gpu", "zero", "--corpus", "x"], "--corpus takes no FILES"),
         (["--corpus", "x", "--gpu", "zero"], "--gpu is 'zero'"),
         ([TRITON, "--problem", "gelu_tanh", "--check-only", "--out", "x"], "--check-only times nothing"),
+        ([TRITON, "--problem", "gelu_tanh", "--backend", "cuda"], "is no cuda kernel: it uses no CudaModule"),
+        ([CUDA, "--problem", "gelu_tanh", "--backend", "triton"], "is no triton kernel: it uses a CudaModule"),
     ],
 )
 def test_a_users_mistake_names_the_field_and_the_fix(arguments: list[str], message: str) -> None:
@@ -142,6 +146,41 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
     assert rows["gelu_cuda.py"]["registers"]
     assert rows["wrong.py"]["status"] == "incorrect"
     assert result.exit_code == 1
+
+
+@without_gpu
+def test_check_only_refuses_what_the_screen_does_though_it_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    foul = tmp_path / "foul.py"
+    foul.write_text(f"import os\n{Path(CUDA).read_text()}")
+    result = CliRunner().invoke(measure, [str(foul), "--problem", "gelu_tanh", "--check-only"], catch_exceptions=False)
+    assert "rejected  screen: " in result.stdout
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("package", ["torch", "triton"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
+    with pytest.raises(MissingDependencyError, match=rf"{package}.*pip install 'kbench-gpu\[gpu\]'"):
+        Harness(gpu=None).open()
+
+
+def test_doctor_names_missing_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = software_facts() | {"torch": "none", "triton": "none", "nvrtc": None}
+    monkeypatch.setattr("kbench.harness.doctor.software_facts", lambda: facts)
+    problems = examine((0,), measure=False)["problems"]
+    wanted = {f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in ("torch", "triton", "nvrtc")}
+    assert wanted <= set(problems)
+
+
+@pytest.mark.parametrize("arguments", [["--limit", "0"], ["--timeout", "-1"]])
+def test_limits_that_allow_nothing_are_refused(arguments: list[str]) -> None:
+    assert CliRunner().invoke(measure, [TRITON, "--problem", "gelu_tanh", *arguments]).exit_code == 2
 
 
 @without_gpu

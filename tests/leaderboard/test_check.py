@@ -14,16 +14,19 @@ import zipfile
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kbench.benchmark.evaluate import Options, evaluate
 from kbench.benchmark.evaluate_output import write
+from kbench.benchmark.surrogates.protocol import failure
+from kbench.benchmark.surrogates.runner import INTERRUPTED
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import expected_of
 from kbench.leaderboard.check import check
 from kbench.loaders.corpus import Corpus
-from kbench.schemas import Submission, json_schema
+from kbench.schemas import Submission, json_schema, to_dict
 
 
 def _hostile() -> ModuleType:
@@ -119,6 +122,20 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
     assert {finding.field for finding in findings} == {
         "authors", "license", "hardware", "training_data", "contamination",
     }  # fmt: skip
+
+
+def test_what_an_interruption_left_unasked_is_no_answer(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    shutil.copytree(submissions["prior"], tmp_path / "entry")
+    file = tmp_path / "entry" / "forecasts.parquet"
+    rows = pq.read_table(file)
+    unasked = [failure(query, INTERRUPTED, 0) for query in rows.column("query_id").to_pylist()[:3]]
+    plain = [to_dict(one) for one in unasked] + rows.to_pylist()[3:]
+    pq.write_table(pa.Table.from_pylist(plain, schema=rows.schema), file)
+    (found,) = check(tmp_path / "entry", expected_of(questions)).findings
+    assert found.value == "3 rows 'not asked: interrupted'"
+    assert "goes on where it stopped" in found.message
 
 
 def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 8192
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Selection:
     """Rows of one config that match; nothing is read before a `to_…`, `batches` or `records` is called."""
 
@@ -37,6 +37,13 @@ class Selection:
     equals: Mapping[str, tuple[Any, ...]]
     where: Any
     columns: tuple[str, ...] | None
+
+    def __repr__(self) -> str:
+        """What was selected, in a line: a notebook shows it."""
+        chosen = [f"{name}={', '.join(map(str, values))}" for name, values in self.equals.items()]
+        chosen += [f"where={self.where}"] if self.where is not None else []
+        chosen += [f"columns={', '.join(self.columns)}"] if self.columns is not None else []
+        return f"<{'; '.join([f'{self.config.name} in {len(self.files)} files', *chosen])}>"
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, in the corpus's order."""

@@ -31,6 +31,10 @@ HEAVY = (
 )
 
 
+def test_what_the_package_offers_is_listed() -> None:
+    assert dir(kbench) == ["__version__", "load"]
+
+
 def tracked_files() -> list[str]:
     """Files of the package: those under version control, or all when the sources came without it."""
     command = ["git", "ls-files", *FOLDERS, "src/kbench"]

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from kbench.loaders.corpus import load
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     # Lazy, so that `import kbench` costs nothing: the loader pulls in pyarrow.
     if name == "load":

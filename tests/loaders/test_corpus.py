@@ -38,6 +38,12 @@ def test_every_form_holds_the_same_rows(corpus_path: Path) -> None:
     assert [value for batch in selection.batches(3) for value in batch.column("kernel_id").to_pylist()] == ids
 
 
+def test_a_selection_says_in_a_line_what_was_selected(corpus_path: Path) -> None:
+    shown = repr(load(corpus_path, problem=["softmax", "gelu"], where="runtime_us > 50", columns=["kernel_id"]))
+    assert shown.startswith("<kernels in ")
+    assert shown.endswith(" files; problem_id=softmax, gelu; where=runtime_us > 50; columns=kernel_id>")
+
+
 def test_batches_are_no_larger_than_asked(corpus_path: Path) -> None:
     assert max(batch.num_rows for batch in load(corpus_path).batches(7)) == 7
 

@@ -1,4 +1,4 @@
-"""Fence: device memory in which nothing is mapped behind a tensor, so that a kernel that goes past its end fails.
+"""Fence: device memory with nothing mapped right behind a tensor, so that a kernel that goes past its end fails.
 
 torch's allocator puts tensors side by side into large mappings. There a kernel that reads or writes past one finds
 other memory, and may well answer right. Here each tensor ends where its mapping ends.
@@ -15,6 +15,8 @@ ALIGNMENT = 16
 
 _Allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
 _Release = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+_KEPT: list[Any] = []
+"""Functions torch calls, which Python must not collect."""
 
 
 class Pages(Protocol):
@@ -139,7 +141,3 @@ def fence_torch(index: int) -> Fence:
     functions: Any = [ctypes.cast(one, ctypes.c_void_p).value for one in callbacks]
     torch._C._cuda_changeCurrentAllocator(torch._C._cuda_customAllocator(*functions))
     return fence
-
-
-_KEPT: list[Any] = []
-"""Functions torch calls, which Python must not collect."""

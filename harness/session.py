@@ -126,21 +126,11 @@ def run_journaled(
 
 
 def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
-    """Verify on all workloads behind a fence; or without a GPU compile for a target and verify on the tiny workload."""
-    from kbench.harness.check import check_kernels
+    """Verify kernels and time nothing."""
+    from kbench.harness.check import check_fenced, check_without_gpu
     from kbench.harness.doctor import gpu_count
 
-    if not gpu_count():
-        return check_kernels(named, options, quiet)
-    names = {kernel.kernel_id: name for name, kernel in named}
-    rows: list[tuple[str, Measurement]] = []
-    progress = Progress(len(named), quiet=quiet)
-    with make_harness(options, fenced=True) as harness:
-        for group in by_kernel(harness.measure([kernel for _, kernel in named], check_only=True)):
-            rows += [(names[row.kernel_id], row) for row in group]
-            progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
-    progress.finish()
-    return rows
+    return (check_fenced if gpu_count() else check_without_gpu)(named, options, quiet)
 
 
 def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -> dict[str, Any]:

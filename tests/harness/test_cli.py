@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from kbench.harness import session
 from kbench.harness.cli import compare, doctor, measure
@@ -132,19 +132,47 @@ def test_unscreened_kernels_are_compared_only_when_allowed(tmp_path: Path) -> No
     assert found.ratio is not None
 
 
+def changed(path: str, old: str, new: str, folder: Path) -> str:
+    """A file with a change that must apply."""
+    source, out = Path(path).read_text(), folder / "changed.py"
+    assert old in source
+    out.write_text(source.replace(old, new))
+    return str(out)
+
+
+def check_only(monkeypatch: pytest.MonkeyPatch, cache: Path, *arguments: str) -> Result:
+    """`kbench measure --check-only` with a cache of its own."""
+    monkeypatch.setenv("KBENCH_CACHE", str(cache))
+    return CliRunner().invoke(measure, [*arguments, "--check-only"], catch_exceptions=False)
+
+
+def test_on_a_gpu_check_only_is_fenced_and_shows_every_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[bool] = []
+
+    def dry_harness(options: dict[str, object], *, fenced: bool = False) -> Harness:
+        asked.append(fenced)
+        return Harness(gpu=None, cache=tmp_path, builders=1)
+
+    monkeypatch.setattr("kbench.harness.doctor.gpu_count", lambda: 1)
+    monkeypatch.setattr("kbench.harness.check.make_harness", dry_harness)
+    wrong = changed(TRITON, "0.044715", "0.05", tmp_path)
+    result = check_only(monkeypatch, tmp_path, TRITON, wrong, "--problem", "gelu_tanh")
+    assert asked == [True]
+    right, bad = result.stdout.splitlines()
+    assert right == f"{TRITON}  tiny  ok  verified"
+    assert bad.startswith(f"{wrong}  tiny  incorrect")
+
+
 @without_gpu
 def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(Path(TRITON).read_text().replace("0.044715", "0.05"))
-    arguments = [TRITON, CUDA, str(wrong), "--problem", "gelu_tanh", "--check-only", "--json"]
-    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    wrong = changed(TRITON, "0.044715", "0.05", tmp_path)
+    result = check_only(monkeypatch, tmp_path, TRITON, CUDA, wrong, "--problem", "gelu_tanh", "--json")
     rows = {Path(row["file"]).name: row for row in map(json.loads, result.stdout.splitlines())}
     assert rows["gelu_triton.py"]["status"] == "ok"
     assert rows["gelu_triton.py"]["max_abs_error"] is not None
     assert rows["gelu_cuda.py"]["status"] == "ok"
     assert rows["gelu_cuda.py"]["registers"]
-    assert rows["wrong.py"]["status"] == "incorrect"
+    assert rows["changed.py"]["status"] == "incorrect"
     assert result.exit_code == 1
 
 
@@ -152,10 +180,8 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
 def test_check_only_refuses_what_the_screen_does_though_it_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
-    foul = tmp_path / "foul.py"
-    foul.write_text(f"import os\n{Path(CUDA).read_text()}")
-    result = CliRunner().invoke(measure, [str(foul), "--problem", "gelu_tanh", "--check-only"], catch_exceptions=False)
+    foul = changed(CUDA, "import torch", "import os\nimport torch", tmp_path)
+    result = check_only(monkeypatch, tmp_path, foul, "--problem", "gelu_tanh")
     assert "rejected  screen: " in result.stdout
     assert result.exit_code == 1
 
@@ -209,11 +235,8 @@ def test_check_only_of_a_corpus_names_the_kernels_that_fail(tmp_path: Path, monk
 def test_a_file_of_a_task_that_shares_our_problems_name_is_checked_and_shown_as_that_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(Path(FP8_TASK).read_text().replace("/ 448.0", "/ 447.0"))
-    arguments = [FP8_TASK, str(wrong), "--problem", "fp8_quant", "--check-only"]
-    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    wrong = changed(FP8_TASK, "/ 448.0", "/ 447.0", tmp_path)
+    result = check_only(monkeypatch, tmp_path, FP8_TASK, wrong, "--problem", "fp8_quant")
     right, bad = result.stdout.splitlines()
     assert right == f"{FP8_TASK} as fp8_quant_float32  tiny  ok  verified"
     assert bad.startswith(f"{wrong} as fp8_quant_float32  tiny  incorrect")

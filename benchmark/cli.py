@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.progress import Progress
+from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.schemas import UserError
 
@@ -89,8 +89,8 @@ def evaluate(
     **settings: Any,
 ) -> None:
     """Score a surrogate: how good are its forecasts, where, and how sure is that?"""
-    from kbench.benchmark.evaluate import Options, parse_arguments
-    from kbench.benchmark.evaluate_command import Command
+    from kbench.benchmark.evaluation.command import Command
+    from kbench.benchmark.evaluation.run import Options, parse_arguments
     from kbench.benchmark.surrogates.resolve import BASELINES
 
     names = [*specs, *(name for name in BASELINES if all_baselines and name not in specs)]

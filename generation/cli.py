@@ -18,7 +18,7 @@ import click
 from kbench.schemas import InfrastructureError, UserError
 
 if TYPE_CHECKING:
-    from kbench.generation.progress import Progress
+    from kbench.generation.campaign.progress import Progress
 
 REPORT_EVERY_S = 2.0
 MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
@@ -80,10 +80,10 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _run(ctx: click.Context, options: dict[str, Any]) -> None:
-    from kbench.generation.options import refuse_unused
-    from kbench.generation.pack import check_target
-    from kbench.generation.plan import chosen_executor, planned_runs
-    from kbench.generation.session import Drive, drive
+    from kbench.generation.campaign.options import refuse_unused
+    from kbench.generation.campaign.plan import chosen_executor, planned_runs
+    from kbench.generation.campaign.session import Drive, drive
+    from kbench.generation.log.pack import check_target
 
     if options["out"] is None:
         raise UserError("--out is missing; name a folder for the run's log")
@@ -117,7 +117,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> None:
 
 
 def _pack(options: dict[str, Any]) -> list[Path]:
-    from kbench.generation.pack import pack
+    from kbench.generation.log.pack import pack
 
     return pack(options["out"], options["pack_to"]) if options["pack_to"] is not None else []
 
@@ -165,7 +165,7 @@ def _reporter() -> Callable[[Progress], None]:
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def status(run: Path, as_json: bool) -> None:
     """Show what the runs in a folder have found and spent."""
-    from kbench.generation.report import render, summaries
+    from kbench.generation.campaign.report import render, summaries
 
     rows = summaries(run)
     click.echo(json.dumps(rows) if as_json else render(rows))
@@ -187,7 +187,7 @@ def assemble(
     runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], corrections: tuple[Path, ...], as_json: bool
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, problems, pairs, environments, events."""
-    from kbench.generation.assemble import assemble as build
+    from kbench.generation.assembly.assemble import assemble as build
 
     ledger = build(runs, out, repeats, corrections)
     click.echo(json.dumps(ledger.to_json()) if as_json else ledger.text())
@@ -206,7 +206,7 @@ def assemble(
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
 def study(corpus: Path, out: Path, as_json: bool, **options: int) -> None:
     """Replay every method on recorded pools: best speedup found against measurements spent."""
-    from kbench.generation import study as replay
+    from kbench.generation.campaign import study as replay
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     found = replay.pools_in(corpus, options["least"], options["pools"])

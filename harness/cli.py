@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kbench.harness.progress import Progress
+from kbench.harness.record.progress import Progress
 from kbench.schemas import KernelSource, Measurement, Status, UserError, to_dict
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
@@ -48,8 +48,8 @@ def parse_gpus(text: str) -> tuple[int, ...]:
 @click.option("--json", "as_json", is_flag=True, help="One JSON record a line on stdout.")
 def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Verify and time kernels on a local GPU."""
-    from kbench.harness.doctor import require_gpus
-    from kbench.harness.session import check, check_corpus, measure_files, remeasure
+    from kbench.harness.device.doctor import require_gpus
+    from kbench.harness.record.session import check, check_corpus, measure_files, remeasure
 
     progress_quiet = as_json
     if options["check_only"] and options["out"]:
@@ -77,7 +77,7 @@ def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
 
 def _kernels(files: Sequence[Path], options: dict[str, Any]) -> list[tuple[str, KernelSource]]:
     from kbench.benchmark.problems import problem
-    from kbench.harness.sources import read_kernels
+    from kbench.harness.kernel.sources import read_kernels
 
     problem(options["problem_id"])
     return read_kernels(files, options["problem_id"], options["backend"])
@@ -142,8 +142,8 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line a workload."""
-    from kbench.harness.doctor import require_gpus
-    from kbench.harness.session import compare_files
+    from kbench.harness.device.doctor import require_gpus
+    from kbench.harness.record.session import compare_files
 
     gpus = parse_gpus(options["gpu"])
     require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
@@ -157,7 +157,7 @@ def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def doctor(gpu: str, quick: bool, as_json: bool) -> None:
     """Inspect GPU, driver, compilers, clocks and sandbox."""
-    from kbench.harness.doctor import examine, render
+    from kbench.harness.device.doctor import examine, render
 
     report = examine(parse_gpus(gpu), measure=not quick)
     click.echo(json.dumps(report) if as_json else render(report))

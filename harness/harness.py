@@ -20,20 +20,20 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.adapters import adapter_for, refusal
 from kbench.harness.build.cache import Build, BuildCache, default_folder
 from kbench.harness.build.target import Target, build_id
-from kbench.harness.environment import make_environment
-from kbench.harness.execute import Task, chosen_sizes
-from kbench.harness.floor import Ceilings
+from kbench.harness.device.environment import make_environment
+from kbench.harness.device.floor import Ceilings
 from kbench.harness.isolate.builders import Builders
+from kbench.harness.isolate.execute import Task, chosen_sizes
 from kbench.harness.isolate.job import Job, Outcome
 from kbench.harness.isolate.lane import Lane
 from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.isolate.supervisor import Supervisor
 from kbench.harness.isolate.worker import task_message
-from kbench.harness.record import failure, make_measurement
-from kbench.harness.screen import screen
+from kbench.harness.kernel.adapters import adapter_for, refusal
+from kbench.harness.kernel.screen import screen
+from kbench.harness.record.record import failure, make_measurement
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.schemas import (
     DataError,
@@ -229,7 +229,7 @@ class Harness:
         _report(lost)
 
     def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
-        """Compare the kernels of each pair in the same rounds; the outcomes are plain (see kbench.harness.comparison).
+        """Compare the kernels of each pair in the same rounds; the outcomes are plain (see `timing.comparison`).
 
         Args:
             pairs: kernels of one problem each.

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.evaluate import Options, evaluate
-from kbench.benchmark.evaluate_output import write
+from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.surrogates.resolve import BASELINES
-from kbench.leaderboard.archive import FORECAST_FILES, METADATA_FILE
+from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 
 if TYPE_CHECKING:
     from kbench.benchmark.tasks.task import Questions
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
 
 def write_baselines(

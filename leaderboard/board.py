@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.scoring.score import Settings
-from kbench.benchmark.surrogates.table import align
+from kbench.benchmark.surrogates.isolation.table import align
 from kbench.benchmark.tasks.build import build_questions
-from kbench.leaderboard.archive import KNOWN_FILES, METADATA_FILE
-from kbench.leaderboard.check import Checked, Expected, check
-from kbench.leaderboard.finding import Finding
-from kbench.leaderboard.flags import flags
-from kbench.leaderboard.labels import read_labels
-from kbench.leaderboard.results import Results, entry_id, read_results
-from kbench.leaderboard.score import score_submission
-from kbench.leaderboard.untrusted import shown
-from kbench.loaders.atomic import replace_together
+from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.results import Results, entry_id, read_results
+from kbench.leaderboard.scoring.score import score_submission
+from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
+from kbench.leaderboard.submission.check import Checked, Expected, check
+from kbench.leaderboard.submission.finding import Finding
+from kbench.leaderboard.submission.labels import read_labels
+from kbench.leaderboard.submission.untrusted import shown
+from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import UserError, bins
 
 if TYPE_CHECKING:
     from kbench.benchmark.tasks.task import Questions
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"
@@ -37,7 +37,7 @@ def load_questions(dataset: str | None, labels: Path | None, split: str = "test"
     """The questions entries are scored on: of a corpus, or of a maintainer's private labels."""
     if labels is not None:
         return read_labels(labels)
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     return build_questions(Corpus.open(dataset), split)
 

@@ -110,7 +110,7 @@ def _tell(doing: str) -> Callable[[str], None]:
 
 
 def _summary(result: Any) -> str:
-    from kbench.leaderboard.tracks import TRACKS
+    from kbench.leaderboard.scoring.tracks import TRACKS
 
     parts = []
     for track in TRACKS:
@@ -160,7 +160,7 @@ def baselines(submissions: Path | None, results: Path | None, dataset: str | Non
     from kbench.benchmark.tasks.build import build_questions
     from kbench.leaderboard.baselines import write_baselines
     from kbench.leaderboard.board import RESULTS, SUBMISSIONS, score_all, write_results
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(dataset)
     questions = build_questions(corpus, split)
@@ -184,7 +184,7 @@ def build(results: Path | None, dataset: str | None, labels: Path | None, split:
     """Build the static site; it works from disk and asks no other host for anything."""
     from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
     from kbench.leaderboard.site.build import build as build_site
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     found = read_all_results(results or RESULTS)
     corpus = Corpus.open(dataset) if labels is None else None
@@ -227,7 +227,7 @@ def export_queries(
 ) -> None:
     """Write the queries without answers, so that a split can be kept private."""
     from kbench.leaderboard.board import load_questions
-    from kbench.leaderboard.labels import write_labels, write_queries
+    from kbench.leaderboard.submission.labels import write_labels, write_queries
 
     if labels is not None:
         raise UserError("--labels holds no query texts; export from a corpus with --dataset")
@@ -248,7 +248,7 @@ def export_queries(
 def eval_results(result: Path, dataset_id: str, revision: str | None, out: Path | None, as_json: bool) -> None:
     """Show an entry's results as the Hub reads them in a model repository."""
     from kbench.leaderboard.hub import eval_results as rows_of
-    from kbench.leaderboard.results import read_results
+    from kbench.leaderboard.scoring.results import read_results
 
     _show_or_write(rows_of(read_results(result), dataset_id, revision), out, as_json)
 

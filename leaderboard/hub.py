@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kbench.leaderboard.results import Results
-from kbench.loaders.eval_tasks import eval_facts
+from kbench.leaderboard.scoring.results import Results
+from kbench.loaders.card.eval_tasks import eval_facts
 
 HUB_METRICS = {"forecast": "rps_skill", "rank": "spearman", "validity": "auroc"}
 """One value a task, higher is better, as the Hub expects."""

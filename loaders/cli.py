@@ -18,8 +18,8 @@ from kbench.loaders.near_group import NearGroup
 from kbench.schemas.errors import DataError, UserError
 
 if TYPE_CHECKING:
-    from kbench.loaders.corpus import Corpus
-    from kbench.loaders.selection import Selection
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.corpus.selection import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,9 +32,9 @@ TELLING = {
 
 # command name -> (module, attribute). These talk to the network or read foreign formats and load only when called.
 LAZY_COMMANDS: dict[str, tuple[str, str]] = {
-    "import": ("kbench.loaders.exchange_cli", "import_command"),
-    "pull": ("kbench.loaders.exchange_cli", "pull"),
-    "push": ("kbench.loaders.exchange_cli", "push"),
+    "import": ("kbench.loaders.hub.cli", "import_command"),
+    "pull": ("kbench.loaders.hub.cli", "pull"),
+    "push": ("kbench.loaders.hub.cli", "push"),
 }
 
 
@@ -84,7 +84,7 @@ def filter_options(command: F) -> F:
 
 
 def _select(path: tuple[str, ...], config: str, columns: str | None, where: str | None, facets: Any) -> Selection:
-    from kbench.loaders.corpus import load
+    from kbench.loaders.corpus.corpus import load
 
     chosen = [name.strip() for name in columns.split(",")] if columns else None
     filters = {name: list(values) for name, values in facets.items() if values}
@@ -106,8 +106,8 @@ def _progress(length: int, label: str) -> Any:
 @json_option
 def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
     """Say what a corpus holds."""
-    from kbench.loaders.corpus import Corpus
-    from kbench.loaders.counts import count
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.summary.counts import count
 
     corpus = Corpus.open(list(path) or None)
     if coverage:
@@ -139,9 +139,9 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
 
 
 def _show_coverage(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.coverage import coverage_of
-    from kbench.loaders.findings_text import goal_row
-    from kbench.loaders.timed import timed
+    from kbench.loaders.card.findings_text import goal_row
+    from kbench.loaders.summary.coverage import coverage_of
+    from kbench.loaders.summary.timed import timed
 
     found = coverage_of(corpus, timed(corpus))
     if as_json:
@@ -215,8 +215,8 @@ def export(
     **facets: Any,
 ) -> None:
     """Write rows that match to a Parquet, JSON-lines, CSV, T4 or flashinfer-bench trace file."""
-    from kbench.loaders.export import export as write_file
-    from kbench.loaders.export import write_stream
+    from kbench.loaders.exporters.export import export as write_file
+    from kbench.loaders.exporters.export import write_stream
 
     selection = _select(path, config, columns, where, facets)
     if output == "-":
@@ -235,9 +235,9 @@ def export(
 @json_option
 def validate(path: tuple[str, ...], as_json: bool) -> None:
     """Check every row of a corpus; exit 1 when something is wrong."""
-    from kbench.loaders.column_checks import Issue
-    from kbench.loaders.corpus import Corpus
-    from kbench.loaders.validate import validate as find_issues
+    from kbench.loaders.checks.columns import Issue
+    from kbench.loaders.checks.validate import validate as find_issues
+    from kbench.loaders.corpus.corpus import Corpus
 
     try:
         corpus = Corpus.open(list(path) or None, check_files=False)
@@ -262,14 +262,14 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> None:
     """Print the dataset card, generated from the data, or write it anew with all that belongs to it."""
-    from kbench.loaders.card import front_matter, render_card
-    from kbench.loaders.corpus import Corpus
-    from kbench.loaders.counts import count
-    from kbench.loaders.croissant import render_croissant
+    from kbench.loaders.card.card import front_matter, render_card
+    from kbench.loaders.card.croissant import render_croissant
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.summary.counts import count
 
     corpus = Corpus.open(list(path) or None)
     if write:
-        from kbench.loaders.describe import refresh
+        from kbench.loaders.card.describe import refresh
 
         if len(path) > 1 or len(corpus.folders) != 1:
             raise UserError(f"--write takes one corpus folder, got {' '.join(path)!r}; name the folder to describe")
@@ -292,8 +292,8 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
 @json_option
 def split_check(path: tuple[str, ...], as_json: bool) -> None:
     """Prove that no held-out kernel has a twin in train; exit 1 when one has."""
-    from kbench.loaders.corpus import Corpus
-    from kbench.loaders.split_check import check_splits
+    from kbench.loaders.checks.splits_proof import check_splits
+    from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(list(path) or None)
     with _progress(corpus.rows("kernels"), "comparing sources") as bar:

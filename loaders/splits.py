@@ -1,8 +1,8 @@
 """Splits: by problem within family, and never through a near-duplicate cluster.
 
 Two kernels are near-duplicates when their sources are equal after comments and docstrings are gone and chosen names and
-literals are masked (exact after masking; see kbench.schemas.structure). Problems that share a near-duplicate stay
-together, so that nothing in test or validation has a twin in train. Of the problems that remain for training, some
+literals are masked (exact after masking; see kbench.loaders.source.structure). Problems that share a near-duplicate
+stay together, so that nothing in test or validation has a twin in train. Of the problems that remain for training, some
 whole clusters are held out as test_seen. Everything is decided by hashes of ids: no random generator, no order.
 """
 

@@ -1,6 +1,5 @@
 """Record types, bins, statuses, identities and errors: what every other folder speaks in."""
 
-from kbench.schemas.environment import Environment
 from kbench.schemas.errors import (
     DataError,
     InfrastructureError,
@@ -9,18 +8,19 @@ from kbench.schemas.errors import (
     UnknownNameError,
     UserError,
 )
-from kbench.schemas.event import Event
-from kbench.schemas.forecast import Forecast
-from kbench.schemas.kernel import Backend, Kernel, KernelSource
-from kbench.schemas.measurement import Measurement
-from kbench.schemas.pair import Pair, PairKind
-from kbench.schemas.problem import Problem
-from kbench.schemas.query import Query
 from kbench.schemas.record import Record, arrow_schema, from_dict, json_schema, to_dict
-from kbench.schemas.score import Score
+from kbench.schemas.records.environment import Environment
+from kbench.schemas.records.event import Event
+from kbench.schemas.records.forecast import Forecast
+from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
+from kbench.schemas.records.measurement import Measurement
+from kbench.schemas.records.pair import Pair, PairKind
+from kbench.schemas.records.problem import Problem
+from kbench.schemas.records.query import Query
+from kbench.schemas.records.score import Score
+from kbench.schemas.records.submission import Submission
+from kbench.schemas.records.workload import Workload
 from kbench.schemas.status import Status
-from kbench.schemas.submission import Submission
-from kbench.schemas.workload import Workload
 
 RECORD_TYPES: tuple[type[Record], ...] = (
     Problem, Workload, Kernel, Measurement, Environment, Pair, Query, Forecast, Submission, Score, Event,

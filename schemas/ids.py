@@ -34,10 +34,3 @@ def canonical_source(source: str) -> str:
 def kernel_id(problem_id: str, backend: str, source: str) -> str:
     """A kernel's identity: the hash of problem, backend and canonical source."""
     return content_hash("kernel", problem_id, str(backend), canonical_source(source))
-
-
-def structure_id(source: str) -> str:
-    """Hash of the source's shape: comments gone, chosen names and literals masked (see kbench.schemas.structure)."""
-    from kbench.schemas.structure import structure
-
-    return content_hash("structure", *structure(source))

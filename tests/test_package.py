@@ -90,7 +90,7 @@ def test_asking_for_help_imports_no_folder_but_schemas() -> None:
 
 
 def test_loading_is_reached_from_the_package() -> None:
-    from kbench.loaders.corpus import load
+    from kbench.loaders.corpus.corpus import load
 
     assert kbench.load is load
     with pytest.raises(AttributeError, match="has no attribute 'laod'"):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, encode
-from kbench.benchmark.metrics.ece import BUCKETS, equal_mass, equal_width, gap
+from kbench.benchmark.metrics.forecast.ece import BUCKETS, equal_mass, equal_width, gap
 
 RESAMPLES = 2000
 LEVEL = 0.95

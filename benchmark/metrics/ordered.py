@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.metrics.aurc import aurc, excess_aurc
-from kbench.benchmark.metrics.auroc import auroc
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.risk_coverage import coverage_at_risk
+from kbench.benchmark.metrics.select.aurc import aurc, excess_aurc
+from kbench.benchmark.metrics.select.risk_coverage import coverage_at_risk
+from kbench.benchmark.metrics.validity.auroc import auroc
 
 
 def _area(count: Floats, loss: Floats) -> Floats:

@@ -95,6 +95,6 @@ def _chosen(ids: tuple[str, ...], path: Path | None, at_most_one: bool = False) 
         raise click.UsageError("name a problem or give --file, not both and not neither")
     if path is None:
         return tuple(registry.problem(name) for name in ids)
-    from kbench.benchmark.problems.user import load_user_problem
+    from kbench.benchmark.problems.foreign.user import load_user_problem
 
     return (load_user_problem(path),)

@@ -12,13 +12,17 @@ from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.schemas import UnknownNameError
 
 FAMILY_MODULES = (
-    "matmul", "fused_matmul", "quantized_matmul",
-    "activation", "norm", "reduction", "scan", "loss", "fused_elementwise",
-    "convolution", "transposed_convolution", "pooling", "fused_convolution", "stencil",
-    "gpu_mode", "attention", "mixture_of_experts", "indexing", "sorting", "state_space", "scientific",
+    "families.dense.matmul", "families.dense.fused_matmul", "families.dense.quantized_matmul",
+    "families.rowwise.activation", "families.rowwise.norm", "families.rowwise.reduction", "families.rowwise.scan",
+    "families.rowwise.loss", "families.rowwise.fused_elementwise",
+    "families.spatial.convolution", "families.spatial.transposed_convolution", "families.spatial.pooling",
+    "families.spatial.fused_convolution", "families.spatial.stencil",
+    "families.sequence.gpu_mode", "families.sequence.attention", "families.dense.mixture_of_experts",
+    "families.irregular.indexing", "families.rowwise.sorting", "families.sequence.state_space",
+    "families.irregular.scientific",
 )  # fmt: skip
-"""One module a family group, each with a tuple PROBLEMS."""
-UNLISTED_MODULES = ("published",)
+"""One module per group of families, each with a tuple PROBLEMS; their order is the registry's."""
+UNLISTED_MODULES = ("foreign.published",)
 """Modules of the same form whose problems are none of the benchmark's."""
 
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.accuracy import correct, near
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.brier import brier_rows
-from kbench.benchmark.metrics.distribution import confidence
-from kbench.benchmark.metrics.log_score import log_score_rows
-from kbench.benchmark.metrics.rps import rps_rows
-from kbench.benchmark.metrics.sharpness import sharpness_rows
+from kbench.benchmark.metrics.forecast.accuracy import correct, near
+from kbench.benchmark.metrics.forecast.brier import brier_rows
+from kbench.benchmark.metrics.forecast.distribution import confidence
+from kbench.benchmark.metrics.forecast.log_score import log_score_rows
+from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.metrics.forecast.sharpness import sharpness_rows
 from kbench.schemas import bins
 
 FASTER = bins.EDGES.index(1.0) + 1

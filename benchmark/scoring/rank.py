@@ -8,11 +8,11 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.kendall import kendall
-from kbench.benchmark.metrics.ndcg import ndcg
-from kbench.benchmark.metrics.regret import FRACTIONS, regret_at
-from kbench.benchmark.metrics.spearman import spearman
-from kbench.benchmark.metrics.top_k_recall import top_k_recall
+from kbench.benchmark.metrics.rank.kendall import kendall
+from kbench.benchmark.metrics.rank.ndcg import ndcg
+from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
+from kbench.benchmark.metrics.rank.spearman import spearman
+from kbench.benchmark.metrics.rank.top_k_recall import top_k_recall
 
 LEAST = 5
 """Fewest valid kernels of a pool worth ordering."""

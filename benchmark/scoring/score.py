@@ -10,14 +10,14 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
-from kbench.benchmark.metrics.distribution import expected_log2_speedup
+from kbench.benchmark.metrics.forecast.distribution import expected_log2_speedup
 from kbench.benchmark.scoring import rank, search
 from kbench.benchmark.scoring.ceiling import oracle_forecasts, remeasured
 from kbench.benchmark.scoring.forecast import PairForecasts, forecast_figures
 from kbench.benchmark.scoring.select import select_figures
 from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.scoring.validity import validity_figures
-from kbench.benchmark.surrogates.table import ForecastTable
+from kbench.benchmark.surrogates.isolation.table import ForecastTable
 from kbench.benchmark.tasks.labels import PoolLabels, Strings
 from kbench.benchmark.tasks.task import PAIR_TRACKS, Questions
 from kbench.schemas import Score

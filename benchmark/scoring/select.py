@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbench.benchmark.metrics.accuracy import correct
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
+from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.ordered import aurc_figures, coverage_figures
 from kbench.benchmark.scoring.forecast import PairForecasts
 from kbench.benchmark.scoring.rank import percent

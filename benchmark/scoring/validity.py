@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.log_score import binary_log_score_rows
+from kbench.benchmark.metrics.forecast.log_score import binary_log_score_rows
 from kbench.benchmark.metrics.ordered import auroc_figure
 
 

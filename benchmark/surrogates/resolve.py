@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 BUILT_IN: Mapping[str, tuple[str, str]] = {
-    "uniform": ("kbench.benchmark.surrogates.uniform", "UniformSurrogate"),
-    "prior": ("kbench.benchmark.surrogates.prior", "PriorSurrogate"),
-    "length": ("kbench.benchmark.surrogates.length", "LengthSurrogate"),
-    "roofline": ("kbench.benchmark.surrogates.roofline", "RooflineSurrogate"),
-    "nearest": ("kbench.benchmark.surrogates.nearest", "NearestSurrogate"),
+    "uniform": ("kbench.benchmark.surrogates.baselines.uniform", "UniformSurrogate"),
+    "prior": ("kbench.benchmark.surrogates.baselines.prior", "PriorSurrogate"),
+    "length": ("kbench.benchmark.surrogates.baselines.length", "LengthSurrogate"),
+    "roofline": ("kbench.benchmark.surrogates.baselines.roofline", "RooflineSurrogate"),
+    "nearest": ("kbench.benchmark.surrogates.baselines.nearest", "NearestSurrogate"),
     "static": ("kbench.benchmark.surrogates.static", "StaticSurrogate"),
     "static-compiler": ("kbench.benchmark.surrogates.static", "CompiledStaticSurrogate"),
-    "llm": ("kbench.benchmark.surrogates.llm", "LlmSurrogate"),
+    "llm": ("kbench.benchmark.surrogates.language.llm", "LlmSurrogate"),
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "static")
@@ -166,7 +166,7 @@ def imported(target: Target) -> Any:
         return _attribute(importlib.import_module(target.location), target)
     if target.kind == "file":
         return _attribute(_module_of(Path(target.location)), target)
-    from kbench.benchmark.surrogates.replay import ReplaySurrogate
+    from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
 
     return ReplaySurrogate(target.location)
 

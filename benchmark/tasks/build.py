@@ -29,7 +29,7 @@ PAIR_COLUMNS = [
 
 
 class Tables(Protocol):
-    """What is needed of a corpus: kbench.loaders.corpus.Corpus has it."""
+    """What is needed of a corpus: kbench.loaders.corpus.corpus.Corpus has it."""
 
     @property
     def fingerprint(self) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.tasks.gpus import gpu_facts
+from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Backend, DataError, PairKind, Query
 from kbench.schemas.ids import content_hash
-from kbench.schemas.strip import strip_comments
 
 MAY_HOLD_COMMENTS = re.compile(
     r"""[#\r\ufeff]|\"{3}|'{3}|CudaModule|RawKernel|asm|load_inline|Program|(?:^|[;:])\s*[rRbBuUfF]{0,2}["']""",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.generation.assembly.texts import TextFacts, text_facts
-from kbench.generation.entry import Entry
-from kbench.generation.environments import read_environments
-from kbench.generation.log import by_run, read_log
-from kbench.generation.settings import Settings
-from kbench.generation.state import Node, RunState, replay
+from kbench.generation.log.entry import Entry
+from kbench.generation.log.environments import read_environments
+from kbench.generation.log.log import by_run, read_log
+from kbench.generation.search.settings import Settings
+from kbench.generation.search.state import Node, RunState, replay
 from kbench.schemas import DataError, Environment, Event, Measurement, Status, from_dict
 
 LONG_FIELDS = ("source", "measurements")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
-from kbench.harness.record import aggregate
+from kbench.harness.record.record import aggregate
 from kbench.schemas import Kernel
 
 ORIGIN = "kbench"

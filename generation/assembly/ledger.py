@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.generation.assembly.gather import Gathered, Measured
-from kbench.harness.record import aggregate
+from kbench.harness.record.record import aggregate
 from kbench.schemas import Status
 
 

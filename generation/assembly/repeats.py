@@ -14,7 +14,7 @@ def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list
     Raises:
         UserError: a corpus has no measurement of any of the kernels.
     """
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     rows: list[Measurement] = []
     places: dict[str, Environment] = {}

@@ -8,8 +8,9 @@ import multiprocessing
 import os
 from collections.abc import Iterable, Mapping
 
-from kbench.schemas.ids import content_hash, structure_id
-from kbench.schemas.strip import strip_comments
+from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.structure import structure_id
+from kbench.schemas.ids import content_hash
 
 FEW = 200
 """Texts below which starting processes costs more than it saves."""

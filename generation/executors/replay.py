@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kbench.generation.entry import Entry
-from kbench.generation.environments import read_environments
 from kbench.generation.executors.executor import Result, result_of
-from kbench.generation.log import found_files, read_log
+from kbench.generation.log.entry import Entry
+from kbench.generation.log.environments import read_environments
+from kbench.generation.log.log import found_files, read_log
 from kbench.schemas import Environment, KernelSource, Measurement, from_dict
 
 
@@ -68,7 +68,7 @@ def recorded_measurements(path: Path) -> dict[str, tuple[Measurement, ...]]:
     """Recorded measurements of a run folder, a log file or a corpus, by kernel id."""
     if _is_log(path):
         return measurements_in(read_log(path))
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     table = Corpus.open(path).table("measurements")
     found: dict[str, list[Measurement]] = collections.defaultdict(list)
@@ -81,6 +81,6 @@ def recorded_environments(path: Path) -> list[Environment]:
     """The environments that the measurements of a run folder, a log file or a corpus were made in."""
     if _is_log(path):
         return read_environments(path)
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     return [from_dict(Environment, row) for row in Corpus.open(path).table("environments").to_pylist()]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
 from kbench.generation.proposers.rewrite.proposer import RewriteProposer
+from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, DataError, UserError
-from kbench.schemas.ids import kernel_id, structure_id
+from kbench.schemas.ids import kernel_id
 
 SEPARATOR = "__"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.proposal import Answer, Ask, Proposer, Task
-from kbench.generation.request import Operator
+from kbench.generation.search.request import Operator
 
 REWRITE_SHARE = 0.3
 """Share of the derivations of a genome kernel that edit its text instead of its genes."""

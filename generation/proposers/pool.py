@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kbench.generation.features import features
+from kbench.benchmark.surrogates.online.features import features
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
-from kbench.generation.request import Operator
+from kbench.generation.search.request import Operator
 
 if TYPE_CHECKING:
-    from kbench.generation.features import Matrix
+    from kbench.benchmark.surrogates.online.features import Matrix
 
 NEIGHBOURS = 6
 """A mutation is drawn from so many nearest kernels not yet seen."""

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kbench.generation.request import Operator
-from kbench.generation.state import Node
+from kbench.generation.search.request import Operator
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend
 
 

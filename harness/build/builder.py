@@ -15,7 +15,7 @@ from kbench.harness.build.instructions import largest_counts, read_instructions
 from kbench.harness.build.resources import Resources, kept_bytes, largest, read_resources, uses_heap
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.build.triton_target import build_launcher, compile_only
-from kbench.harness.loading import LoadedKernel, LoadError
+from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.schemas import Backend, KernelSource
 from kbench.schemas.ids import content_hash
 

@@ -12,7 +12,7 @@ from kbench.harness.build.target import Target, build_id
 from kbench.harness.isolate.job import Job, Outcome
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
-from kbench.harness.judge import judge_death, killed_from_outside
+from kbench.harness.verify.judge import judge_death, killed_from_outside
 from kbench.schemas import Status
 
 RETRIES = 3

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.build.cache import Build, BuildCache
-from kbench.harness.ceilings import measure_ceilings
-from kbench.harness.context import ContextCache
 from kbench.harness.cuda import CudaModule
-from kbench.harness.device import CpuDevice, CudaDevice, Device
-from kbench.harness.execute import Bench, PoisonedError, Task, execute, time_references
-from kbench.harness.faceoff import face_off
-from kbench.harness.floor import Ceilings
+from kbench.harness.device.ceilings import measure_ceilings
+from kbench.harness.device.context import ContextCache
+from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.floor import Ceilings
+from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.isolate.execute import Bench, PoisonedError, Task, execute, time_references
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import Channel
@@ -24,9 +24,9 @@ from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.set_aside import SetAside
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.isolate.worker import CONTEXT_BYTES, CPU_CONTEXT_BYTES, PREPARING, kernel_of, task_of
-from kbench.harness.loading import LoadedKernel, LoadError
-from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.faceoff import face_off
 from kbench.schemas import InfrastructureError, Status
 
 GPU_WORKER_BYTES, CPU_WORKER_BYTES = 32 << 30, 2 << 30
@@ -67,7 +67,7 @@ class Runner:
 
     def facts(self) -> dict[str, Any]:
         """What the parent needs to know of the device."""
-        from kbench.harness.environment import device_facts
+        from kbench.harness.device.environment import device_facts
 
         return device_facts(self.device)
 

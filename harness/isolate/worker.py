@@ -27,8 +27,8 @@ def preload() -> None:
     import triton.language
 
     from kbench.benchmark.problems.registry import problems, unlisted
-    from kbench.harness import execute
     from kbench.harness.build import builder
+    from kbench.harness.isolate import execute
 
     assert all((scipy.special, torch, triton.language, execute, builder))
     problems()
@@ -106,7 +106,7 @@ def serve_runs(channel: Channel, request: dict[str, Any], applied: list[str]) ->
 
 def task_of(message: dict[str, Any]) -> Any:
     """The task a message carries."""
-    from kbench.harness.execute import Task
+    from kbench.harness.isolate.execute import Task
     from kbench.harness.timing.rounds import TimingSettings
 
     fields = dict(message["task"])

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device import Device
+from kbench.harness.device.device import Device
 from kbench.harness.timing.leftovers import Leftovers
 from kbench.harness.timing.ruler import RULER, Ruler
 
 if TYPE_CHECKING:
-    from kbench.harness.context import Stage
+    from kbench.harness.device.context import Stage
 
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from kbench.harness.context import ProblemContext
+from kbench.harness.device.context import ProblemContext
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
 from kbench.harness.timing.rounds import Candidate, Plan, by_round, calling, hidden, make_slots

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.device import Device
+from kbench.harness.device.device import Device
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.harness.context import Stage
+    from kbench.harness.device.context import Stage
 
 HELD = 16
 """Calls whose outputs are held; the outputs of the next lie elsewhere."""

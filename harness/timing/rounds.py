@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.harness.context import STAGES, ProblemContext
-from kbench.harness.nvml import Conditions, ConditionsReader
+from kbench.harness.device.context import STAGES, ProblemContext
+from kbench.harness.device.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
 from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, log_interval, process_sigma

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from kbench import __version__
-from kbench.leaderboard.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
-from kbench.leaderboard.results import Results
-from kbench.leaderboard.score import PAGE_FACETS
-from kbench.leaderboard.tracks import TRACKS, TrackView
+from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.score import PAGE_FACETS
+from kbench.leaderboard.scoring.tracks import TRACKS, TrackView
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers import gpu_forecasters
 from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.rows import Row
-from kbench.loaders.parquet_stream import read_schema
+from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import DataError, UnknownNameError, UserError
 
 Items = Iterator[tuple[str, Row, object]]

@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits import cluster_id
 from kbench.schemas import Backend, Kernel, Measurement, Status
-from kbench.schemas.ids import content_hash, kernel_id, structure_id
+from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.record import field_types
-from kbench.schemas.strip import strip_comments
 
 NOT_STATED = "not stated"
 _KERNEL = dict.fromkeys(field_types(Kernel))

@@ -9,12 +9,13 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kbench.loaders import manifest
-from kbench.loaders.atomic import write_atomically
-from kbench.loaders.importers import formats, gpu_forecasters
+from kbench.loaders.corpus import manifest
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Context, Report, Settings
+from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.sink import Sink
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 REPORT = "import.json"

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from kbench.loaders import column_checks as checks
-from kbench.loaders.configs import CONFIGS
+from kbench.loaders.checks import columns as checks
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.rows import Row
-from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import arrow_schema
 
 BATCH_ROWS = 4096

@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
 
 if TYPE_CHECKING:
-    from kbench.loaders.corpus import load
+    from kbench.loaders.corpus.corpus import load
 
 
 def __dir__() -> list[str]:
@@ -18,7 +18,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     # Lazy, so that `import kbench` costs nothing: the loader pulls in pyarrow.
     if name == "load":
-        from kbench.loaders.corpus import load
+        from kbench.loaders.corpus.corpus import load
 
         return load
     raise AttributeError(f"module 'kbench' has no attribute {name!r}")

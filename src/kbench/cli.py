@@ -40,7 +40,7 @@ ASKING = ("evaluate", "generate")
 
 
 def _compiler() -> Compiler:
-    from kbench.generation.compiler import compiler_facts
+    from kbench.generation.campaign.compiler import compiler_facts
 
     return compiler_facts
 

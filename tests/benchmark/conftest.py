@@ -10,8 +10,8 @@ import pytest
 
 from kbench.benchmark.problems.registry import problems
 from kbench.benchmark.tasks import Questions, build_questions
-from kbench.loaders.corpus import Corpus
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Backend, Environment, Kernel, Pair, PairKind, Status, bins
 from kbench.schemas.ids import content_hash, kernel_id
 

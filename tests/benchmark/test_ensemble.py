@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.ensemble import ensembled
-from kbench.benchmark.evaluate import Options, evaluate
-from kbench.benchmark.evaluate_output import write
-from kbench.benchmark.surrogates.table import align, read_forecasts
+from kbench.benchmark.evaluation.ensemble import ensembled
+from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.surrogates.isolation.table import align, read_forecasts
 from kbench.benchmark.tasks import Questions
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast
 
 IDS = ["a" * 32, "b" * 32, "c" * 32]

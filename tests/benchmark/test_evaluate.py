@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.benchmark.cli import evaluate
-from kbench.benchmark.evaluate import parse_arguments
-from kbench.benchmark.surrogates.table import read_forecasts
+from kbench.benchmark.evaluation.run import parse_arguments
+from kbench.benchmark.surrogates.isolation.table import read_forecasts
 from kbench.schemas import KbenchError, Submission, UserError, from_dict
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from kbench.benchmark.evaluate import Options, evaluate
+from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.scoring.ceiling import interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import comparison, comparison_text
@@ -16,9 +16,9 @@ from kbench.benchmark.scoring.forecast import PairForecasts
 from kbench.benchmark.scoring.score import HEADLINES, Settings, score
 from kbench.benchmark.scoring.search import replay
 from kbench.benchmark.scoring.select import select_figures
-from kbench.benchmark.surrogates.table import ForecastTable, from_forecasts
+from kbench.benchmark.surrogates.isolation.table import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import Questions
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
 
 FEW = Settings(resamples=100, seed=3)

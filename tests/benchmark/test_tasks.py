@@ -8,14 +8,14 @@ import json
 import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.prompt import render
+from kbench.benchmark.surrogates.language.prompt import render
 from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_kernels, training_pairs
 from kbench.benchmark.tasks.gpus import gpu_facts
 from kbench.benchmark.tasks.published import with_prompt_edges
 from kbench.benchmark.tasks.render import stripped
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Query, UnknownNameError, UserError, bins, from_dict, to_dict
-from kbench.schemas.strip import strip_comments
 
 
 def everything_told(query: Query) -> str:

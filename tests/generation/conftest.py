@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kbench.generation.campaign.session import Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.session import Drive
-from kbench.generation.settings import Settings
+from kbench.generation.search.settings import Settings
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -113,7 +113,7 @@ def how(recorded: dict[str, tuple[Measurement, ...]], proposer: GenomeProposer) 
 
 def settings_for(method: str, **changes: object) -> Settings:
     """A small run of the family's problem."""
-    from kbench.generation.budget import Budget
+    from kbench.generation.search.budget import Budget
 
     values: dict[str, object] = {
         "problem_id": PROBLEM, "backend": Backend.TRITON, "method": method, "seeds": 4, "batch": 4,

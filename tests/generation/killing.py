@@ -17,12 +17,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from generation.conftest import FAMILY, recording, settings_for, ticking
-from kbench.generation.budget import Budget
+from kbench.generation.campaign.session import Drive, drive
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log import read_log
+from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.session import Drive, drive
-from kbench.generation.settings import FilterSettings, Settings
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import FilterSettings, Settings
 
 RECORDED = recording()
 

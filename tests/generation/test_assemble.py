@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.assemble import assemble
+from kbench.generation.assembly.assemble import assemble
 from kbench.generation.assembly.interval import Interval
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN
+from kbench.generation.campaign.session import Drive, drive
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log import LogWriter, read_log
-from kbench.generation.pack import pack
+from kbench.generation.log.log import LogWriter, read_log
+from kbench.generation.log.pack import pack
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.session import Drive, drive
-from kbench.generation.settings import FilterSettings
-from kbench.loaders.corpus import Corpus
-from kbench.loaders.repeats import repeats_of
-from kbench.loaders.writer import CorpusWriter
+from kbench.generation.search.settings import FilterSettings
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.summary.repeats import repeats_of
 from kbench.schemas import DataError, Environment, Kernel, Measurement, Pair, Status, UserError, bins, from_dict
 
 from .conftest import FAMILY, recording, settings_for, ticking

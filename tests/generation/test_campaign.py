@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.budget import Budget
-from kbench.generation.log import read_log
-from kbench.generation.progress import Progress
+from kbench.generation.campaign.progress import Progress
+from kbench.generation.campaign.report import render, summaries
+from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.proposal import Answer, Ask, Refusal, Task
-from kbench.generation.report import render, summaries
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.settings import FilterSettings
-from kbench.generation.spec import CampaignSpec, runs_of
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import UserError
 
 from .conftest import FAMILY, settings_for

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kbench.generation.assemble import assemble
+from kbench.generation.assembly.assemble import assemble
+from kbench.generation.campaign.session import Drive, drive, recorded_states
 from kbench.generation.cli import generate
-from kbench.generation.environments import read_environments
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log import read_log
+from kbench.generation.log.environments import read_environments
+from kbench.generation.log.log import read_log
 from kbench.generation.proposers import registry
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.batch import WaitingForResponsesError
-from kbench.generation.session import Drive, drive, recorded_states
 from kbench.schemas import DataError, InfrastructureError, Measurement, UnknownNameError, UserError
 
 from .conftest import FAMILY, PROBLEM, settings_for
@@ -33,7 +33,7 @@ def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
 def recording_folder(tmp_path: Path, how: Drive, recorded: dict[str, object]) -> Path:
     """A run folder that measured every kernel of the family."""
     folder = tmp_path / "recorded"
-    from kbench.generation.budget import Budget
+    from kbench.generation.search.budget import Budget
 
     drive(folder, [settings_for("random", batch=200, budget=Budget(measurements=3 * len(recorded)))], how)
     return folder
@@ -187,7 +187,7 @@ def test_kernels_of_a_folder_are_varied_by_a_method_that_searches(tmp_path: Path
 def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.harness.doctor.gpu_count", lambda: 0)
+    monkeypatch.setattr("kbench.harness.device.doctor.gpu_count", lambda: 0)
     result = run("--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", tmp_path / "run")
     assert isinstance(result.exception, InfrastructureError)
     assert "kbench generate study CORPUS" in str(result.exception)
@@ -270,7 +270,7 @@ def test_what_was_found_is_told_even_when_packing_fails(
     def full(*arguments: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("kbench.generation.pack.replace_together", full)
+    monkeypatch.setattr("kbench.generation.log.pack.replace_together", full)
     result = search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"), *flag)
     assert isinstance(result.exception, InfrastructureError)
     assert "packed cannot be packed (the disk is full)" in str(result.exception)

@@ -8,7 +8,7 @@ import pytest
 
 from kbench.benchmark.surrogates import compiler
 from kbench.cli import cli
-from kbench.generation.compiler import compiler_facts
+from kbench.generation.campaign.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource
 
 SOURCE = '''import torch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.environments import read_environments, record_environments
+from kbench.generation.log.environments import read_environments, record_environments
 from kbench.schemas import DataError
 from kbench.schemas.ids import content_hash
 

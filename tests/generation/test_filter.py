@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.budget import Budget
-from kbench.generation.filter import decide, in_order, score
-from kbench.generation.log import read_log
-from kbench.generation.online import OnlineSurrogate, distribution
-from kbench.generation.report import render as render_report
-from kbench.generation.report import summaries
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.settings import FilterSettings
+from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate, distribution
+from kbench.generation.campaign.report import render as render_report
+from kbench.generation.campaign.report import summaries
+from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.log.log import read_log
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.filter import decide, in_order, score
+from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import Forecast, Query
 from kbench.schemas.ids import content_hash
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.ingest import folder_runs
+from kbench.generation.campaign.ingest import folder_runs
 from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
-from kbench.generation.state import Node
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend, DataError, UserError
 from kbench.schemas.ids import kernel_id
 

@@ -14,15 +14,15 @@ import sys
 for name in {ABSENT!r}:
     sys.modules[name] = None
 import kbench.generation.cli
-import kbench.generation.session
-import kbench.generation.spec
-import kbench.generation.pack
-import kbench.generation.plan
-import kbench.generation.ingest
+import kbench.generation.campaign.session
+import kbench.generation.campaign.spec
+import kbench.generation.log.pack
+import kbench.generation.campaign.plan
+import kbench.generation.campaign.ingest
 import kbench.generation.executors.local
 import kbench.generation.proposers.rewrite.proposer
 from pathlib import Path
-from kbench.generation.spec import read_spec, runs_of
+from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.proposers.registry import proposer
 proposer("genome+rewrite")
 runs, uncovered = runs_of(read_spec(Path("examples/campaign.json")))

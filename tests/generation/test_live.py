@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.assemble import assemble
-from kbench.generation.budget import Budget
-from kbench.generation.environments import read_environments
+from kbench.generation.assembly.assemble import assemble
+from kbench.generation.campaign.session import Drive, drive, recorded_states
 from kbench.generation.executors.local import LocalExecutor, open_harness
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.settings import FilterSettings, Settings
-from kbench.generation.workloads import workload_count
+from kbench.generation.log.environments import read_environments
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import FilterSettings, Settings
+from kbench.generation.search.workloads import workload_count
 from kbench.schemas import Backend
 
 pytestmark = pytest.mark.gpu

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbench.generation.campaign.session import Drive, drive, recorded_states
 from kbench.generation.proposers.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
 from kbench.generation.proposers.llm.endpoint import Endpoint, Messages
 from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
@@ -19,9 +20,8 @@ from kbench.generation.proposers.llm.prompt import feedback, messages
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
 from kbench.generation.proposers.llm.reply import Reply, reply_from_body
 from kbench.generation.proposers.proposal import Ask, Task
-from kbench.generation.request import Operator
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.state import Node
+from kbench.generation.search.request import Operator
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend, DataError, UserError
 
 from .conftest import PROBLEM, settings_for, ticking

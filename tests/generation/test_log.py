@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.entry import Entry
-from kbench.generation.log import LogWriter, read_log
+from kbench.generation.log.entry import Entry
+from kbench.generation.log.log import LogWriter, read_log
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 

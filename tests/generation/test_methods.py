@@ -4,13 +4,13 @@ import random
 from pathlib import Path
 
 import pytest
+from kbench.generation.search.search.methods import evolve, hill_climb
 
-from kbench.generation.budget import Budget, Charge, parse_budget
-from kbench.generation.methods import evolve, hill_climb
-from kbench.generation.methods.method import methods
-from kbench.generation.request import Operator
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.state import RunState
+from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.search.budget import Budget, Charge, parse_budget
+from kbench.generation.search.methods.method import methods
+from kbench.generation.search.request import Operator
+from kbench.generation.search.state import RunState
 
 from .conftest import settings_for
 from .test_puct import node, state_of

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.mixes import Mixes
-from kbench.generation.mixes import compile_mixes, training_sources
+from kbench.benchmark.surrogates.static.features.mixes import Mixes
+from kbench.generation.campaign.mixes import compile_mixes, training_sources
 from kbench.schemas import Backend, KernelSource
 
 SOURCES = {name: f"def run(x):\n    return {name}\n" for name in "abcdef"}

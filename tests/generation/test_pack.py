@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.log import read_log
-from kbench.generation.pack import check_target, pack
+from kbench.generation.log.log import read_log
+from kbench.generation.log.pack import check_target, pack
 from kbench.schemas import InfrastructureError, UserError
 
 from .test_log import entries, write

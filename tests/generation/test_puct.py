@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from kbench.generation.methods.puct import Candidate, choose_parents, expansions, plan, reward_scale, scores
-from kbench.generation.outcome import Outcome
-from kbench.generation.state import Node, RunState
+from kbench.generation.search.methods.puct import Candidate, choose_parents, expansions, plan, reward_scale, scores
+from kbench.generation.search.outcome import Outcome
+from kbench.generation.search.state import Node, RunState
 from kbench.schemas import Status
 
 from .conftest import settings_for

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.budget import Budget
-from kbench.generation.log import read_log
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.settings import FilterSettings
+from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.log.log import read_log
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import DataError, UserError
 
 from .conftest import settings_for

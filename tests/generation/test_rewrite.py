@@ -12,8 +12,8 @@ from kbench.generation.proposers.rewrite.cpp_tokens import closing, is_balanced,
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent
-from kbench.generation.request import Operator
-from kbench.generation.state import Node
+from kbench.generation.search.request import Operator
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend
 
 from .conftest import PROBLEM

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.spec import CampaignSpec, read_spec, runs_of
+from kbench.generation.campaign.spec import CampaignSpec, read_spec, runs_of
 from kbench.schemas import DataError, UnknownNameError, UserError
 
 

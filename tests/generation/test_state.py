@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kbench.generation.entry import Entry
-from kbench.generation.request import FRESH
-from kbench.generation.state import replay
+from kbench.generation.log.entry import Entry
+from kbench.generation.search.request import FRESH
+from kbench.generation.search.state import replay
 from kbench.schemas import DataError
 
 from .conftest import settings_for, ticking

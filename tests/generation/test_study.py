@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 import kbench.benchmark
-from kbench.generation.assemble import assemble
+from kbench.generation.assembly.assemble import assemble
+from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.campaign.study import interval, pools_in, study, table
 from kbench.generation.cli import generate
 from kbench.generation.proposers.pool import PoolProposer
 from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
-from kbench.generation.request import Operator
-from kbench.generation.session import Drive, drive, recorded_states
-from kbench.generation.study import interval, pools_in, study, table
+from kbench.generation.search.request import Operator
 from kbench.schemas import Backend, UserError
 
 from .conftest import PROBLEM, settings_for

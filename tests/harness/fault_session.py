@@ -15,9 +15,9 @@ from typing import Any
 from kbench.harness.harness import Harness
 from kbench.harness.isolate import worker, zygote
 from kbench.harness.isolate.spawner import Spawner
-from kbench.harness.journal import Journal
-from kbench.harness.session import run_journaled
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.record.journal import Journal
+from kbench.harness.record.session import run_journaled
 from kbench.schemas import KernelSource
 
 KERNELS = 30

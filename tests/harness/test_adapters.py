@@ -11,9 +11,9 @@ import torch
 
 from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
-from kbench.harness.adapters import LAYOUTS, NAMESAKES, adapt, adapter_for, problem_of, refusal
 from kbench.harness.harness import Harness
-from kbench.harness.loading import LoadedKernel, LoadError
+from kbench.harness.kernel.adapters import LAYOUTS, NAMESAKES, adapt, adapter_for, problem_of, refusal
+from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.schemas import Backend, KernelSource, Status
 
 TASKS = Path(__file__).parents[1] / "fixtures" / "tasks"

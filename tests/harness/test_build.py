@@ -14,7 +14,7 @@ from kbench.harness.build.cache import BuildCache
 from kbench.harness.build.resources import kept_bytes, read_resources
 from kbench.harness.build.target import Target
 from kbench.harness.cuda import CudaModule
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.sources import read_kernel
 from kbench.schemas import Status, UnknownNameError
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kbench.harness import session
 from kbench.harness.cli import compare, doctor, measure
-from kbench.harness.comparison import compare_kernels
-from kbench.harness.doctor import examine, gpu_count
-from kbench.harness.environment import software_facts
+from kbench.harness.device.doctor import examine, gpu_count
+from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
-from kbench.harness.progress import Progress
-from kbench.harness.session import compare_files
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.record import session
+from kbench.harness.record.progress import Progress
+from kbench.harness.record.session import compare_files
+from kbench.harness.timing.comparison import compare_kernels
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -79,7 +79,7 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("datasets")
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     made = []
 
@@ -153,8 +153,8 @@ def test_on_a_gpu_check_only_is_fenced_and_shows_every_row(monkeypatch: pytest.M
         asked.append(fenced)
         return Harness(gpu=None, cache=tmp_path, builders=1)
 
-    monkeypatch.setattr("kbench.harness.doctor.gpu_count", lambda: 1)
-    monkeypatch.setattr("kbench.harness.check.make_harness", dry_harness)
+    monkeypatch.setattr("kbench.harness.device.doctor.gpu_count", lambda: 1)
+    monkeypatch.setattr("kbench.harness.record.check.make_harness", dry_harness)
     wrong = changed(TRITON, "0.044715", "0.05", tmp_path)
     result = check_only(monkeypatch, tmp_path, TRITON, wrong, "--problem", "gelu_tanh")
     assert asked == [True]
@@ -198,7 +198,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 
 def test_doctor_names_missing_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = software_facts() | {"torch": "none", "triton": "none", "nvrtc": None}
-    monkeypatch.setattr("kbench.harness.doctor.software_facts", lambda: facts)
+    monkeypatch.setattr("kbench.harness.device.doctor.software_facts", lambda: facts)
     problems = examine((0,), measure=False)["problems"]
     wanted = {f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in ("torch", "triton", "nvrtc")}
     assert wanted <= set(problems)

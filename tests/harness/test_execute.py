@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import ContextCache
-from kbench.harness.device import CpuDevice
-from kbench.harness.execute import Bench, Task, execute, held_up, time_references
+from kbench.harness.device.context import ContextCache
+from kbench.harness.device.device import CpuDevice
+from kbench.harness.device.nvml import NoConditions
+from kbench.harness.isolate.execute import Bench, Task, execute, held_up, time_references
 from kbench.harness.isolate.job import Job
 from kbench.harness.isolate.lane import machines_stage
 from kbench.harness.isolate.worker import PREPARING
-from kbench.harness.nvml import NoConditions
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import Timing, TimingSettings
 from kbench.schemas import Backend, KernelSource

@@ -16,8 +16,8 @@ import pytest
 
 from kbench.harness.build.cache import Build, BuildCache
 from kbench.harness.build.target import Target, build_id
-from kbench.harness.journal import Journal
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.record.journal import Journal
 from kbench.schemas import KernelSource
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbench.benchmark.problems import problem
-from kbench.harness.floor import MARGIN, Ceilings, floor_us, implausible
+from kbench.harness.device.floor import MARGIN, Ceilings, floor_us, implausible
 
 CEILINGS = Ceilings(4300.0, 4400.0, 790.0, 32.0, 60 << 20)
 

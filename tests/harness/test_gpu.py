@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import ProblemContext
+from kbench.harness.device.context import ProblemContext
+from kbench.harness.device.nvml import NoConditions
 from kbench.harness.harness import Harness
-from kbench.harness.nvml import NoConditions
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES
 from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
@@ -86,7 +86,7 @@ def test_a_look_at_the_second_clock_is_not_taken_for_tampering(tmp_path: Path) -
 def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_the_same_place(workload: str) -> None:
     import torch
 
-    from kbench.harness.device import CudaDevice
+    from kbench.harness.device.device import CudaDevice
 
     definition, device = problem("gelu_tanh"), CudaDevice(0)
     size = next(size for size in definition.sizes if size.name == workload)

@@ -14,8 +14,8 @@ from kbench.harness.build.instructions import CLASSES, TOTAL, largest_counts, re
 from kbench.harness.build.target import Target, build_id
 from kbench.harness.build.triton_target import compile_only
 from kbench.harness.cuda import CudaModule
-from kbench.harness.loading import LoadedKernel
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.kernel.sources import read_kernel
 
 KERNELS = Path(__file__).parent / "kernels"
 TARGET = Target.named("sm_90")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.environment import make_environment
-from kbench.harness.journal import Journal, in_corpus
-from kbench.harness.record import make_measurement
-from kbench.harness.sources import read_kernel
+from kbench.harness.device.environment import make_environment
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.record.journal import Journal, in_corpus
+from kbench.harness.record.record import make_measurement
 from kbench.schemas import DataError, Environment, KernelSource, Measurement
 
 KERNEL = Path(__file__).parent / "kernels" / "gelu_triton.py"
@@ -48,7 +48,7 @@ def test_a_torn_last_line_is_a_kernel_to_do_again(tmp_path: Path) -> None:
 
 def test_committing_twice_adds_each_measurement_once(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     for _ in range(2):
         # As if the first run had been killed between its commit and clearing its journal.
@@ -64,7 +64,8 @@ def test_committing_twice_adds_each_measurement_once(tmp_path: Path) -> None:
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     first = Journal(tmp_path / "corpus")
     first.add(*entry(1))
-    script = f"import pathlib; from kbench.harness.journal import Journal; Journal(pathlib.Path({str(first.folder)!r}))"
+    imports = "import pathlib; from kbench.harness.record.journal import Journal"
+    script = f"{imports}; Journal(pathlib.Path({str(first.folder)!r}))"
     tries = [sys.executable, "-c", script]
     other = subprocess.run(tries, capture_output=True, text=True, check=False)
     assert "is being written by another run" in other.stderr

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import Stage
-from kbench.harness.device import POISON_BYTE, CpuDevice
-from kbench.harness.master import Master
+from kbench.harness.device.context import Stage
+from kbench.harness.device.device import POISON_BYTE, CpuDevice
+from kbench.harness.device.master import Master
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES, Leftovers
 

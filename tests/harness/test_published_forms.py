@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems.registry import resolve
-from kbench.harness import session
-from kbench.harness.adapters import adapter_for
 from kbench.harness.build.builder import build
 from kbench.harness.build.cache import BuildCache
 from kbench.harness.build.target import Target
 from kbench.harness.cli import show_agreement
-from kbench.harness.environment import make_environment
-from kbench.harness.progress import Progress
-from kbench.harness.record import make_measurement
-from kbench.harness.session import measurable
-from kbench.loaders.corpus import load
-from kbench.loaders.expression import read_expression
+from kbench.harness.device.environment import make_environment
+from kbench.harness.kernel.adapters import adapter_for
+from kbench.harness.record import session
+from kbench.harness.record.progress import Progress
+from kbench.harness.record.record import make_measurement
+from kbench.harness.record.session import measurable
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.corpus.expression import read_expression
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.rows import backend_of, kernel_row
-from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import (
     Backend,
     Environment,

@@ -18,8 +18,8 @@ from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.seccomp import lock_down
-from kbench.harness.loading import LoadedKernel
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.kernel.sources import read_kernel
 
 KERNELS = Path(__file__).parent / "kernels"
 
@@ -102,7 +102,7 @@ def test_a_snapshot_notices_replaced_functions_and_swapped_code() -> None:
 
         import torch
 
-        from kbench.harness import verify
+        from kbench.harness.verify.verify import verify
 
         clean = Pristine()
         first = clean.changed()
@@ -118,7 +118,7 @@ def test_a_snapshot_notices_replaced_functions_and_swapped_code() -> None:
     found = in_a_child(inside)
     assert found == [
         None,
-        "the code of kbench.harness.verify.call was replaced",
+        "the code of kbench.harness.verify.verify.call was replaced",
         "class torch.Tensor.__le__ was added",
         "statistics.median was replaced",
     ]

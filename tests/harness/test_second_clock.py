@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbench.harness.device import CpuDevice
-from kbench.harness.second_clock import CALLS, DeviceSpan, HostSpan, attribute, both_clocks_us, disagree
+from kbench.harness.device.device import CpuDevice
+from kbench.harness.timing.second_clock import CALLS, DeviceSpan, HostSpan, attribute, both_clocks_us, disagree
 
 
 def test_work_belongs_to_the_call_whose_launch_has_its_correlation_id() -> None:

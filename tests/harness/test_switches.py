@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness import context as contexts
-from kbench.harness.context import ContextCache
-from kbench.harness.device import CpuDevice
+from kbench.harness.device import context as contexts
+from kbench.harness.device.context import ContextCache
+from kbench.harness.device.device import CpuDevice
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.timing.rounds import anchor
 

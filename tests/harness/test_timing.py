@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import STAGES, ProblemContext
-from kbench.harness.device import CpuDevice
-from kbench.harness.nvml import Conditions
+from kbench.harness.device.context import STAGES, ProblemContext
+from kbench.harness.device.device import CpuDevice
+from kbench.harness.device.nvml import Conditions
 from kbench.harness.timing import ruler
 from kbench.harness.timing.batch import (
     LEAD,

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage
-from kbench.harness.device import CpuDevice
-from kbench.harness.verify import Verdict, verify
+from kbench.harness.device.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage
+from kbench.harness.device.device import CpuDevice
+from kbench.harness.verify.verify import Verdict, verify
 from kbench.schemas import Status
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kbench.harness.harness import Harness
-from kbench.harness.screen import screen
-from kbench.harness.sources import read_kernel
+from kbench.harness.kernel.screen import screen
+from kbench.harness.kernel.sources import read_kernel
 from kbench.schemas import KernelSource, Measurement, Status
 
 KERNELS = Path(__file__).parent / "kernels"

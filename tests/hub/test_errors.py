@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from kbench.loaders.hub import plain_errors, push
+from kbench.loaders.hub.repository import plain_errors, push
 from kbench.schemas import InfrastructureError, KbenchError, UserError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 REPO = "user/kbench"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from kbench.benchmark.evaluate import Options, evaluate
-from kbench.benchmark.evaluate_output import write
+from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.scoring.score import Settings
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.leaderboard.board import dataset_facts, score_all
-from kbench.leaderboard.results import Results
-from kbench.loaders.corpus import Corpus
+from kbench.leaderboard.scoring.results import Results
+from kbench.loaders.corpus.corpus import Corpus
 
 SURROGATES = ("uniform", "prior", "length")
 SETTINGS = Settings(resamples=50)

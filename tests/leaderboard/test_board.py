@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbench.leaderboard.board import check_all, submission_paths, write_results
-from kbench.leaderboard.results import Results, read_results
+from kbench.leaderboard.scoring.results import Results, read_results
 from kbench.schemas import DataError
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kbench.leaderboard.results import Results
+from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
 
 

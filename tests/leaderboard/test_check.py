@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.benchmark.evaluate import Options, evaluate
-from kbench.benchmark.evaluate_output import write
+from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
 from kbench.benchmark.surrogates.protocol import failure
-from kbench.benchmark.surrogates.runner import INTERRUPTED
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import expected_of
-from kbench.leaderboard.check import check
-from kbench.loaders.corpus import Corpus
+from kbench.leaderboard.submission.check import check
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Submission, json_schema, to_dict
 
 

@@ -19,7 +19,7 @@ from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 
 from kbench.leaderboard.board import write_results
 from kbench.leaderboard.cli import leaderboard
-from kbench.leaderboard.results import Results
+from kbench.leaderboard.scoring.results import Results
 from kbench.schemas import UserError
 
 
@@ -144,7 +144,7 @@ def test_serve_wants_a_built_site(tmp_path: Path) -> None:
 def test_baselines_make_submissions_that_pass_and_results_that_verify(board_corpus: Path, tmp_path: Path) -> None:
     from kbench.benchmark.tasks import build_questions
     from kbench.leaderboard.baselines import write_baselines
-    from kbench.loaders.corpus import Corpus
+    from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(board_corpus)
     made = write_baselines(corpus, build_questions(corpus), tmp_path, names=("uniform", "roofline"))

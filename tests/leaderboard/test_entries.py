@@ -19,10 +19,10 @@ from kbench.leaderboard.board import (
     score_all,
     submission_paths,
 )
-from kbench.leaderboard.check import check
 from kbench.leaderboard.hub import eval_yaml
-from kbench.leaderboard.results import entry_id
-from kbench.loaders.corpus import shipped as shipped_folder
+from kbench.leaderboard.scoring.results import entry_id
+from kbench.leaderboard.submission.check import check
+from kbench.loaders.corpus.corpus import shipped as shipped_folder
 
 LARGEST_BYTES = 3_000_000
 

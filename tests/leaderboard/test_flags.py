@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.benchmark.scoring.score import Settings
-from kbench.benchmark.surrogates.table import align
+from kbench.benchmark.surrogates.isolation.table import align
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
-from kbench.leaderboard.check import check
-from kbench.leaderboard.flags import flags
-from kbench.leaderboard.results import Results
+from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.submission.check import check
 from kbench.schemas import Score, bins
 
 SETTINGS = Settings(resamples=20)

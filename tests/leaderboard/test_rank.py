@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbench.leaderboard.rank import OVERALL_RULE, Headline, rank_overall, rank_track
+from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, rank_overall, rank_track
 
 
 def _headlines(**values: tuple[float, list[float]]) -> dict[str, Headline]:

@@ -19,13 +19,13 @@ import pytest
 import scipy.special
 
 from kbench.benchmark.scoring.score import Settings, pool_scores
-from kbench.benchmark.surrogates.table import from_forecasts
+from kbench.benchmark.surrogates.isolation.table import from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all, write_results
-from kbench.leaderboard.labels import read_labels, write_labels, write_queries
-from kbench.leaderboard.results import Results
-from kbench.leaderboard.rounding import rounded_figure
-from kbench.leaderboard.tracks import TRACKS
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.rounding import rounded_figure
+from kbench.leaderboard.scoring.tracks import TRACKS
+from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries
 from kbench.schemas import DataError, UserError
 
 SETTINGS = Settings(resamples=50)
@@ -34,7 +34,7 @@ import sys
 from pathlib import Path
 from kbench.benchmark.scoring.score import Settings
 from kbench.leaderboard.board import score_all, write_results
-from kbench.leaderboard.labels import read_labels
+from kbench.leaderboard.submission.labels import read_labels
 *submissions, labels, out = map(Path, sys.argv[1:])
 write_results(score_all(submissions, read_labels(labels), Settings(resamples=50)), out)
 """
@@ -48,9 +48,9 @@ class Absent:
         if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from kbench.benchmark.surrogates.table import read_forecasts
-from kbench.leaderboard.labels import read_labels
-from kbench.leaderboard.score import score_submission
+from kbench.benchmark.surrogates.isolation.table import read_forecasts
+from kbench.leaderboard.submission.labels import read_labels
+from kbench.leaderboard.scoring.score import score_submission
 from kbench.schemas import Submission, from_dict
 folder, labels = map(Path, sys.argv[1:])
 submission = from_dict(Submission, json.loads((folder / "submission.json").read_text("utf-8")))

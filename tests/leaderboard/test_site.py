@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kbench.leaderboard.results import Results
+from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build, page_data
 from kbench.schemas import Submission, UserError, json_schema
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, Environment, Event, Kernel, Measurement, Pair, PairKind, Problem, Status, Workload
 from kbench.schemas.bins import bin_of
-from kbench.schemas.ids import content_hash, kernel_id, structure_id
+from kbench.schemas.ids import content_hash, kernel_id
 
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
 PROBLEMS = {"softmax": "norm", "relu": "activation", "gelu": "activation", "matmul_square": "matmul"}

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.loaders.configs import CONFIGS
-from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.schemas import DataError, Kernel, UserError
 
 

@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.cli import cli
-from kbench.loaders import corpus as corpus_module
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.describe import refresh
-from kbench.loaders.exchange_cli import FORMATS
+from kbench.loaders.card.describe import refresh
+from kbench.loaders.corpus import corpus as corpus_module
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.hub.cli import FORMATS
 from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits import assign_splits
-from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import UserError
 
 

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from kbench.loaders.card import render_card
-from kbench.loaders.configs import CONFIGS
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.croissant import croissant
-from kbench.loaders.export import export
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.card.card import render_card
+from kbench.loaders.card.croissant import croissant
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.exporters.export import export
 from kbench.schemas import UserError, arrow_schema
 from kbench.schemas.bins import LABELS
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.splits import HELD_OUT, pair_split
-from kbench.loaders.validate import validate
-from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import Kernel, Pair, PairKind
 from kbench.schemas.bins import bin_of
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kbench.loaders.corpus import load
-from kbench.loaders.selection import Selection
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.corpus.selection import Selection
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import UserError
 
 Row = dict[str, Any]

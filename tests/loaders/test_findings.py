@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems.registry import problems
-from kbench.loaders.corpus import Corpus, load, shipped
-from kbench.loaders.coverage import AIMS, coverage_of
-from kbench.loaders.describe import refresh
-from kbench.loaders.findings import PEAKS, findings_of, peaks_of
-from kbench.loaders.ledger import costs_of
-from kbench.loaders.plots import CAPTIONS, progress
-from kbench.loaders.references import WEAKNESSES
-from kbench.loaders.timed import timed
-from kbench.loaders.trust import trust_of
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.card.describe import refresh
+from kbench.loaders.card.plots import CAPTIONS, progress
+from kbench.loaders.card.references import WEAKNESSES
+from kbench.loaders.corpus.corpus import Corpus, load, shipped
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.summary.coverage import AIMS, coverage_of
+from kbench.loaders.summary.findings import PEAKS, findings_of, peaks_of
+from kbench.loaders.summary.ledger import costs_of
+from kbench.loaders.summary.timed import timed
+from kbench.loaders.summary.trust import trust_of
 from kbench.schemas import Status
 
 

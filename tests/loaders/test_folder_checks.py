@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kbench.loaders.card.describe import refresh
+from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
-from kbench.loaders.corpus import Corpus
-from kbench.loaders.describe import refresh
-from kbench.loaders.hub import push
-from kbench.loaders.validate import validate
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.hub.repository import push
 from kbench.schemas import DataError
 
 

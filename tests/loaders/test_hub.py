@@ -7,10 +7,10 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from kbench.loaders import pull as pull_module
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.hub import commit_of
-from kbench.loaders.pull import pull_corpus, pull_release
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.hub import pull as pull_module
+from kbench.loaders.hub.pull import pull_corpus, pull_release
+from kbench.loaders.hub.repository import commit_of
 from kbench.schemas import UserError
 
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.loaders.isolation import Reader
-from kbench.loaders.parquet_stream import BATCH_ROWS, open_parquet, read_schema
+from kbench.loaders.storage.isolation import Reader
+from kbench.loaders.storage.parquet_stream import BATCH_ROWS, open_parquet, read_schema
 from kbench.schemas import DataError, UserError
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.loaders.configs import CONFIGS
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.validate import validate
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas.files import versions
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -7,11 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.validate import validate
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, Status
-from kbench.schemas.ids import kernel_id, structure_id
+from kbench.schemas.ids import kernel_id
 
 figures = st.floats(min_value=1e-300, max_value=1e300)
 

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.loaders.cli import data
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.export import export
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.exporters.export import export
 from kbench.schemas import UserError
 
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.loaders.corpus import Corpus
-from kbench.loaders.split_check import check_splits
+from kbench.loaders.checks.splits_proof import check_splits
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits import assign_splits, pair_split, problem_groups, split_problems
-from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import Kernel
-from kbench.schemas.ids import content_hash, kernel_id, structure_id
+from kbench.schemas.ids import content_hash, kernel_id
 
 
 def kernels_of(build: Any, problems: int, each: int, shapes: int = 6) -> list[Kernel]:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.loaders import column_checks
-from kbench.loaders.conform import config_table
-from kbench.loaders.corpus import Corpus
-from kbench.loaders.validate import validate
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.checks import columns as column_checks
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.conform import config_table
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, Status
 from kbench.schemas.ids import content_hash
 from kbench.schemas.status import field_errors

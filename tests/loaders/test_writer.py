@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kbench.loaders import writer as writer_module
-from kbench.loaders.configs import config
-from kbench.loaders.conform import config_table
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.fingerprint import rows_hash
-from kbench.loaders.writer import CorpusWriter, compact
+from kbench.loaders.corpus import writer as writer_module
+from kbench.loaders.corpus.configs import config
+from kbench.loaders.corpus.conform import config_table
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.fingerprint import rows_hash
+from kbench.loaders.corpus.writer import CorpusWriter, compact
 from kbench.schemas import DataError, UserError
 
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -141,7 +141,7 @@ def test_a_second_writer_is_refused(corpus_path: Path) -> None:
     code = textwrap.dedent(f"""
         import sys
         sys.path.insert(0, {SOURCE!r})
-        from kbench.loaders.writer import CorpusWriter
+        from kbench.loaders.corpus.writer import CorpusWriter
         try:
             CorpusWriter({str(corpus_path)!r}).__enter__()
         except ValueError as error:

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kbench.loaders import writer as writer_module
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.describe import refresh
-from kbench.loaders.folder_checks import card_configs
-from kbench.loaders.validate import validate
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.card.describe import refresh
+from kbench.loaders.checks.folder import card_configs
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus import writer as writer_module
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, InfrastructureError
 
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -46,8 +46,8 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, {source!r})
 import pyarrow.parquet as pq
-from kbench.loaders import writer
-from kbench.loaders.corpus import load
+from kbench.loaders.corpus import writer
+from kbench.loaders.corpus.corpus import load
 calls = -1
 real = os.{call}
 def watched(*arguments):
@@ -218,9 +218,9 @@ def test_hugging_face_datasets_opens_what_a_killed_writer_left(
 WRITTEN_AGAIN = """
 import errno, os, signal, sys
 sys.path.insert(0, {source!r})
-from kbench.loaders import describe
-from kbench.loaders.corpus import Corpus
-from kbench.loaders.writer import CorpusWriter
+from kbench.loaders.card import describe
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
 def end(*_):
     print('shards are there', flush=True)
     {end}

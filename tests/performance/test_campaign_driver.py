@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kbench.generation.campaign.session import Drive, drive
+from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.session import Drive, drive
-from kbench.generation.spec import CampaignSpec, runs_of
 from kbench.schemas import KernelSource, Measurement, Status
 from kbench.schemas.ids import content_hash
 

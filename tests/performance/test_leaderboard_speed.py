@@ -23,9 +23,9 @@ import numpy as np
 import pytest
 
 from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
-from kbench.leaderboard.results import Results
+from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 
 pytestmark = [pytest.mark.performance, pytest.mark.timeout(600)]
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.validate import validate
-from kbench.loaders.writer import SHARD_ROWS, CorpusWriter
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.writer import SHARD_ROWS, CorpusWriter
 from kbench.schemas import Kernel, arrow_schema
 from kbench.schemas.ids import kernel_id
 
@@ -181,7 +181,7 @@ SCAN_CODE = """
 import json, re, sys, time
 import pyarrow.dataset
 sys.path.insert(0, sys.argv[1])
-from kbench.loaders.corpus import load
+from kbench.loaders.corpus.corpus import load
 start = time.perf_counter()
 selection = load(sys.argv[2], columns=["kernel_id", "runtime_us"], **json.loads(sys.argv[3]))
 rows = sum(batch.num_rows for batch in selection.batches())

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kbench.schemas.cpp import strip_cpp
-from kbench.schemas.ids import structure_id
-from kbench.schemas.python_tokens import plain_tokens
-from kbench.schemas.strip import _standard_pieces, parse, strip_comments
+from kbench.loaders.source.cpp import strip_cpp
+from kbench.loaders.source.python_tokens import plain_tokens
+from kbench.loaders.source.strip import _standard_pieces, parse, strip_comments
+from kbench.loaders.source.structure import structure_id
 
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts, provided
-from kbench.benchmark.surrogates.static.mixes import MIXES_FILE, Mixes
+from kbench.benchmark.surrogates.static.features.mixes import MIXES_FILE, Mixes
+from kbench.benchmark.surrogates.static.features.rows import Pool, capability
 from kbench.benchmark.surrogates.static.model import Forecasts, StaticModel
-from kbench.benchmark.surrogates.static.rows import Pool, capability
 from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
 MODEL_FILE = Path(__file__).with_name("model.npz")
@@ -44,7 +44,7 @@ class StaticSurrogate:
     def fit_corpus(self, corpus: Any) -> None:
         """Train where that was asked for."""
         if self._retrain:
-            from kbench.benchmark.surrogates.static.train import train
+            from kbench.benchmark.surrogates.static.training.train import train
 
             mixes = Mixes.load(MIXES_FILE) if self.compiled else None
             self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes)

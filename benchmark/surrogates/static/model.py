@@ -14,8 +14,10 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
+from kbench.benchmark.surrogates.static.features.rows import Layout, Pool, Rows
 from kbench.benchmark.surrogates.static.forest import Forest
-from kbench.benchmark.surrogates.static.guesses import (
+from kbench.benchmark.surrogates.static.level import Level, weighted
+from kbench.benchmark.surrogates.static.reader.guesses import (
     Guesses,
     Places,
     pair_inputs,
@@ -23,9 +25,7 @@ from kbench.benchmark.surrogates.static.guesses import (
     reference_width_rows,
     turned,
 )
-from kbench.benchmark.surrogates.static.level import Level, weighted
-from kbench.benchmark.surrogates.static.recalibration import Recalibration
-from kbench.benchmark.surrogates.static.rows import Layout, Pool, Rows
+from kbench.benchmark.surrogates.static.training.recalibration import Recalibration
 from kbench.schemas import DataError, PairKind, Query
 
 VERSION = 4
@@ -34,7 +34,7 @@ FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")
 """within: log2 speed relative to the problem's median, and the same in units of the problem's spread; rank: place
 among the problem's kernels; total: log2 speedup over the reference; valid: log-odds; pair: log2 ratio of two kernels;
 widths: log of the expected error."""
-TRAIN_COMMAND = "python -m kbench.benchmark.surrogates.static.train"
+TRAIN_COMMAND = "python -m kbench.benchmark.surrogates.static.training.train"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kbench.benchmark.surrogates.static.mixes import MIXES_FILE, Mixes
-from kbench.benchmark.surrogates.static.train import trained
-from kbench.loaders.corpus import Corpus
+from kbench.benchmark.surrogates.static.features.mixes import MIXES_FILE, Mixes
+from kbench.benchmark.surrogates.static.training.train import trained
+from kbench.loaders.corpus.corpus import Corpus
 
 OUT = Path(__file__).parents[1] / "instruction-mix.json"
 CAPABILITY = "9.0"

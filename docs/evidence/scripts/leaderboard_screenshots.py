@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 
 from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
 from kbench.leaderboard.site.build import build
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OUT = Path(__file__).parents[2] / "leaderboard"

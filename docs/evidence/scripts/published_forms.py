@@ -20,8 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kbench.loaders.corpus import load
-from kbench.loaders.manifest import NAME as MANIFEST
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.corpus.manifest import NAME as MANIFEST
 
 ROOT = Path(__file__).parents[3]
 TARGET = ROOT / "docs" / "evidence" / "published_forms.json"

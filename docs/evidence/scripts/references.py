@@ -21,10 +21,10 @@ from kbench.benchmark.problems.definition import COMPUTE_UNITS, ProblemDefinitio
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.benchmark.problems.reference_table import MARGIN, insert_table, rates, render_table, shares
 from kbench.benchmark.problems.registry import problem, problems
-from kbench.harness.context import ContextCache
-from kbench.harness.device import CpuDevice, CudaDevice, Device
-from kbench.harness.environment import device_facts, software_facts
-from kbench.harness.nvml import NvmlReader
+from kbench.harness.device.context import ContextCache
+from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.environment import device_facts, software_facts
+from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import ANCHOR, ramp
 from kbench.schemas import KbenchError, UserError

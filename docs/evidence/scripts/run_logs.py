@@ -16,10 +16,10 @@ from typing import Any
 
 import click
 
-from kbench.generation.log import read_log
-from kbench.generation.outcome import outcome_of
+from kbench.generation.campaign.study import interval
+from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.registry import families
-from kbench.generation.study import interval
+from kbench.generation.search.outcome import outcome_of
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "docs" / "evidence" / "runs"

@@ -24,11 +24,11 @@ import pyarrow as pa
 import scipy
 import sklearn
 
-from kbench.benchmark.surrogates.table import read_forecasts
+from kbench.benchmark.surrogates.isolation.table import read_forecasts
 from kbench.leaderboard.board import SUBMISSIONS, load_questions, submission_paths
-from kbench.leaderboard.results import Results
-from kbench.leaderboard.rounding import rounded, rounded_figure
-from kbench.leaderboard.score import exact_results
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.rounding import rounded, rounded_figure
+from kbench.leaderboard.scoring.score import exact_results
 from kbench.schemas import Submission, from_dict
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluate import Evaluation, evaluate
+from kbench.benchmark.evaluation.run import Evaluation, evaluate
 from kbench.benchmark.scoring.compare import comparison
 from kbench.benchmark.scoring.rank import LEAST, pool_values
 from kbench.benchmark.scoring.score import pool_scores
 from kbench.leaderboard.board import SUBMISSIONS
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 
 OUT = Path(__file__).parents[1]
 OTHERS = ("uniform", "prior", "length", "roofline", "nearest")

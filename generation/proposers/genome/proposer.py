@@ -9,7 +9,7 @@ from typing import Any
 from kbench.generation.proposers.genome.family import Family, Genome, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
-from kbench.generation.request import Operator
+from kbench.generation.search.request import Operator
 from kbench.schemas import UserError
 from kbench.schemas.ids import kernel_id
 

@@ -100,5 +100,5 @@ class Endpoint:
 
 
 def _blame(status: int) -> str:
-    """First words of a failure, which tell an outage (kbench.generation.state) from a request that is refused alone."""
+    """First words of a failure, which tell an outage (see `search.state`) from a request that is refused alone."""
     return "request refused" if 400 <= status < 500 and status not in ANY_REQUEST else "endpoint error"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.generation.proposers.proposal import Ask, Task
-from kbench.generation.request import Operator
-from kbench.generation.state import Node
+from kbench.generation.search.request import Operator
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend
 
 SYSTEM = (

@@ -13,8 +13,8 @@ from kbench.generation.proposers.llm.extract import NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.proposers.llm.reply import Reply
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.loaders.source.structure import structure_id
 from kbench.schemas import UserError
-from kbench.schemas.ids import structure_id
 
 MODEL_VARIABLE = "KBENCH_LLM_MODEL"
 ENDPOINT_VARIABLE = "OPENAI_BASE_URL"

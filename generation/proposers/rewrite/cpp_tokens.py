@@ -7,7 +7,7 @@ import dataclasses
 import re
 
 from kbench.generation.proposers.rewrite.edit import Module
-from kbench.schemas.literal import Literal
+from kbench.loaders.source.literal import Literal
 
 PATTERN = re.compile(
     r"""

@@ -9,7 +9,7 @@ from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal,
 from kbench.generation.proposers.rewrite import cuda_operators, launch_operators, triton_operators
 from kbench.generation.proposers.rewrite.cpp_tokens import cuda_texts, is_balanced
 from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
-from kbench.generation.state import Node
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend
 from kbench.schemas.ids import kernel_id
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kbench.benchmark import metrics
-from kbench.benchmark.metrics.accuracy import correct
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap
+from kbench.benchmark.metrics.forecast.accuracy import correct
+from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.metrics.ordered import aurc_figures, auroc_figure, coverage_figures
-from kbench.benchmark.metrics.rps import rps_rows
 
 
 def drawn(rows: int = 300, clusters: int = 12) -> tuple[Floats, Ints, Ints]:

@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from scoringrules import rps_score
 
 from kbench.benchmark import metrics
-from kbench.benchmark.metrics import distribution
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.forecast import distribution
 from kbench.schemas.errors import UserError
 
 KNOWN = np.array([[0.01, 0.04, 0.05, 0.10, 0.50, 0.20, 0.05, 0.05]])

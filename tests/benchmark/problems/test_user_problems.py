@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems.check import check
-from kbench.benchmark.problems.user import load_user_problem
+from kbench.benchmark.problems.foreign.user import load_user_problem
 from kbench.schemas import UserError
 
 KERNELBENCH = """

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from kbench.benchmark.evaluate import Options, evaluate
-from kbench.benchmark.surrogates.llm import LlmSurrogate
-from kbench.benchmark.surrogates.parse import parse
-from kbench.benchmark.surrogates.prompt import answer_schema, render
+from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.surrogates.language.llm import LlmSurrogate
+from kbench.benchmark.surrogates.language.parse import parse
+from kbench.benchmark.surrogates.language.prompt import answer_schema, render
 from kbench.benchmark.tasks import Questions
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, Forecast, UserError, bins
 
 GOOD = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.3, "p_valid": 0.8})

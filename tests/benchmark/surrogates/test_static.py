@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from kbench.benchmark.evaluate import Options, evaluate
-from kbench.benchmark.metrics import rps
-from kbench.benchmark.surrogates.static import StaticSurrogate, source_features
+from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.metrics.forecast import rps
+from kbench.benchmark.surrogates.static import StaticSurrogate
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
+from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
 from kbench.benchmark.surrogates.static.model import StaticModel
-from kbench.benchmark.surrogates.static.train import Effort, train
+from kbench.benchmark.surrogates.static.training.train import Effort, train
 from kbench.benchmark.tasks import Questions
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, UserError, bins
 
 SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10, valid_trees=20, leaves=8)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.evaluate import Options, evaluate
+from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.surrogates import compiler
 from kbench.benchmark.surrogates.compiler import CompilerFacts, provide
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
-from kbench.benchmark.surrogates.static.rows import Pool
-from kbench.benchmark.surrogates.static.train import Effort, train
+from kbench.benchmark.surrogates.static.features.rows import Pool
+from kbench.benchmark.surrogates.static.training.train import Effort, train
 from kbench.benchmark.tasks import Questions
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import KernelSource, UserError
 
 SMALL = Effort(kernel_trees=5, boosted_trees=10, pair_trees=10, width_trees=5, valid_trees=5, leaves=8)

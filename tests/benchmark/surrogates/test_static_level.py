@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from kbench.benchmark.surrogates.static.features.problem import NAMES, problem_row
+from kbench.benchmark.surrogates.static.features.source import numbers, settings_of, tokens
 from kbench.benchmark.surrogates.static.level import Level, weighted
-from kbench.benchmark.surrogates.static.problem_features import NAMES, problem_row
-from kbench.benchmark.surrogates.static.source_features import numbers, settings_of, tokens
 
 
 def test_a_line_through_problems_follows_the_feature_that_decides() -> None:

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.compiler_features import MIX_NAMES, NAMES, mix_rows
-from kbench.benchmark.surrogates.static.material import Material
-from kbench.benchmark.surrogates.static.mixes import Mixes
+from kbench.benchmark.surrogates.static.features.compiler import MIX_NAMES, NAMES, mix_rows
+from kbench.benchmark.surrogates.static.features.material import Material
+from kbench.benchmark.surrogates.static.features.mixes import Mixes
+from kbench.benchmark.surrogates.static.features.rows import Layout, capability
 from kbench.benchmark.surrogates.static.model import StaticModel
-from kbench.benchmark.surrogates.static.rows import Layout, capability
-from kbench.benchmark.surrogates.static.train import Effort, train
+from kbench.benchmark.surrogates.static.training.train import Effort, train
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.build import training_kernels
 from kbench.harness.build.instructions import CLASSES
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError
 
 SMALL = Effort(kernel_trees=5, boosted_trees=10, pair_trees=10, width_trees=5, valid_trees=5, leaves=8)

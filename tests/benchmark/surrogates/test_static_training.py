@@ -7,16 +7,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kbench.benchmark.metrics import ece, log_score
+from kbench.benchmark.metrics.forecast import ece, log_score
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.compiler_features import NAMES, compiler_rows
-from kbench.benchmark.surrogates.static.fitting import averaged, cross_fitted
-from kbench.benchmark.surrogates.static.material import Material
-from kbench.benchmark.surrogates.static.recalibration import Recalibration, recalibrated
-from kbench.benchmark.surrogates.static.rows import Layout
-from kbench.benchmark.surrogates.static.train import Effort, Trained, trained
+from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows
+from kbench.benchmark.surrogates.static.features.material import Material
+from kbench.benchmark.surrogates.static.features.rows import Layout
+from kbench.benchmark.surrogates.static.training.fitting import averaged, cross_fitted
+from kbench.benchmark.surrogates.static.training.recalibration import Recalibration, recalibrated
+from kbench.benchmark.surrogates.static.training.train import Effort, Trained, trained
 from kbench.benchmark.tasks.build import training_kernels
-from kbench.loaders.corpus import Corpus
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import PairKind, bins
 
 SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10, valid_trees=20, leaves=8)

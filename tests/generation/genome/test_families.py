@@ -20,9 +20,9 @@ from kbench.generation.proposers.genome.registry import families, families_for
 from kbench.harness.build.builder import build
 from kbench.harness.build.cache import BuildCache
 from kbench.harness.build.target import Target
-from kbench.harness.screen import screen
+from kbench.harness.kernel.screen import screen
+from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, KernelSource
-from kbench.schemas.ids import structure_id
 
 EMULATION = Path(__file__).parent / "emulation"
 BACKENDS = (Backend.TRITON, Backend.CUDA)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.importers.context import Report, Settings
-from kbench.loaders.importers.published import DATASETS
+from kbench.loaders.importers.published.release import DATASETS
 from kbench.loaders.importers.run import import_files
 
 A100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.loaders.cli import data
-from kbench.loaders.corpus import load
-from kbench.loaders.export import export
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.exporters.export import export
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.formats import sniff
 from kbench.schemas import Status, UserError

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
-from kbench.loaders.corpus import Corpus, load
+from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.run import whole_folder
-from kbench.loaders.validate import validate
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 Run = Callable[..., tuple[Path, Report]]

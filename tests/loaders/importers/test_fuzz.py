@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kbench.loaders.corpus import load
-from kbench.loaders.importers import formats, gpu_forecasters
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Context, Settings
+from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.run import import_files
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.importers.times import PLAUSIBLE_US
-from kbench.loaders.writer import CorpusWriter
 from kbench.schemas import KbenchError
 
 JSON_FORMATS = ("kernelbench-eval", "kernelbench-timing", "cuda-l1", "kernel-tuner", "t4", "flashinfer-trace")
@@ -159,7 +160,7 @@ def runtimes(found: Collector) -> list[float]:
 def quick_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import without syncing files or writing cards, which fuzzing does not ask about."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("kbench.loaders.describe.describe", lambda *_: {})
+    monkeypatch.setattr("kbench.loaders.card.describe.describe", lambda *_: {})
 
 
 @pytest.mark.usefixtures("quick_writer")

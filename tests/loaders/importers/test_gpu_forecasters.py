@@ -13,11 +13,11 @@ from kbench.benchmark.problems.registry import problems
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.published import PROMPT_EDGES, with_prompt_edges
 from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
-from kbench.generation.outcome import outcome_of
-from kbench.loaders.corpus import Corpus, load
+from kbench.generation.search.outcome import outcome_of
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.importers.context import Report
-from kbench.loaders.importers.published import FAMILY, PROBLEMS
-from kbench.loaders.validate import validate
+from kbench.loaders.importers.published.release import FAMILY, PROBLEMS
 from kbench.schemas import Backend, DataError, KernelSource, bins, to_dict
 
 Imported = tuple[Path, Report]

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.loaders.corpus import Corpus, load
-from kbench.loaders.hub import refuse_closed
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.hub.repository import refuse_closed
 from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Report
 from kbench.schemas import DataError

@@ -35,15 +35,15 @@ def main() -> None:
     from kbench.harness.build.builder import build
     from kbench.harness.build.cache import BuildCache
     from kbench.harness.build.target import Target
-    from kbench.harness.context import ContextCache
     from kbench.harness.cuda import CudaModule
-    from kbench.harness.device import CpuDevice, CudaDevice, Device
-    from kbench.harness.execute import Bench, Task, execute
-    from kbench.harness.loading import LoadedKernel
-    from kbench.harness.nvml import NoConditions, NvmlReader
-    from kbench.harness.second_clock import both_clocks_us, events_us
+    from kbench.harness.device.context import ContextCache
+    from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+    from kbench.harness.device.nvml import NoConditions, NvmlReader
+    from kbench.harness.isolate.execute import Bench, Task, execute
+    from kbench.harness.kernel.loading import LoadedKernel
     from kbench.harness.timing.batch import Sampler
     from kbench.harness.timing.rounds import TimingSettings
+    from kbench.harness.timing.second_clock import both_clocks_us, events_us
 
     folder = out_folder()
     rows = json.loads((folder / "throughput.json").read_text())["rows"]

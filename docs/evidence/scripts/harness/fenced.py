@@ -20,9 +20,9 @@ from typing import Any
 import click
 from pool import make_harness
 
-from kbench.harness.journal import Journal
-from kbench.harness.session import by_kernel
-from kbench.loaders.corpus import load
+from kbench.harness.record.journal import Journal
+from kbench.harness.record.session import by_kernel
+from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource, Status
 
 DATASET = Path(__file__).parents[4] / "benchmark/dataset"

@@ -18,8 +18,8 @@ from typing import Any
 from pool import DRY, in_fresh_processes, main_or_part, out_folder, say, write
 from traces import exposed_share, order_effects
 
-from kbench.harness.device import CpuDevice, CudaDevice, Device
-from kbench.harness.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
 

@@ -30,10 +30,10 @@ from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.build.builder import build
 from kbench.harness.build.cache import BuildCache, default_folder
 from kbench.harness.build.target import Target
-from kbench.harness.context import ProblemContext
 from kbench.harness.cuda import CudaModule
-from kbench.harness.device import CpuDevice, CudaDevice
-from kbench.harness.loading import LoadedKernel
+from kbench.harness.device.context import ProblemContext
+from kbench.harness.device.device import CpuDevice, CudaDevice
+from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.centre import centre
 from kbench.schemas import KernelSource

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.harness.execute import CANDIDATE
+from kbench.harness.isolate.execute import CANDIDATE
 from kbench.harness.timing.interval import PROCESS_SIGMA, Interval, log_interval
 from kbench.harness.timing.rounds import ANCHOR
 from kbench.harness.timing.ruler import RULER

@@ -1,0 +1,199 @@
+"""The work behind `kbench evaluate`: one or several surrogates on one set of questions, and what is shown of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.evaluation.folder import earlier
+from kbench.benchmark.evaluation.progress import Progress
+from kbench.benchmark.evaluation.published_edges import is_published, rescored
+from kbench.benchmark.evaluation.results import results, terminal, write
+from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
+from kbench.benchmark.scoring.compare import comparison, comparison_text
+from kbench.benchmark.surrogates.resolve import Target, construct, locate
+from kbench.benchmark.tasks import Questions, build_questions
+from kbench.benchmark.tasks.task import PAIR_TRACKS
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.home import pulled
+from kbench.schemas import UserError
+
+DEFAULT_OUT = Path("runs") / "evaluate"
+CHARACTERS_PER_TOKEN = 3.5
+"""Source code is denser than prose; measured on kernel sources with common tokenizers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What the command prints."""
+
+    values: dict[str, Any]
+    text: str
+    interrupted: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One call of the command."""
+
+    names: Sequence[str]
+    dataset: str | None
+    options: Options
+    out: Path | None
+    report: bool = True
+
+    def corpus(self) -> Corpus:
+        """The corpus asked for; a name of a pulled dataset finds it in the data folder."""
+        return Corpus.open(self.dataset)
+
+    def questions(self, corpus: Corpus, progress: Progress) -> Questions:
+        """What is asked."""
+        progress.stage("reading the corpus")
+        return build_questions(corpus, self.options.split, self._tracks(), self.options.limit)
+
+    def plan(self, progress: Progress) -> dict[str, Any]:
+        """What would be asked, and what it would cost."""
+        targets = [self._located(name) for name in self.names]
+        questions = self.questions(self.corpus(), progress)
+        characters = sum(
+            len(q.problem_text) + len(q.anchor_source) + len(q.candidate_source) + len(q.gpu_facts_json)
+            for q in questions.queries
+        )
+        plan: dict[str, Any] = {
+            "dataset": questions.dataset,
+            "split": questions.split,
+            "queries": len(questions.queries),
+            "tracks": {track: len(task.query_ids) for track, task in questions.tasks().items()},
+            "fingerprints": {track: task.fingerprint for track, task in questions.tasks().items()},
+            "input_characters": characters,
+            "input_tokens_estimate": round(characters / CHARACTERS_PER_TOKEN),
+            "surrogates": [],
+        }
+        for target in targets:
+            plan["surrogates"].append(self._plan_one(target, questions))
+        return plan
+
+    def _plan_one(self, target: Target, questions: Questions) -> dict[str, Any]:
+        entry: dict[str, Any] = {"surrogate": target.name, "kind": target.kind}
+        if target.trusted:
+            surrogate = construct(target, self.options.arguments)
+            estimate = getattr(surrogate, "estimate", None)
+            entry |= estimate(questions.queries) if estimate is not None else {"price": 0.0}
+        return entry
+
+    @staticmethod
+    def plan_text(plan: dict[str, Any]) -> str:
+        """The plan for people."""
+        lines = [
+            f"{plan['queries']:,} queries on {plan['split']} of dataset {plan['dataset'][:12]}",
+            *(f"  {track}: {count:,}" for track, count in plan["tracks"].items()),
+            f"about {plan['input_tokens_estimate']:,} tokens of queries, read once",
+        ]
+        for entry in plan["surrogates"]:
+            facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("surrogate", "kind"))
+            lines.append(f"{entry['surrogate']} ({entry['kind']}): {facts or 'cost unknown before it runs'}")
+        return "\n".join(lines)
+
+    def run(self, progress: Progress, compare_to: str | None) -> Answer:
+        """Evaluate every surrogate named, write its files, and say what came out."""
+        corpus = self.corpus()
+        questions = self.questions(corpus, progress)
+        self._check_folders(compare_to, questions)
+        done = [self._one(name, corpus, questions, progress) for name in self.names]
+        other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
+        values = [results(evaluation) for evaluation in done]
+        text = [terminal(values[-1], values[:-1]) if len(values) > 1 else terminal(values[0])]
+        text += self._prompt_edges(done, values)
+        if other is not None:
+            found = comparison(done[0].name, done[0].scored, other.name, other.scored)
+            values[0]["comparison"] = found
+            text.append(comparison_text(found))
+        if self.out is not None or self.report:
+            text.append(f"files: {', '.join(str(self._folder(e)) for e in done)}")
+        whole = values[0] if len(values) == 1 else {"surrogates": values}
+        interrupted = any(evaluation.run.interrupted for evaluation in done)
+        return Answer(whole, "\n\n".join(text), interrupted)
+
+    def _prompt_edges(self, done: Sequence[Evaluation], values: list[dict[str, Any]]) -> list[str]:
+        """Published forecasts, scored against the edges their prompt described as well; the values take that in."""
+        text = []
+        for evaluation, found in zip(done, values, strict=True):
+            if evaluation.options.edges == "bins" and is_published(evaluation):
+                again = results(rescored(evaluation))
+                found["published_prompt"] = {name: again[name] for name in ("edges", "tracks", "slices")}
+                text_of = json.dumps(found["published_prompt"], indent=1, ensure_ascii=False)
+                (self._folder(evaluation) / "published_prompt.json").write_text(text_of + "\n", encoding="utf-8")
+                text.append(f"The same forecasts, answers cut at the edges of their prompt:\n\n{terminal(again)}")
+        return text
+
+    def _tracks(self) -> tuple[str, ...]:
+        """The tracks asked; forecasts that came with a dataset answer its pairs alone."""
+        targets = [self._located(name) for name in self.names]
+        folder = self._forecasts_folder()
+        if folder is None or not all(Path(target.location).parent == folder.resolve() for target in targets):
+            return self.options.tracks
+        return tuple(track for track in self.options.tracks if track in PAIR_TRACKS) or self.options.tracks
+
+    def _one(self, name: str, corpus: Corpus, questions: Questions, progress: Progress) -> Evaluation:
+        target = self._located(name)
+        folder = self._folder_of(target.name)
+        if len(self.names) > 1:
+            progress.stage(f"{target.name}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--out {str(folder)!r} cannot be written ({error.strerror}); choose another") from None
+        evaluation = evaluate(
+            name, corpus, self._options_of(name), out=folder, forecasts_folder=self._forecasts_folder(),
+            questions=questions, progress=progress,
+        )  # fmt: skip
+        if evaluation.run.interrupted and earlier(folder).queries:
+            progress.stage(f"interrupted: {folder} keeps the results of an earlier run")
+            return evaluation
+        write(evaluation, folder)
+        if self.report and not evaluation.run.interrupted:
+            from kbench.benchmark.evaluation.report import write_report
+
+            progress.stage("writing the report")
+            write_report(evaluation, folder / "report.html")
+        return evaluation
+
+    def _check_folders(self, compare_to: str | None, questions: Questions) -> None:
+        """Refuse, before any surrogate is asked, what would replace something that must not be lost."""
+        beside = [compare_to] if compare_to is not None and compare_to not in self.names else []
+        owners: dict[Path, str] = {}
+        for name in [*self.names, *beside]:
+            target = self._located(name)
+            folder = self._folder_of(target.name)
+            if folder in owners:
+                raise UserError(
+                    f"surrogates {owners[folder]!r} and {name!r} would both be written to {str(folder)!r}; "
+                    "evaluate them one at a time, each with its own --out"
+                )
+            owners[folder] = name
+            earlier(folder).check(target, self._options_of(name), questions)
+
+    def _located(self, name: str) -> Target:
+        return locate(name, self._forecasts_folder())
+
+    def _options_of(self, name: str) -> Options:
+        """Arguments belong to the surrogate that was named, not to the baselines beside it."""
+        return self.options if name == self.names[0] else dataclasses.replace(self.options, arguments={})
+
+    def _folder(self, evaluation: Evaluation) -> Path:
+        return self._folder_of(evaluation.name)
+
+    def _folder_of(self, name: str) -> Path:
+        if self.out is None:
+            return DEFAULT_OUT / name
+        alone = len(self.names) == 1 and self._located(self.names[0]).name == name
+        return self.out if alone else self.out / name
+
+    def _forecasts_folder(self) -> Path | None:
+        if self.dataset is None:
+            return None
+        folder = Path(self.dataset) if Path(self.dataset).exists() else pulled(self.dataset)
+        return folder / "forecasts" if folder is not None and (folder / "forecasts").is_dir() else None

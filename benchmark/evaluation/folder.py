@@ -1,0 +1,134 @@
+"""What an evaluation's folder holds from before, and what of it must not be lost: forecasts, and an author's words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.evaluation.run import Options
+from kbench.benchmark.surrogates.isolation.table import DATASET_KEY
+from kbench.benchmark.surrogates.resolve import DOCUMENTED, Target
+from kbench.benchmark.tasks import Questions
+from kbench.schemas import DataError, Submission, UserError, from_dict
+
+RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
+OTHER_FORECASTS = "forecasts.jsonl"
+UNKNOWN = "unknown: "
+"""How a text begins that is left for the author to write."""
+LEFT_OPEN = ("hardware", "training_data", "contamination")
+"""What nobody but its author knows of a surrogate that does not come with kbench."""
+AUTHORS_OWN = (
+    "name", "version", "authors", "organisation", "license", "links", "kind", "open_weights", *LEFT_OPEN,
+)  # fmt: skip
+"""Fields of a submission that an evaluation proposes and its author decides."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What an earlier evaluation, or its author's hand, left in a folder."""
+
+    folder: Path
+    queries: int
+    """Queries that its forecasts answer; 0 where there are none."""
+    dataset: str
+    """The dataset forecast; empty where it is not said."""
+    submission: Submission | None
+    results: Mapping[str, Any]
+    """results.json; empty where there is none, as in an entry made elsewhere."""
+
+    def made_by(self, target: Target, options: Options) -> bool:
+        """Whether it is this surrogate's with these arguments; of an entry made elsewhere nobody knows."""
+        known = {"surrogate": target.name, "arguments": options.recorded_arguments, "found_at": target.found_at}
+        return bool(self.results) and all(self.results.get(name, value) == value for name, value in known.items())
+
+    def kept(self, target: Target, options: Options) -> dict[str, Any]:
+        """What its author wrote into submission.json and another run of the same surrogate leaves alone."""
+        if self.submission is None or target.documented or not self.made_by(target, options):
+            return {}
+        values = {name: getattr(self.submission, name) for name in AUTHORS_OWN}
+        return {name: value for name, value in values.items() if not _open(value)}
+
+    def check(self, target: Target, options: Options, questions: Questions) -> None:
+        """Refuse a run that would lose something.
+
+        Raises:
+            UserError: it would replace the forecasts it reads, more forecasts than it makes, or another entry that
+                its author has described.
+        """
+        fix = "choose another --out"
+        if target.kind == "forecasts" and Path(target.location).parent == self.folder.resolve():
+            raise UserError(f"--out {str(self.folder)!r} holds the forecasts to be scored; {fix}")
+        if (self.folder / OTHER_FORECASTS).exists():
+            raise UserError(f"--out {str(self.folder)!r} holds {OTHER_FORECASTS}, which an entry has once; {fix}")
+        if self._is_whole(questions) and len(questions.queries) < self.queries:
+            raise UserError(
+                f"--out {str(self.folder)!r} holds forecasts of {self.queries:,} queries and this run asks "
+                f"{len(questions.queries):,}; {fix}, or remove its {FORECASTS}"
+            )
+        if self._described and not self.made_by(target, options):
+            raise UserError(f"--out {str(self.folder)!r} holds an entry of another surrogate or arguments; {fix}")
+
+    def _is_whole(self, questions: Questions) -> bool:
+        """Whether its forecasts are of these questions and no mere trial with --limit."""
+        same_split = self.results.get("split", questions.split) == questions.split
+        return self.dataset in ("", questions.dataset) and same_split and not self.results.get("limited", False)
+
+    @property
+    def _described(self) -> bool:
+        """Whether somebody has written what only an author can; kbench itself writes it for its own surrogates."""
+        if self.submission is None or self.results.get("surrogate") in DOCUMENTED:
+            return False
+        return any(not _open(getattr(self.submission, name)) for name in LEFT_OPEN)
+
+
+def earlier(folder: Path) -> Earlier:
+    """Read what a folder holds.
+
+    Raises:
+        UserError: its submission.json is there and cannot be read, so that nothing could be kept of it.
+    """
+    submission = _submission(folder / SUBMISSION)
+    queries, dataset = _forecasts(folder / FORECASTS)
+    if not dataset and submission is not None:
+        dataset = submission.dataset_fingerprint
+    return Earlier(
+        folder=folder, queries=queries, dataset=dataset, submission=submission, results=_results(folder / RESULTS)
+    )
+
+
+def _open(value: Any) -> bool:
+    texts = value if isinstance(value, tuple) else (value,)
+    return any(isinstance(text, str) and text.startswith(UNKNOWN) for text in texts)
+
+
+def _submission(path: Path) -> Submission | None:
+    if not path.exists():
+        return None
+    try:
+        return from_dict(Submission, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, DataError) as error:
+        raise UserError(f"{path} would be replaced and cannot be read ({error}); mend it or remove it") from None
+
+
+def _results(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _forecasts(path: Path) -> tuple[int, str]:
+    """How many queries a file answers, and of which dataset; what cannot be read holds nothing to lose."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, columns=["query_id"])
+    except (OSError, pa.ArrowException):
+        return 0, ""
+    dataset = (table.schema.metadata or {}).get(DATASET_KEY, b"").decode(errors="replace")
+    return len(set(table.column("query_id").to_pylist())), dataset

@@ -1,0 +1,227 @@
+"""Evaluate a surrogate: corpus, questions, forecasts, scores. Files are written by evaluate_output."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.evaluation.ensemble import ensembled
+from kbench.benchmark.evaluation.progress import Progress
+from kbench.benchmark.scoring.score import Scored, Settings, score
+from kbench.benchmark.surrogates.isolation.limits import REPEATS
+from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate
+from kbench.benchmark.surrogates.isolation.runner import Answers, Run, run
+from kbench.benchmark.surrogates.isolation.signature import signature
+from kbench.benchmark.surrogates.isolation.store import ForecastStore
+from kbench.benchmark.surrogates.isolation.table import ForecastTable, from_forecasts
+from kbench.benchmark.surrogates.protocol import INPUTS
+from kbench.benchmark.surrogates.resolve import Target, construct, locate
+from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_pairs
+from kbench.benchmark.tasks.build import Tables
+from kbench.benchmark.tasks.published import with_prompt_edges
+from kbench.schemas import UserError
+
+BUILT_IN_BATCH = 2048
+"""Built-ins work on whole columns, so their batches are large."""
+USER_BATCH = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user may set; every default is what the shipped table was made with."""
+
+    split: str = "test"
+    tracks: tuple[str, ...] = TRACKS
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    limit: int | None = None
+    batch_size: int | None = None
+    concurrency: int = 1
+    timeout_s: float = 120.0
+    resamples: int = 2000
+    seed: int = 0
+    ensemble: bool = False
+    """Average the repeats' distributions into one forecast."""
+    edges: str = "bins"
+    """Which edges cut the answers: bins, or published-prompt for forecasts made under the release's prompt."""
+
+    @property
+    def recorded_arguments(self) -> dict[str, Any]:
+        """The arguments as files record them: without keys, which are secrets."""
+        return {key: value for key, value in self.arguments.items() if "key" not in key}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Everything known of one surrogate on one set of questions."""
+
+    target: Target
+    inputs: str
+    questions: Questions
+    run: Run
+    table: ForecastTable
+    scored: Scored
+    options: Options
+
+    @property
+    def name(self) -> str:
+        """The surrogate's short name."""
+        return self.target.name
+
+
+def evaluate(
+    spec: str,
+    corpus: Tables,
+    options: Options | None = None,
+    *,
+    out: Path | None = None,
+    forecasts_folder: Path | None = None,
+    questions: Questions | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score one surrogate.
+
+    Args:
+        spec: what `--surrogate` takes.
+        corpus: an opened corpus.
+        options: settings.
+        out: folder that keeps forecasts as they come, so that the same call later goes on where this one stopped.
+        forecasts_folder: where `replay:NAME` looks.
+        questions: reuse questions built before; they must be of this corpus and these options.
+        progress: told what is going on.
+    """
+    options, progress = options or Options(), progress or Progress()
+    target = locate(spec, forecasts_folder)
+    if questions is None:
+        progress.stage("reading the corpus")
+        questions = build_questions(corpus, options.split, options.tracks, options.limit)
+    with contextlib.ExitStack() as stack:
+        surrogates, facts = prepare(target, corpus, questions, options, out, stack, progress)
+        store = stack.enter_context(ForecastStore(store_path(target, questions, options, out)))
+        tell = stack.enter_context(progress.asking(len(questions.queries)))
+        finished = run(
+            questions.queries,
+            surrogates,
+            store=store,
+            repeats=facts["repeats"],
+            batch_size=options.batch_size or facts.get("batch_size", USER_BATCH),
+            progress=tell,
+        )
+    progress.stage("scoring")
+    if options.ensemble:
+        finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
+    table = from_forecasts(finished.forecasts, [query.query_id for query in questions.queries])
+    if options.edges == "published-prompt":
+        questions = with_prompt_edges(questions)
+    scored = score(questions, table, Settings(resamples=options.resamples, seed=options.seed))
+    return Evaluation(
+        target=target,
+        inputs=facts["inputs"],
+        questions=questions,
+        run=finished,
+        table=table,
+        scored=scored,
+        options=options,
+    )
+
+
+def store_path(target: Target, questions: Questions, options: Options, out: Path | None) -> Path | None:
+    """Where forecasts are kept: another surrogate's code, argument or dataset is another file, so none is mixed up.
+
+    The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
+    """
+    if out is None or target.kind == "forecasts":
+        return None
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed))
+    return out / "cache" / f"{target.name}-{made_of[:16]}.jsonl"
+
+
+def prepare(
+    target: Target,
+    corpus: Tables,
+    questions: Questions,
+    options: Options,
+    out: Path | None,
+    stack: contextlib.ExitStack,
+    progress: Progress,
+) -> tuple[Sequence[Answers], dict[str, Any]]:
+    """Construct the surrogate, in this process when it is ours and in its own otherwise, and let it learn."""
+    if target.trusted:
+        return _prepare_built_in(target, corpus, questions, options, progress)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    log = out / "surrogate.log" if out is not None else None
+    workers = [
+        stack.enter_context(ProcessSurrogate(target, options.arguments, options.timeout_s, log))
+        for _ in range(max(1, options.concurrency))
+    ]
+    facts = workers[0].start()
+    _check_repeats(target, facts["repeats"])
+    if facts["fits"]:
+        progress.stage("fitting on the training splits")
+        train = list(training_pairs(corpus))
+        for worker in workers:
+            worker.fit(train)
+    return workers, facts
+
+
+def _prepare_built_in(
+    target: Target, corpus: Tables, questions: Questions, options: Options, progress: Progress
+) -> tuple[Sequence[Answers], dict[str, Any]]:
+    surrogate = construct(target, _with_seed(target, options))
+    facts: dict[str, Any] = {
+        "inputs": getattr(surrogate, "inputs", INPUTS[0]),
+        "repeats": getattr(surrogate, "repeats", 1),
+        "batch_size": getattr(surrogate, "batch_size", BUILT_IN_BATCH),
+    }
+    _check_repeats(target, facts["repeats"])
+    if hasattr(surrogate, "check_dataset"):
+        surrogate.check_dataset(questions.dataset)
+    if callable(getattr(surrogate, "fit_corpus", None)):
+        progress.stage("preparing")
+        surrogate.fit_corpus(corpus)  # type: ignore[attr-defined]
+    elif callable(getattr(surrogate, "fit", None)):
+        progress.stage("fitting on the training splits")
+        surrogate.fit(list(training_pairs(corpus)))  # type: ignore[attr-defined]
+    return [surrogate], facts
+
+
+def _check_repeats(target: Target, repeats: int) -> None:
+    if not 1 <= repeats <= REPEATS:
+        raise UserError(f"surrogate {target.name!r} has repeats {repeats}; it must be 1 to {REPEATS}")
+
+
+def _with_seed(target: Target, options: Options) -> dict[str, Any]:
+    """The arguments, and the seed where the built-in takes one."""
+    from kbench.benchmark.surrogates.resolve import imported
+
+    arguments = dict(options.arguments)
+    if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
+        arguments.setdefault("seed", options.seed)
+    return arguments
+
+
+def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+    """`k=v` settings; v is a number, true, false or null where it reads as one, else text.
+
+    Raises:
+        UserError: a setting without `=`, or one given twice.
+    """
+    import json
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise UserError(f"--surrogate-arg is {pair!r}; it must be name=value")
+        if key in found:
+            raise UserError(f"--surrogate-arg {key} is given twice; give it once")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        found[key] = text if isinstance(value, dict | list) else value
+    return found

@@ -1,0 +1,288 @@
+"""Linear layers with an epilogue: what a compiler would fuse into the product.
+
+Weights are stored as torch.nn.Linear stores them (outputs by inputs). Weight scales give pre-activations of a chosen
+standard deviation whatever the inner dimension, so that every branch of an activation is exercised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.dense.matmul import FP32_UNIT
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FP32_EPILOGUE = Tolerance(
+    atol=2e-4,
+    rtol=1e-4,
+    reason="fp32 sums of 8192 products of unit scale err by about 2e-6 in any order; tf32 or fp16 operands err by 3e-4 "
+    "times the pre-activation's scale of two and more, with maxima near 3e-3, and are meant to fail",
+)
+BF16_EPILOGUE = Tolerance(
+    atol=2e-2,
+    rtol=2e-2,
+    reason="bfloat16 rounds by 2e-3 relative; an unfused chain rounds after each of up to four steps",
+)
+FP16_EPILOGUE = Tolerance(
+    atol=4e-3, rtol=4e-3, reason="float16 rounds by 5e-4 relative; an unfused chain rounds after each of a few steps"
+)
+
+
+def linear_subtract_multiply_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """relu((x Wᵀ + b − 2) · 1.5)."""
+    return torch.relu((F.linear(x, weight, bias) - 2.0) * 1.5)
+
+
+def linear_multiply_leaky_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """leaky_relu(2 · (x Wᵀ + b), slope 0.1)."""
+    return F.leaky_relu(F.linear(x, weight, bias) * 2.0, negative_slope=0.1)
+
+
+def linear_mish_mish(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """mish(mish(x Wᵀ + b))."""
+    return F.mish(F.mish(F.linear(x, weight, bias)))
+
+
+def linear_swish_sum_group_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, added: Tensor, gamma: Tensor, beta: Tensor
+) -> Tensor:
+    """Group norm over groups of 32 features of silu(x Wᵀ + b) + added."""
+    return F.group_norm(F.silu(F.linear(x, weight, bias)) + added, weight.shape[0] // 32, gamma, beta, eps=1e-5)
+
+
+def linear_sigmoid_sum(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Sum over features of sigmoid(x Wᵀ + b), one number a row."""
+    return torch.sigmoid(F.linear(x, weight, bias)).sum(dim=1, keepdim=True)
+
+
+def linear_logsumexp_leaky_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """gelu(gelu(leaky(leaky(logsumexp over features of x Wᵀ + b)))), slope 0.01, one number a row."""
+    row = torch.logsumexp(F.linear(x, weight, bias), dim=1, keepdim=True)
+    leaky = F.leaky_relu(F.leaky_relu(row, negative_slope=0.01), negative_slope=0.01)
+    return F.gelu(F.gelu(leaky))
+
+
+def linear_add_relu(x: Tensor, weight: Tensor, added: Tensor) -> Tensor:
+    """relu(x Wᵀ + added), the layer itself without a bias."""
+    return torch.relu(F.linear(x, weight) + added)
+
+
+def linear_divide_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """gelu((x Wᵀ + b) / 10), the exact (erf) form."""
+    return F.gelu(F.linear(x, weight, bias) / 10.0)
+
+
+def linear_gelu_softmax(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Softmax over features of gelu(x Wᵀ + b), the exact (erf) form."""
+    return F.softmax(F.gelu(F.linear(x, weight, bias)), dim=1)
+
+
+def _flops(p: Params) -> int:
+    return int(2 * p["m"] * p["n"] * p["k"])
+
+
+def _layer(dtype: str, scale: float, bias: str = "bias") -> Callable[[Params], tuple[InputSpec, ...]]:
+    """Inputs of a linear layer whose pre-activations have the given standard deviation."""
+
+    def inputs(p: Params) -> tuple[InputSpec, ...]:
+        return (
+            TensorSpec("x", (p["m"], p["k"]), dtype, normal()),
+            TensorSpec("weight", (p["n"], p["k"]), dtype, normal(scale * p["k"] ** -0.5)),
+            TensorSpec(bias, (p["n"],), dtype, normal(0.5)),
+        )
+
+    return inputs
+
+
+def _logsumexp_inputs(p: Params) -> tuple[InputSpec, ...]:
+    # The expected maximum of n Gaussians of deviation 3 is subtracted, so that results fall on both sides of zero,
+    # where the activations bend.
+    shift = 1.5 - 3.0 * math.sqrt(2.0 * math.log(p["n"]))
+    x, weight, _ = _layer("float16", 3.0)(p)
+    return (x, weight, TensorSpec("bias", (p["n"],), "float16", normal(0.5, shift)))
+
+
+def _group_norm_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        *_layer("bfloat16", 1.0)(p),
+        TensorSpec("added", (p["n"],), "bfloat16", normal()),
+        TensorSpec("gamma", (p["n"],), "bfloat16", normal(0.3, 1.0)),
+        TensorSpec("beta", (p["n"],), "bfloat16", normal(0.5)),
+    )
+
+
+def _matrix(dtype: str) -> Callable[[Params], tuple[TensorSpec, ...]]:
+    return lambda p: (TensorSpec("y", (p["m"], p["n"]), dtype),)
+
+
+def _column(dtype: str) -> Callable[[Params], tuple[TensorSpec, ...]]:
+    return lambda p: (TensorSpec("y", (p["m"], 1), dtype),)
+
+
+def _sized(m: int, n: int, k: int) -> dict[str, int]:
+    return {"m": m, "n": n, "k": k}
+
+
+_WIDTH_NOTE = " The input has KernelBench's shape; the output width is our own choice."
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="linear_subtract_multiply_relu",
+        title="Linear, subtract, multiply, ReLU",
+        family="fused_matmul",
+        description="y = relu((x @ weight.T + bias - 2) * 1.5) in fp32." + _WIDTH_NOTE,
+        reference=linear_subtract_multiply_relu,
+        inputs=_layer("float32", 3.0),
+        outputs=_matrix("float32"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 1024, 8192)),),
+        tiny=Size("tiny", _sized(40, 72, 80)),
+        tolerance=FP32_EPILOGUE,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0.1/L2/9",),
+    ),
+    ProblemDefinition(
+        id="linear_multiply_leaky_relu",
+        title="Linear, multiply, leaky ReLU",
+        family="fused_matmul",
+        description="y = leaky_relu((x @ weight.T + bias) * 2, slope 0.1) in bfloat16." + _WIDTH_NOTE,
+        reference=linear_multiply_leaky_relu,
+        inputs=_layer("bfloat16", 1.0),
+        outputs=_matrix("bfloat16"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 4096, 8192)),),
+        tiny=Size("tiny", _sized(40, 72, 96)),
+        tolerance=BF16_EPILOGUE,
+        compute_unit="bf16",
+        aliases=("kernelbench/v0.1/L2/12",),
+    ),
+    ProblemDefinition(
+        id="linear_mish_mish",
+        title="Linear, Mish, Mish",
+        family="fused_matmul",
+        description="y = mish(mish(x @ weight.T + bias)) in fp32, mish(v) = v tanh(log(1 + exp(v)))." + _WIDTH_NOTE,
+        reference=linear_mish_mish,
+        inputs=_layer("float32", 3.0),
+        outputs=_matrix("float32"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 1024, 8192)),),
+        tiny=Size("tiny", _sized(40, 56, 80)),
+        tolerance=FP32_EPILOGUE,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0.1/L2/29",),
+    ),
+    ProblemDefinition(
+        id="linear_swish_sum_group_norm",
+        title="Linear, Swish, bias, group norm",
+        family="fused_matmul",
+        description="v = silu(x @ weight.T + bias) + added; each row's features are normalised in groups of 32 "
+        "(population variance, eps 1e-5) and then scaled by gamma and shifted by beta; bfloat16." + _WIDTH_NOTE,
+        reference=linear_swish_sum_group_norm,
+        inputs=_group_norm_inputs,
+        outputs=_matrix("bfloat16"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(32768, 1024, 1024)),),
+        tiny=Size("tiny", _sized(40, 96, 80)),
+        tolerance=Tolerance(
+            atol=4e-2,
+            rtol=2e-2,
+            reason="bfloat16 rounds by 2e-3 relative after each unfused step, and dividing by a group's deviation of "
+            "about one half doubles it",
+        ),
+        compute_unit="bf16",
+        aliases=("kernelbench/v0.1/L2/37",),
+    ),
+    ProblemDefinition(
+        id="linear_sigmoid_sum",
+        title="Linear, sigmoid, sum over features",
+        family="fused_matmul",
+        description="y[i] = sum over j of sigmoid(x[i] . weight[j] + bias[j]) in fp32, one number a row." + _WIDTH_NOTE,
+        reference=linear_sigmoid_sum,
+        inputs=_layer("float32", 2.0),
+        outputs=_column("float32"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(128, 512, 32768)),),
+        tiny=Size("tiny", _sized(24, 40, 160)),
+        tolerance=Tolerance(
+            atol=4e-4,
+            rtol=2e-6,
+            reason="a sum of n sigmoids near n/2 rounds by a few eps; fp32 products add 1e-5·sqrt(n)/5; tf32 operands "
+            "would err by 1e-3 and more",
+        ),
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0.1/L2/56",),
+    ),
+    ProblemDefinition(
+        id="linear_logsumexp_leaky_gelu",
+        title="Linear, log-sum-exp, leaky ReLU twice, GELU twice",
+        family="fused_matmul",
+        description="v = logsumexp over features of x @ weight.T + bias; y = gelu(gelu(leaky_relu(leaky_relu(v)))) "
+        "with slope 0.01 and the exact GELU; float16, one number a row." + _WIDTH_NOTE,
+        reference=linear_logsumexp_leaky_gelu,
+        inputs=_logsumexp_inputs,
+        outputs=_column("float16"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 2048, 8192)),),
+        tiny=Size("tiny", _sized(40, 72, 80)),
+        tolerance=FP16_EPILOGUE,
+        compute_unit="fp16",
+        aliases=("kernelbench/v0.1/L2/64",),
+    ),
+    ProblemDefinition(
+        id="linear_add_relu",
+        title="Linear, add, ReLU",
+        family="fused_matmul",
+        description="y = relu(x @ weight.T + added) in fp32." + _WIDTH_NOTE,
+        reference=linear_add_relu,
+        inputs=_layer("float32", 2.0, "added"),
+        outputs=_matrix("float32"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 1024, 8192)),),
+        tiny=Size("tiny", _sized(56, 40, 80)),
+        tolerance=FP32_EPILOGUE,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0.1/L2/76",),
+    ),
+    ProblemDefinition(
+        id="linear_divide_gelu",
+        title="Linear, divide, GELU",
+        family="fused_matmul",
+        description="y = gelu((x @ weight.T + bias) / 10) in float16, the exact (erf) GELU." + _WIDTH_NOTE,
+        reference=linear_divide_gelu,
+        inputs=_layer("float16", 10.0),
+        outputs=_matrix("float16"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 4096, 8192)),),
+        tiny=Size("tiny", _sized(40, 72, 96)),
+        tolerance=FP16_EPILOGUE,
+        compute_unit="fp16",
+        aliases=("kernelbench/v0.1/L2/86",),
+    ),
+    ProblemDefinition(
+        id="linear_gelu_softmax",
+        title="Linear, GELU, softmax",
+        family="fused_matmul",
+        description="y = softmax over features of gelu(x @ weight.T + bias) in bfloat16, the exact (erf) GELU."
+        + _WIDTH_NOTE,
+        reference=linear_gelu_softmax,
+        inputs=_layer("bfloat16", 1.0),
+        outputs=_matrix("bfloat16"),
+        flops=_flops,
+        sizes=(Size("kb_v01_input", _sized(1024, 4096, 8192)),),
+        tiny=Size("tiny", _sized(40, 72, 96)),
+        tolerance=Tolerance(
+            atol=1e-6,
+            rtol=4e-2,
+            reason="an error of a logit becomes a relative error of the output: bfloat16 rounds logits below 5 by 8e-3,"
+            " twice in an unfused chain, and the output by 2e-3",
+        ),
+        compute_unit="bf16",
+        aliases=("kernelbench/v0.1/L2/99",),
+    ),
+)

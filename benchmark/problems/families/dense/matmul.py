@@ -1,0 +1,405 @@
+"""Matrix products: square, skinny, batched, triangular and their relatives.
+
+Operands are scaled so that outputs have a standard deviation near one whatever the inner dimension, which makes one
+tolerance right for every workload of a problem.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.dense.matrices import (
+    lower_fill,
+    scaled_symmetric_fill,
+    symmetric_fill,
+    upper_fill,
+)
+from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, normal
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FP32_PRODUCT = Tolerance(
+    atol=1e-4,
+    rtol=1e-4,
+    reason="fp32 sums of K products of unit scale err by about 0.2·eps·sqrt(K), under 1e-5 up to K = 131072 in any "
+    "order; tf32 or fp16 operands err by 3e-4 on average and are meant to fail",
+)
+BF16_PRODUCT = Tolerance(
+    atol=1e-2, rtol=1e-2, reason="one rounding to bfloat16 is 2e-3 relative; fp32 accumulation adds far less"
+)
+FP32_SCALED = Tolerance(atol=1e-7, rtol=1e-6, reason="one fp32 multiplication: half a unit in the last place is 6e-8")
+
+# Three tf32 passes give fp32 accuracy on tensor cores, so an honest fp32 product may beat the fp32 units' peak.
+FP32_UNIT = "tf32"
+
+
+def square_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B."""
+    return torch.matmul(a, b)
+
+
+def standard_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B."""
+    return torch.matmul(a, b)
+
+
+def batched_product(a: Tensor, b: Tensor) -> Tensor:
+    """One product a batch entry."""
+    return torch.bmm(a, b)
+
+
+def matrix_vector_product(a: Tensor, x: Tensor) -> Tensor:
+    """y = A x, with x one column."""
+    return torch.matmul(a, x)
+
+
+def matrix_scalar_product(a: Tensor, s: float) -> Tensor:
+    """Every element times one number."""
+    return a * s
+
+
+def large_k_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B where the summed dimension is far longer than the others."""
+    return torch.matmul(a, b)
+
+
+def small_k_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B where the summed dimension is short."""
+    return torch.matmul(a, b)
+
+
+def irregular_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B with odd sizes."""
+    return torch.matmul(a, b)
+
+
+def tall_skinny_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B, an outer-product-like expansion."""
+    return torch.matmul(a, b)
+
+
+def tensor3d_product(a: Tensor, b: Tensor) -> Tensor:
+    """Contract the last dimension of a 3D tensor with a matrix."""
+    return torch.matmul(a, b)
+
+
+def diagonal_product(d: Tensor, b: Tensor) -> Tensor:
+    """diag(d) B without building the diagonal matrix."""
+    return d.unsqueeze(1) * b
+
+
+def symmetric_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B with A and B symmetric; C is not symmetric in general."""
+    return torch.matmul(a, b)
+
+
+def upper_triangular_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B with A and B upper triangular, so C is too."""
+    return torch.triu(torch.matmul(a, b))
+
+
+def lower_triangular_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = A B with A and B lower triangular, so C is too."""
+    return torch.tril(torch.matmul(a, b))
+
+
+def transposed_both_product(a: Tensor, b: Tensor) -> Tensor:
+    """C = Aᵀ Bᵀ."""
+    return torch.matmul(a.t(), b.t())
+
+
+def _plain_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("a", (p["m"], p["k"]), fill=normal()),
+        TensorSpec("b", (p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
+    )
+
+
+def _transposed_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("a", (p["k"], p["m"]), fill=normal()),
+        TensorSpec("b", (p["n"], p["k"]), fill=normal(p["k"] ** -0.5)),
+    )
+
+
+def _plain_outputs(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("c", (p["m"], p["n"])),)
+
+
+def _plain_flops(p: Params) -> int:
+    return int(2 * p["m"] * p["n"] * p["k"])
+
+
+def _sized(m: int, n: int, k: int) -> dict[str, int]:
+    return {"m": m, "n": n, "k": k}
+
+
+def _symmetric_inputs(p: Params) -> tuple[InputSpec, ...]:
+    shape = (p["n"], p["n"])
+    return (
+        TensorSpec("a", shape, "bfloat16", symmetric_fill),
+        TensorSpec("b", shape, "bfloat16", scaled_symmetric_fill),
+    )
+
+
+def _triangle_bytes(n: int, item_bytes: int, dense_outputs: int) -> int:
+    """Two operands of which one triangle is needed, and the output in full: its zeros are written too."""
+    return 2 * (n * (n + 1) // 2) * item_bytes + dense_outputs * n * n * item_bytes
+
+
+def _triangular_flops(p: Params) -> int:
+    """Each output (i, j) of the triangle sums |i − j| + 1 products: n(n+1)(n+2)/6 multiply-adds in all."""
+    n = p["n"]
+    return int(n * (n + 1) * (n + 2) // 3)
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="matmul_square",
+        title="Square matrix product",
+        family="matmul",
+        description="C = A @ B for two square fp32 matrices of the same size, row-major.",
+        reference=square_product,
+        inputs=_plain_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("kb_v0", _sized(2048, 2048, 2048)),),
+        tiny=Size("tiny", _sized(72, 72, 72)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/1",),
+    ),
+    ProblemDefinition(
+        id="matmul_standard",
+        title="Rectangular matrix product",
+        family="matmul",
+        description="C = A @ B for row-major fp32 matrices A (m by k) and B (k by n).",
+        reference=standard_product,
+        inputs=_plain_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("kb_v0", _sized(1024, 2048, 4096)),),
+        tiny=Size("tiny", _sized(48, 80, 96)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/2",),
+    ),
+    ProblemDefinition(
+        id="matmul_batched",
+        title="Batched matrix product",
+        family="matmul",
+        description="C[i] = A[i] @ B[i] for a batch of small row-major fp32 matrices.",
+        reference=batched_product,
+        inputs=lambda p: (
+            TensorSpec("a", (p["batch"], p["m"], p["k"]), fill=normal()),
+            TensorSpec("b", (p["batch"], p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
+        ),
+        outputs=lambda p: (TensorSpec("c", (p["batch"], p["m"], p["n"])),),
+        flops=lambda p: p["batch"] * _plain_flops(p),
+        sizes=(Size("kb_v0", {"batch": 128, **_sized(128, 512, 256)}),),
+        tiny=Size("tiny", {"batch": 3, **_sized(40, 56, 48)}),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/3",),
+    ),
+    ProblemDefinition(
+        id="matmul_vector",
+        title="Matrix-vector product",
+        family="matmul",
+        description="y = A @ x for a wide row-major fp32 matrix and one fp32 column; limited by reading A once.",
+        reference=matrix_vector_product,
+        inputs=lambda p: (
+            TensorSpec("a", (p["m"], p["k"]), fill=normal()),
+            TensorSpec("x", (p["k"], 1), fill=normal(p["k"] ** -0.5)),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["m"], 1)),),
+        flops=lambda p: 2 * p["m"] * p["k"],
+        sizes=(Size("kb_v0", {"m": 256, "k": 131072}), Size("tall", {"m": 4096, "k": 32768})),
+        tiny=Size("tiny", {"m": 37, "k": 520}),
+        tolerance=FP32_PRODUCT,
+        aliases=("kernelbench/v0/L1/4",),
+    ),
+    ProblemDefinition(
+        id="matmul_scalar",
+        title="Matrix-scalar product",
+        family="matmul",
+        description="C = A * s for an fp32 matrix and one number given as a Python float; limited by memory traffic.",
+        reference=matrix_scalar_product,
+        inputs=lambda p: (TensorSpec("a", (p["m"], p["n"]), fill=normal()), ScalarSpec("s", 3.14)),
+        outputs=_plain_outputs,
+        flops=lambda p: p["m"] * p["n"],
+        sizes=(Size("kb_v0", {"m": 16384, "n": 4096}),),
+        tiny=Size("tiny", {"m": 33, "n": 68}),
+        tolerance=FP32_SCALED,
+        aliases=("kernelbench/v0/L1/5",),
+    ),
+    ProblemDefinition(
+        id="matmul_large_k",
+        title="Matrix product with a long inner dimension",
+        family="matmul",
+        description="C = A @ B in fp32 where k is hundreds of times m and n, so one output tile per block leaves most "
+        "of the GPU idle.",
+        reference=large_k_product,
+        inputs=_plain_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("kb_v0", _sized(256, 256, 131072)),),
+        tiny=Size("tiny", _sized(40, 40, 1100)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/6",),
+    ),
+    ProblemDefinition(
+        id="matmul_small_k",
+        title="Matrix product with a short inner dimension",
+        family="matmul",
+        description="C = A @ B in fp32 where k is tens and the output is a gigabyte: writing C dominates.",
+        reference=small_k_product,
+        inputs=_plain_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("kb_v0", _sized(16384, 16384, 32)),),
+        tiny=Size("tiny", _sized(72, 88, 24)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/7",),
+    ),
+    ProblemDefinition(
+        id="matmul_irregular",
+        title="Matrix product with odd sizes",
+        family="matmul",
+        description="C = A @ B in fp32 where no dimension is a multiple of a power of two, so rows are not aligned.",
+        reference=irregular_product,
+        inputs=_plain_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("odd", _sized(1237, 1511, 2949)),),
+        tiny=Size("tiny", _sized(37, 53, 61)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+    ),
+    ProblemDefinition(
+        id="matmul_tall_skinny",
+        title="Tall-skinny matrix product",
+        family="matmul",
+        description="C = A @ B in fp32 for a tall thin A and a short wide B (k = 16): close to an outer product.",
+        reference=tall_skinny_product,
+        inputs=_plain_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("kb_v0", _sized(16384, 16384, 16)),),
+        tiny=Size("tiny", _sized(88, 72, 16)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/9",),
+    ),
+    ProblemDefinition(
+        id="matmul_tensor3d",
+        title="3D tensor times matrix",
+        family="matmul",
+        description="C[b, m, n] = sum over k of A[b, m, k] B[k, n], in bfloat16 with an fp32 accumulator.",
+        reference=tensor3d_product,
+        inputs=lambda p: (
+            TensorSpec("a", (p["batch"], p["m"], p["k"]), "bfloat16", normal()),
+            TensorSpec("b", (p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
+        ),
+        outputs=lambda p: (TensorSpec("c", (p["batch"], p["m"], p["n"]), "bfloat16"),),
+        flops=lambda p: p["batch"] * _plain_flops(p),
+        sizes=(Size("kb", {"batch": 16, **_sized(1024, 768, 2048)}),),
+        tiny=Size("tiny", {"batch": 2, **_sized(40, 48, 80)}),
+        tolerance=BF16_PRODUCT,
+        compute_unit="bf16",
+        aliases=("kernelbench/v0/L1/10", "kernelbench/v0.1/L1/10"),
+    ),
+    ProblemDefinition(
+        id="matmul_diagonal",
+        title="Diagonal matrix times matrix",
+        family="matmul",
+        description="C = diag(d) @ B in fp32: each row of B times one element of d; limited by memory traffic.",
+        reference=diagonal_product,
+        inputs=lambda p: (
+            TensorSpec("d", (p["n"],), fill=normal()),
+            TensorSpec("b", (p["n"], p["m"]), fill=normal()),
+        ),
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["m"])),),
+        flops=lambda p: p["n"] * p["m"],
+        sizes=(Size("kb", {"n": 4096, "m": 4096}), Size("large", {"n": 16384, "m": 4096})),
+        tiny=Size("tiny", {"n": 41, "m": 68}),
+        tolerance=FP32_SCALED,
+        aliases=("kernelbench/v0/L1/12", "kernelbench/v0.1/L1/12"),
+    ),
+    ProblemDefinition(
+        id="matmul_symmetric",
+        title="Product of two symmetric matrices",
+        family="matmul",
+        description="C = A @ B in bfloat16 for symmetric A and B. Each operand may be read from either triangle or "
+        "transposed.",
+        reference=symmetric_product,
+        inputs=_symmetric_inputs,
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),),
+        flops=lambda p: 2 * p["n"] ** 3,
+        min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
+        sizes=(Size("kb", {"n": 4096}),),
+        tiny=Size("tiny", {"n": 72}),
+        tolerance=BF16_PRODUCT,
+        compute_unit="bf16",
+        aliases=("kernelbench/v0/L1/13", "kernelbench/v0.1/L1/13"),
+    ),
+    ProblemDefinition(
+        id="matmul_upper_triangular",
+        title="Product of two upper-triangular matrices",
+        family="matmul",
+        description="C = A @ B in bfloat16 where A and B are zero below the diagonal. C is upper triangular; its zeros "
+        "must be written. Operations are counted for the non-zero part only.",
+        reference=upper_triangular_product,
+        inputs=lambda p: (
+            TensorSpec("a", (p["n"], p["n"]), "bfloat16", upper_fill),
+            TensorSpec("b", (p["n"], p["n"]), "bfloat16", upper_fill),
+        ),
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),),
+        flops=_triangular_flops,
+        min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
+        sizes=(Size("kb", {"n": 4096}),),
+        tiny=Size("tiny", {"n": 72}),
+        tolerance=BF16_PRODUCT,
+        compute_unit="bf16",
+        aliases=("kernelbench/v0/L1/14", "kernelbench/v0.1/L1/14"),
+    ),
+    ProblemDefinition(
+        id="matmul_lower_triangular",
+        title="Product of two lower-triangular matrices",
+        family="matmul",
+        description="C = A @ B in fp32 where A and B are zero above the diagonal. C is lower triangular; its zeros "
+        "must be written. Operations are counted for the non-zero part only.",
+        reference=lower_triangular_product,
+        inputs=lambda p: (
+            TensorSpec("a", (p["n"], p["n"]), fill=lower_fill),
+            TensorSpec("b", (p["n"], p["n"]), fill=lower_fill),
+        ),
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"])),),
+        flops=_triangular_flops,
+        min_bytes=lambda p: _triangle_bytes(p["n"], 4, 1),
+        sizes=(Size("n2048", {"n": 2048}),),
+        tiny=Size("tiny", {"n": 72}),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+    ),
+    ProblemDefinition(
+        id="matmul_transposed_both",
+        title="Product of two transposed matrices",
+        family="matmul",
+        description="C = A.T @ B.T in fp32 for A stored k by m and B stored n by k, both row-major.",
+        reference=transposed_both_product,
+        inputs=_transposed_inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(Size("kb_v0", _sized(1024, 2048, 4096)),),
+        tiny=Size("tiny", _sized(56, 72, 80)),
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=("kernelbench/v0/L1/18",),
+    ),
+)

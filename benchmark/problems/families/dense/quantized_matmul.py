@@ -1,0 +1,188 @@
+"""Matrix products of today's language models: grouped experts and 8- and 4-bit operands."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+INT4_GROUP = 128
+"""Weights along k that share one scale."""
+
+
+def grouped_gemm(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    """Rows offsets[g−1]:offsets[g] of x times weight[g]."""
+    return F.grouped_mm(x, weight, offs=offsets)
+
+
+def grouped_gemm_oracle(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    """The same in float64, one group at a time."""
+    ends = [0, *offsets.tolist()]
+    rows = [x[a:b].double() @ weight[g].double() for g, (a, b) in enumerate(itertools.pairwise(ends))]
+    return torch.cat(rows)
+
+
+def int8_gemm(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    """Exact int32 sums, then a scale a row and a scale a column."""
+    total = torch._int_mm(x, weight.t())
+    return (total.float() * x_scale[:, None] * weight_scale[None, :]).to(torch.bfloat16)
+
+
+def scaled_oracle(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    """Row- and column-scaled product in float64."""
+    return (x.double() @ weight.double().t()) * x_scale.double()[:, None] * weight_scale.double()[None, :]
+
+
+def fp8_gemm(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    """float8 operands, exact in bfloat16, then a scale a row and a scale a column."""
+    total = x.to(torch.bfloat16) @ weight.to(torch.bfloat16).t()
+    return (total.float() * x_scale[:, None] * weight_scale[None, :]).to(torch.bfloat16)
+
+
+def int4_weight_gemm(x: Tensor, packed: Tensor, scale: Tensor) -> Tensor:
+    """Unpack two 4-bit weights a byte (low nibble first, zero point 8), scale by group, multiply."""
+    nibbles = torch.stack((packed & 15, packed >> 4), dim=-1).view(packed.shape[0], -1)
+    groups = (nibbles.to(scale.dtype) - 8).view(packed.shape[0], -1, INT4_GROUP) * scale.unsqueeze(-1)
+    return F.linear(x, groups.view(packed.shape[0], -1).to(x.dtype))
+
+
+def group_offsets(generator: Generator, spec: TensorSpec, device: str, rows: int) -> Tensor:
+    """Ends of contiguous groups of uneven lengths that cover all rows.
+
+    The lengths are always the same ones, from a quarter to one and three quarters of the mean, in random order:
+    lengths drawn freely would give every seed another amount of padding, and so another runtime.
+    """
+    share = torch.linspace(0.25, 1.75, spec.shape[0], device=device)
+    share = share[torch.randperm(spec.shape[0], generator=generator, device=device)]
+    ends = (share.cumsum(0) / share.sum() * rows).round()
+    ends[-1] = rows
+    return ends.to(torch.int32)
+
+
+def _grouped_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["tokens"], p["k"]), "bfloat16", normal()),
+        TensorSpec("weight", (p["groups"], p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
+        TensorSpec("offsets", (p["groups"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
+    )
+
+
+def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
+    # 5400 is the variance of uniform bytes: scales around its reciprocal give outputs near one.
+    unit = p["k"] ** -0.5 / 5400
+    return (
+        TensorSpec("x", (p["m"], p["k"]), "int8", integers(-127, 128)),
+        TensorSpec("weight", (p["n"], p["k"]), "int8", integers(-127, 128)),
+        TensorSpec("x_scale", (p["m"],), "float32", uniform(0.5, 1.5)),
+        TensorSpec("weight_scale", (p["n"],), "float32", uniform(0.5 * unit, 1.5 * unit)),
+    )
+
+
+def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
+    unit = p["k"] ** -0.5
+    return (
+        TensorSpec("x", (p["m"], p["k"]), "float8_e4m3fn", normal()),
+        TensorSpec("weight", (p["n"], p["k"]), "float8_e4m3fn", normal()),
+        TensorSpec("x_scale", (p["m"],), "float32", uniform(0.5, 1.5)),
+        TensorSpec("weight_scale", (p["n"],), "float32", uniform(0.5 * unit, 1.5 * unit)),
+    )
+
+
+def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
+    # 21.5 is the mean square of nibbles less the zero point 8.
+    unit = (21.5 * p["k"]) ** -0.5
+    return (
+        TensorSpec("x", (p["m"], p["k"]), "float16", normal()),
+        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
+        TensorSpec("scale", (p["n"], p["k"] // INT4_GROUP), "float16", uniform(0.5 * unit, 1.5 * unit)),
+    )
+
+
+def _flops(p: Params) -> int:
+    return int(2 * p["m"] * p["n"] * p["k"])
+
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="grouped_gemm",
+        title="Grouped matrix product of mixture-of-experts layers",
+        family="quantized_matmul",
+        description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and "
+        "offsets[g-1] their start (0 for the first). Each expert's rows are multiplied by its own matrix "
+        "weight[g] (k by n). bfloat16 with an fp32 accumulator; groups are uneven and may be empty.",
+        reference=grouped_gemm,
+        oracle=grouped_gemm_oracle,
+        inputs=_grouped_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["tokens"], p["n"]), "bfloat16"),),
+        flops=lambda p: 2 * p["tokens"] * p["n"] * p["k"],
+        sizes=(Size("experts8", {"tokens": 4096, "groups": 8, "n": 2048, "k": 2048}),),
+        tiny=Size("tiny", {"tokens": 88, "groups": 5, "n": 40, "k": 72}),
+        tolerance=BF16_PRODUCT,
+        compute_unit="bf16",
+    ),
+    ProblemDefinition(
+        id="int8_gemm",
+        title="8-bit integer matrix product with row and column scales",
+        family="quantized_matmul",
+        description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with int8 x and weight summed "
+        "exactly in int32, and a bfloat16 result.",
+        reference=int8_gemm,
+        oracle=scaled_oracle,
+        inputs=_int8_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "bfloat16"),),
+        flops=_flops,
+        sizes=(Size("prefill", {"m": 2048, "n": 4096, "k": 4096}),),
+        tiny=Size("tiny", {"m": 40, "n": 56, "k": 96}),
+        tolerance=Tolerance(
+            atol=1e-3, rtol=8e-3, reason="the sums are exact; one rounding to bfloat16 is 2e-3 relative"
+        ),
+        compute_unit="int8",
+    ),
+    ProblemDefinition(
+        id="fp8_gemm",
+        title="8-bit float matrix product with row and column scales",
+        family="quantized_matmul",
+        description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with float8_e4m3fn x and weight, "
+        "fp32 accumulation and a bfloat16 result.",
+        reference=fp8_gemm,
+        oracle=scaled_oracle,
+        inputs=_fp8_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "bfloat16"),),
+        flops=_flops,
+        sizes=(Size("prefill", {"m": 2048, "n": 4096, "k": 4096}),),
+        tiny=Size("tiny", {"m": 40, "n": 56, "k": 96}),
+        tolerance=Tolerance(
+            atol=4e-2,
+            rtol=2e-2,
+            reason="two roundings to bfloat16 are 4e-3 relative; float8 tensor cores keep about 14 bits of each partial"
+            " sum, which over thousands of products is up to 2e-2 of the output's scale",
+        ),
+        compute_unit="fp8",
+    ),
+    ProblemDefinition(
+        id="int4_weight_gemm",
+        title="Matrix product with 4-bit weights",
+        family="quantized_matmul",
+        description="y = x @ W.T in float16 for a decode batch. Byte (n, j) of packed holds weights 2j (low four bits) "
+        "and 2j+1 (high four bits) of output n; W[n, k] = (nibble - 8) * scale[n, k // 128].",
+        reference=int4_weight_gemm,
+        inputs=_int4_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "float16"),),
+        flops=_flops,
+        sizes=(Size("decode16", {"m": 16, "n": 8192, "k": 8192}),),
+        tiny=Size("tiny", {"m": 8, "n": 40, "k": 256}),
+        tolerance=Tolerance(
+            atol=4e-3,
+            rtol=4e-3,
+            reason="float16 rounds each dequantised weight and the result by 5e-4 relative; sums of k average it out",
+        ),
+        compute_unit="fp16",
+    ),
+)

@@ -1,0 +1,214 @@
+"""Convolutions followed by elementwise steps, pooling or a reduction that a kernel can fold into the same pass."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.spatial.convolution import fp32_sum, weight_spec
+from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _image_inputs(p: Params, dtype: str = "float32") -> tuple[TensorSpec, ...]:
+    return (
+        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"]), dtype),
+        weight_spec(p["c_out"], p["c_in"], 3, 3, dtype=dtype),
+        TensorSpec("conv_bias", (p["c_out"],), dtype, normal(0.5)),
+    )
+
+
+def _bias(p: Params, name: str = "bias", axes: int = 2) -> TensorSpec:
+    return TensorSpec(name, (p["c_out"], *(1,) * axes))
+
+
+def _extents(p: Params) -> tuple[int, int]:
+    return window_extent(p["height"], 3), window_extent(p["width"], 3)
+
+
+def _flops(p: Params) -> int:
+    """The convolution's; what follows adds a few operations per output and is left out, as torch's counter does."""
+    return multiply_adds(p["n"], _extents(p), p["c_in"], p["c_out"], 9)
+
+
+def _image_output(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("y", (p["n"], p["c_out"], *_extents(p))),)
+
+
+def _conv2d_relu_bias_add(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Tensor) -> Tensor:
+    return torch.relu(F.conv2d(x, weight, conv_bias)) + bias
+
+
+CONV2D_RELU_BIAS_ADD = ProblemDefinition(
+    id="conv2d_relu_bias_add",
+    title="2D convolution, ReLU, bias",
+    family="fused_convolution",
+    description="3×3 convolution with bias, then ReLU, then a second bias per channel.",
+    reference=_conv2d_relu_bias_add,
+    inputs=lambda p: (*_image_inputs(p), _bias(p)),
+    outputs=_image_output,
+    flops=_flops,
+    sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
+    tolerance=fp32_sum("144"),
+)
+
+
+def _conv2d_mish_mish(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
+    return F.mish(F.mish(F.conv2d(x, weight, conv_bias)))
+
+
+CONV2D_MISH_MISH = ProblemDefinition(
+    id="conv2d_mish_mish",
+    title="2D convolution, Mish twice",
+    family="fused_convolution",
+    description="3×3 convolution with bias, then Mish applied twice, where Mish(v) = v · tanh(log(1 + exp(v))).",
+    reference=_conv2d_mish_mish,
+    inputs=_image_inputs,
+    outputs=_image_output,
+    flops=_flops,
+    sizes=(Size("large", {"n": 16, "c_in": 16, "c_out": 32, "height": 128, "width": 128}),),
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
+    tolerance=fp32_sum("144"),
+)
+
+
+def _conv2d_relu_hardswish(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
+    y = torch.relu(F.conv2d(x, weight, conv_bias))
+    return y * torch.clamp((y + 3) / 6, 0, 1)
+
+
+def _half_image_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return _image_inputs(p, "bfloat16")
+
+
+CONV2D_RELU_HARDSWISH = ProblemDefinition(
+    id="conv2d_relu_hardswish",
+    title="2D convolution, ReLU, hard swish (bfloat16)",
+    family="fused_convolution",
+    description="3×3 convolution with bias in bfloat16, then ReLU, then v · clamp((v + 3) / 6, 0, 1).",
+    reference=_conv2d_relu_hardswish,
+    inputs=_half_image_inputs,
+    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_extents(p)), "bfloat16"),),
+    flops=_flops,
+    sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 64, "height": 128, "width": 128}),),
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
+    tolerance=Tolerance(
+        2e-2, 2e-2, "bfloat16 keeps 8 bits; the reference rounds after the convolution and after each of four steps"
+    ),
+    compute_unit="bf16",
+)
+
+
+def _conv2d_avg_pool_sigmoid_sum(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
+    pooled = F.avg_pool2d(F.conv2d(x, weight, conv_bias), 2)
+    return torch.sigmoid(pooled).sum(dim=(1, 2, 3))
+
+
+CONV2D_AVG_POOL_SIGMOID_SUM = ProblemDefinition(
+    id="conv2d_avg_pool_sigmoid_sum",
+    title="2D convolution, average pooling, sigmoid, sum per image",
+    family="fused_convolution",
+    description="3×3 convolution with bias, mean of 2×2, sigmoid, then one sum per image over channels and pixels.",
+    reference=_conv2d_avg_pool_sigmoid_sum,
+    inputs=_image_inputs,
+    outputs=lambda p: (TensorSpec("y", (p["n"],)),),
+    flops=_flops,
+    sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 32, "height": 98, "width": 98}),),
+    tiny=Size("tiny", {"n": 6, "c_in": 3, "c_out": 5, "height": 9, "width": 12}),
+    tolerance=Tolerance(
+        1e-5, 1e-5, "fp32 sums of up to 74 thousand sigmoids of like sign; images differ by about 1e-3 of the sum"
+    ),
+)
+
+
+def _conv2d_tanh_scaling_bias_max_pool(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Tensor) -> Tensor:
+    y = torch.tanh(F.conv2d(x, weight, conv_bias)) * 2.0 + bias
+    return F.max_pool2d(y, 4)
+
+
+CONV2D_TANH_SCALING_BIAS_MAX_POOL = ProblemDefinition(
+    id="conv2d_tanh_scaling_bias_max_pool",
+    title="2D convolution, tanh, scaling, bias, max pooling",
+    family="fused_convolution",
+    description="3×3 convolution with bias, 2 · tanh, a second bias per channel, then the largest of each 4×4 window.",
+    reference=_conv2d_tanh_scaling_bias_max_pool,
+    inputs=lambda p: (*_image_inputs(p), _bias(p)),
+    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *(extent // 4 for extent in _extents(p)))),),
+    flops=_flops,
+    sizes=(Size("large", {"n": 32, "c_in": 8, "c_out": 32, "height": 130, "width": 130}),),
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 15, "width": 18}),
+    tolerance=fp32_sum("72"),
+)
+
+
+def _conv2d_scaling_min(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
+    return torch.amin(F.conv2d(x, weight, conv_bias) * 2.0, dim=1, keepdim=True)
+
+
+CONV2D_SCALING_MIN = ProblemDefinition(
+    id="conv2d_scaling_min",
+    title="2D convolution, scaling, minimum over channels",
+    family="fused_convolution",
+    description="3×3 convolution with bias, doubled, then at every pixel the smallest value over output channels.",
+    reference=_conv2d_scaling_min,
+    inputs=_image_inputs,
+    outputs=lambda p: (TensorSpec("y", (p["n"], 1, *_extents(p))),),
+    flops=_flops,
+    sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
+    tolerance=fp32_sum("144"),
+)
+
+
+def _conv3d_scaling_tanh_multiply_sigmoid(
+    x: Tensor, weight: Tensor, conv_bias: Tensor, scale: Tensor, bias: Tensor
+) -> Tensor:
+    return torch.sigmoid(torch.tanh(F.conv3d(x, weight, conv_bias) * scale) * bias)
+
+
+def _volume_extents(p: Params) -> tuple[int, ...]:
+    return tuple(window_extent(p[axis], 3) for axis in ("depth", "height", "width"))
+
+
+def _volume_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["n"], p["c_in"], p["depth"], p["height"], p["width"])),
+        weight_spec(p["c_out"], p["c_in"], 3, 3, 3),
+        TensorSpec("conv_bias", (p["c_out"],), fill=normal(0.5)),
+        _bias(p, "scale", 3),
+        _bias(p, "bias", 3),
+    )
+
+
+CONV3D_SCALING_TANH_MULTIPLY_SIGMOID = ProblemDefinition(
+    id="conv3d_scaling_tanh_multiply_sigmoid",
+    title="3D convolution, scaling, tanh, multiply, sigmoid",
+    family="fused_convolution",
+    description=(
+        "3×3×3 convolution with bias, times a factor per channel, tanh, times a second factor per channel, sigmoid."
+    ),
+    reference=_conv3d_scaling_tanh_multiply_sigmoid,
+    inputs=_volume_inputs,
+    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_volume_extents(p))),),
+    flops=lambda p: 2 * p["n"] * p["c_out"] * p["c_in"] * 27 * math.prod(_volume_extents(p)),
+    sizes=(Size("large", {"n": 128, "c_in": 3, "c_out": 16, "depth": 16, "height": 32, "width": 32}),),
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
+    tolerance=Tolerance(1e-5, 1e-5, "fp32 sums of 81 products, squashed twice; fp16 operands err by about 1e-4"),
+    aliases=("kernelbench/v0/L2/48",),
+)
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    CONV2D_RELU_BIAS_ADD,
+    CONV2D_MISH_MISH,
+    CONV2D_RELU_HARDSWISH,
+    CONV2D_AVG_POOL_SIGMOID_SUM,
+    CONV2D_TANH_SCALING_BIAS_MAX_POOL,
+    CONV2D_SCALING_MIN,
+    CONV3D_SCALING_TANH_MULTIPLY_SIGMOID,
+)

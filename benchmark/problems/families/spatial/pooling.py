@@ -1,0 +1,147 @@
+"""Pooling: the maximum or the mean over windows of one, two or three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.spatial.extent import window_extent
+from kbench.benchmark.problems.inputs import InputSpec, TensorSpec
+from kbench.benchmark.problems.lazy_torch import F
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+AXES = ("depth", "height", "width")
+SELECTION = Tolerance(1e-6, 1e-6, "a maximum is one of the inputs, so it is exact")
+MEAN = Tolerance(2e-6, 1e-5, "fp32 means of 9 to 27 values; fp16 inputs err by about 1e-4")
+
+
+def _shape(p: Params) -> tuple[int, ...]:
+    return tuple(p[axis] for axis in AXES if axis in p)
+
+
+def _inputs(dtype: str = "float32") -> Callable[[Params], tuple[InputSpec, ...]]:
+    return lambda p: (TensorSpec("x", (p["n"], p["channels"], *_shape(p)), dtype),)
+
+
+def _outputs(
+    kernel: int, stride: int, padding: int, dilation: int, dtype: str = "float32"
+) -> Callable[[Params], tuple[TensorSpec, ...]]:
+    def outputs(p: Params) -> tuple[TensorSpec, ...]:
+        extents = (window_extent(extent, kernel, stride, padding, dilation) for extent in _shape(p))
+        return (TensorSpec("y", (p["n"], p["channels"], *extents), dtype),)
+
+    return outputs
+
+
+def _one_per_tap(outputs: Callable[[Params], tuple[TensorSpec, ...]], kernel: int) -> Callable[[Params], int]:
+    return lambda p: int(outputs(p)[0].numel * kernel ** len(_shape(p)))
+
+
+def _max_pool1d(x: Tensor) -> Tensor:
+    return F.max_pool1d(x, kernel_size=4, stride=2, padding=2, dilation=3)
+
+
+MAX_POOL1D = ProblemDefinition(
+    id="max_pool1d",
+    title="1D max pooling, dilated",
+    family="pooling",
+    description=(
+        "Largest of 4 values 3 positions apart; the window moves by 2 and reaches 2 positions past each end, "
+        "where there is nothing to be larger than."
+    ),
+    reference=_max_pool1d,
+    inputs=_inputs("bfloat16"),
+    outputs=_outputs(4, 2, 2, 3, "bfloat16"),
+    flops=_one_per_tap(_outputs(4, 2, 2, 3), 4),
+    sizes=(Size("large", {"n": 16, "channels": 64, "width": 65536}),),
+    tiny=Size("tiny", {"n": 2, "channels": 3, "width": 45}),
+    tolerance=SELECTION,
+)
+
+
+def _max_pool2d(x: Tensor) -> Tensor:
+    return F.max_pool2d(x, kernel_size=2, stride=2, padding=1, dilation=3)
+
+
+MAX_POOL2D = ProblemDefinition(
+    id="max_pool2d",
+    title="2D max pooling, dilated",
+    family="pooling",
+    description="Largest of 2×2 values 3 apart; the window moves by 2 and reaches 1 pixel past each edge.",
+    reference=_max_pool2d,
+    inputs=_inputs(),
+    outputs=_outputs(2, 2, 1, 3),
+    flops=_one_per_tap(_outputs(2, 2, 1, 3), 2),
+    sizes=(
+        Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),
+        Size("medium", {"n": 16, "channels": 32, "height": 128, "width": 128}),
+    ),
+    tiny=Size("tiny", {"n": 2, "channels": 3, "height": 12, "width": 15}),
+    tolerance=SELECTION,
+    aliases=("kernelbench/v0/L1/42",),
+)
+
+
+def _max_pool3d(x: Tensor) -> Tensor:
+    return F.max_pool3d(x, kernel_size=3, stride=2, padding=1, dilation=3)
+
+
+MAX_POOL3D = ProblemDefinition(
+    id="max_pool3d",
+    title="3D max pooling, dilated",
+    family="pooling",
+    description="Largest of 3×3×3 values 3 apart; the window moves by 2 and reaches 1 voxel past each face.",
+    reference=_max_pool3d,
+    inputs=_inputs(),
+    outputs=_outputs(3, 2, 1, 3),
+    flops=_one_per_tap(_outputs(3, 2, 1, 3), 3),
+    sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
+    tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 9, "height": 10, "width": 11}),
+    tolerance=SELECTION,
+    aliases=("kernelbench/v0/L1/43",),
+)
+
+
+def _avg_pool2d(x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, kernel_size=3)
+
+
+AVG_POOL2D = ProblemDefinition(
+    id="avg_pool2d",
+    title="2D average pooling",
+    family="pooling",
+    description="Mean of adjoining 3×3 windows; rows and columns that do not fill a window are dropped.",
+    reference=_avg_pool2d,
+    inputs=_inputs(),
+    outputs=_outputs(3, 3, 0, 1),
+    flops=_one_per_tap(_outputs(3, 3, 0, 1), 3),
+    sizes=(Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),),
+    tiny=Size("tiny", {"n": 2, "channels": 3, "height": 11, "width": 16}),
+    tolerance=MEAN,
+    aliases=("kernelbench/v0/L1/45",),
+)
+
+
+def _avg_pool3d(x: Tensor) -> Tensor:
+    return F.avg_pool3d(x, kernel_size=3, stride=2, padding=1)
+
+
+AVG_POOL3D = ProblemDefinition(
+    id="avg_pool3d",
+    title="3D average pooling, overlapping",
+    family="pooling",
+    description="Mean of 3×3×3 windows that move by 2; outside a face there are zeros, which count among the 27.",
+    reference=_avg_pool3d,
+    inputs=_inputs(),
+    outputs=_outputs(3, 2, 1, 1),
+    flops=_one_per_tap(_outputs(3, 2, 1, 1), 3),
+    sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
+    tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 5, "height": 6, "width": 7}),
+    tolerance=MEAN,
+    aliases=("kernelbench/v0/L1/46",),
+)
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (MAX_POOL1D, MAX_POOL2D, MAX_POOL3D, AVG_POOL2D, AVG_POOL3D)

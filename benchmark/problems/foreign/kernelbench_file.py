@@ -1,0 +1,119 @@
+"""KernelBench problem files: `Model`, `get_inputs` and, where the model has arguments, `get_init_inputs`.
+
+Parameters and buffers of the model become inputs after those of `get_inputs`, in the order of its state dict: a kernel
+must be handed the weights it needs. Everything else the model holds is closed over by the reference.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.definition import ProblemDefinition, Size
+from kbench.benchmark.problems.foreign.user import (
+    attempt,
+    default_tolerance,
+    identifier,
+    input_spec,
+    output_specs,
+    required,
+)
+from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec
+from kbench.benchmark.problems.lazy_torch import torch
+from kbench.schemas import UserError
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+class KernelBenchFile:
+    """The three functions of a file, run under a seed."""
+
+    def __init__(self, path: Path, module: ModuleType) -> None:
+        self.path = path
+        self.model_class = required(path, module, "Model")
+        self.get_inputs = required(path, module, "get_inputs")
+        self.get_init_inputs = getattr(module, "get_init_inputs", list)
+        # Inputs are asked for one by one, all of the same seed.
+        self.values = functools.lru_cache(maxsize=1)(self._values)
+
+    def build(self) -> Any:
+        """A fresh model."""
+        arguments = attempt(self.path, "get_init_inputs()", self.get_init_inputs)
+        model = attempt(self.path, "Model(*get_init_inputs())", self.model_class, *arguments)
+        if not isinstance(model, torch.nn.Module):
+            raise UserError(f"{self.path.name}: Model is not a torch.nn.Module")
+        return model
+
+    def _values(self, seed: int) -> tuple[Any, ...]:
+        with torch.random.fork_rng(devices=[]):
+            torch.random.manual_seed(seed)
+            weights = [value.detach() for value in self.build().state_dict().values()]
+            inputs = attempt(self.path, "get_inputs()", self.get_inputs)
+        if not isinstance(inputs, list | tuple):
+            raise UserError(f"{self.path.name}: get_inputs() returned a {type(inputs).__name__}, expected a list")
+        return (*inputs, *weights)
+
+    def fill(self, index: int) -> Fill:
+        """Draws one of the values by the generator's seed."""
+
+        def draw(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+            value = self.values(generator.initial_seed())[index]
+            return value.clone().to(device)  # type: ignore[no-any-return]
+
+        return draw
+
+
+def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
+    """The problem in an imported KernelBench file.
+
+    Raises:
+        UserError: one line that says what is missing or wrong.
+    """
+    file = KernelBenchFile(path, module)
+    model = file.build()
+    names = list(model.state_dict())
+    values = file.values(0)
+    count = len(values) - len(names)
+
+    def reference(*inputs: Any) -> Any:
+        weights = dict(zip(names, inputs[count:], strict=True))
+        with torch.no_grad():
+            return torch.func.functional_call(model, weights, inputs[:count])
+
+    reference.__wrapped__ = file.model_class  # type: ignore[attr-defined]
+    labels = [f"input{i}" for i in range(count)] + [name.replace(".", "_") for name in names]
+    specs = tuple(input_spec(path, label, values[i], file.fill(i)) for i, label in enumerate(labels))
+    outputs = output_specs(path, attempt(path, "Model.forward", reference, *values))
+    return _definition(path, reference, specs, outputs, values)
+
+
+def _definition(
+    path: Path, reference: Any, specs: tuple[InputSpec, ...], outputs: tuple[TensorSpec, ...], values: tuple[Any, ...]
+) -> ProblemDefinition:
+    flops = count_flops(reference, values, outputs)
+    size = Size("given", {})
+    return ProblemDefinition(
+        id=identifier(path.stem),
+        title=path.stem,
+        family="user",
+        description=f"The model of {path.name}; its weights are inputs after its arguments.",
+        reference=reference,
+        inputs=lambda p: specs,
+        outputs=lambda p: outputs,
+        flops=lambda p: flops,
+        sizes=(size,),
+        tiny=size,
+        tolerance=default_tolerance(outputs),
+    )
+
+
+def count_flops(reference: Any, values: tuple[Any, ...], outputs: tuple[TensorSpec, ...]) -> int:
+    """Counted matrix and convolution work, and at least one operation an output element."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        reference(*values)
+    return max(int(counter.get_total_flops()), sum(spec.numel for spec in outputs))

@@ -1,0 +1,244 @@
+"""Forecasts as columns, aligned with the queries they answer; and the files they are kept in."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.surrogates.isolation.limits import REPEATS, allowed
+from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE
+from kbench.schemas import DataError, Forecast, arrow_schema, bins, to_dict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DATASET_KEY = b"kbench.dataset"
+UNIFORM = np.full(bins.COUNT, 1 / bins.COUNT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastTable:
+    """Answers of one surrogate: every array is [repeats, queries]."""
+
+    probabilities: Floats
+    """[repeats, queries, 8]; the uniform forecast where there is no answer."""
+    failed: npt.NDArray[np.bool_]
+    speedup: Floats
+    """NaN where none was given."""
+    p_valid: Floats
+    """NaN where none was given."""
+    confidence: Floats
+    """The surrogate's own, or the largest probability; 0 where there is no answer."""
+    tokens: Floats
+    """Read plus written; NaN where unknown."""
+    elapsed_s: Floats
+    """NaN where unknown."""
+    reasons: Mapping[str, int]
+    """Failures by reason."""
+
+    @property
+    def repeats(self) -> int:
+        """How many repeats."""
+        return len(self.failed)
+
+
+def to_arrow(forecasts: Iterable[Forecast]) -> pa.Table:
+    """Forecasts as an Arrow table with the record's schema."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([to_dict(forecast) for forecast in forecasts], schema=arrow_schema(Forecast))
+
+
+def read_forecasts(path: Path) -> pa.Table:
+    """A forecasts file: Parquet, or JSON Lines.
+
+    Raises:
+        DataError: it cannot be read, or its columns are not those of a forecast.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+        else:
+            rows = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines() if text.strip()]
+            table = pa.Table.from_pylist(rows, schema=arrow_schema(Forecast))
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException) as error:
+        first = str(error).splitlines()[0]
+        raise DataError(f"{path} cannot be read as forecasts ({first}); write .parquet or .jsonl forecasts") from None
+    return conform(table, str(path))
+
+
+def conform(table: pa.Table, where: str) -> pa.Table:
+    """The table with the record's columns and types; absent optional columns become null.
+
+    Raises:
+        DataError: an unknown column, no query_id, or a type that does not fit.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(Forecast)
+    unknown = sorted(set(table.column_names) - set(schema.names))
+    if unknown:
+        raise DataError(f"{where} has unknown column {unknown[0]!r}; known: {', '.join(schema.names)}")
+    if "query_id" not in table.column_names:
+        raise DataError(f"{where} has no column 'query_id'; add it")
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            default = 0 if field.name == "repeat" else None
+            columns.append(pa.array([default] * table.num_rows, field.type))
+            continue
+        try:
+            columns.append(table.column(field.name).cast(field.type))
+        except pa.ArrowException as error:
+            first = str(error).splitlines()[0]
+            raise DataError(f"{where} column {field.name!r} has the wrong type ({first}); use {field.type}") from None
+    return pa.table(columns, schema=schema).replace_schema_metadata(table.schema.metadata)
+
+
+def write_forecasts(path: Path, forecasts: Sequence[Forecast], dataset: str) -> None:
+    """Write Parquet, the dataset's fingerprint in its metadata; the file appears whole or not at all."""
+    import pyarrow.parquet as pq
+
+    partial = path.with_suffix(".partial")
+    pq.write_table(to_arrow(forecasts).replace_schema_metadata({DATASET_KEY: dataset}), partial, compression="zstd")
+    partial.replace(path)
+
+
+def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -> ForecastTable:
+    """Columns in the order of the queries. Rows for other queries are left out; missing ones are failures.
+
+    Raises:
+        DataError: two rows for one query and repeat, or a repeat that is no number of one.
+    """
+    check_repeats(table, where)
+    position = {query_id: index for index, query_id in enumerate(query_ids)}
+    ids = table.column("query_id").to_pylist()
+    at = np.array([position.get(query_id, -1) for query_id in ids], dtype=np.int64)
+    repeat = np.array(table.column("repeat").fill_null(0).to_numpy(), dtype=np.int64)
+    kept = np.flatnonzero(at >= 0)
+    repeats = int(repeat[kept].max(initial=0)) + 1
+    flat = repeat[kept] * len(query_ids) + at[kept]
+    _refuse_duplicates(flat, query_ids, where)
+    given, wrong, reasons = _probabilities(table.take(kept) if len(kept) < len(ids) else table)
+    shape = (repeats, len(query_ids))
+    probabilities = np.tile(UNIFORM, (repeats * len(query_ids), 1))
+    probabilities[flat[~wrong]] = given[~wrong]
+    failed = np.ones(repeats * len(query_ids), dtype=np.bool_)
+    failed[flat[~wrong]] = False
+    unanswered = repeats * len(query_ids) - len(flat)
+    if unanswered:
+        reasons["no answer to this query"] = reasons.get("no answer to this query", 0) + unanswered
+    columns = {
+        name: _spread(table, name, kept, flat, failed, shape)
+        for name in ("speedup", "p_valid", "confidence", "elapsed_s", "input_tokens", "output_tokens")
+    }
+    largest = np.where(failed, 0.0, probabilities.max(axis=1)).reshape(shape)
+    tokens = np.nan_to_num(columns["input_tokens"]) + np.nan_to_num(columns["output_tokens"])
+    return ForecastTable(
+        probabilities=probabilities.reshape(*shape, bins.COUNT),
+        failed=failed.reshape(shape),
+        speedup=columns["speedup"],
+        p_valid=columns["p_valid"],
+        confidence=np.where(np.isnan(columns["confidence"]), largest, columns["confidence"]),
+        tokens=np.where(np.isnan(columns["input_tokens"]) & np.isnan(columns["output_tokens"]), np.nan, tokens),
+        elapsed_s=columns["elapsed_s"],
+        reasons=reasons,
+    )
+
+
+def check_repeats(table: pa.Table, where: str) -> None:
+    """Refuse a file before room is made for all repeats that it speaks of.
+
+    Raises:
+        DataError: a repeat is below 0 or above the most there may be.
+    """
+    values = column_of(table, "repeat")
+    wrong = values[~np.isnan(values) & ~allowed("repeat", values)]
+    if len(wrong):
+        raise DataError(f"{where} has repeat {wrong[0]:.0f}; repeats are numbered from 0 to {REPEATS - 1}")
+
+
+def column_of(table: pa.Table, name: str) -> Floats:
+    """A column of numbers; NaN where there is none."""
+    import pyarrow as pa
+
+    # Not the safe cast: it raises for whole numbers that a double rounds, and how large one may be is checked after.
+    return np.array(table.column(name).cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def from_forecasts(forecasts: Sequence[Forecast], query_ids: Sequence[str]) -> ForecastTable:
+    """Columns of forecasts in memory."""
+    return align(to_arrow(forecasts), query_ids)
+
+
+def _refuse_duplicates(flat: npt.NDArray[np.int64], query_ids: Sequence[str], where: str) -> None:
+    values, counts = np.unique(flat, return_counts=True)
+    if counts.max(initial=0) > 1:
+        repeat, index = divmod(int(values[counts.argmax()]), len(query_ids))
+        raise DataError(
+            f"{where} holds {counts.max()} rows for query {query_ids[index]} repeat {repeat}; keep one of them"
+        )
+
+
+def _probabilities(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_], dict[str, int]]:
+    """Eight probabilities a row, which rows are no distribution, and why."""
+    column = table.column("probabilities").combine_chunks()
+    lengths = np.array(column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    stated = table.column("failure").is_valid().to_numpy()
+    values = np.full((len(lengths), bins.COUNT), np.nan)
+    right = lengths == bins.COUNT
+    flat = column.filter(_mask(right)).flatten().to_numpy(zero_copy_only=False)
+    values[right] = flat.reshape(-1, bins.COUNT)
+    sums = values.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        reasons = {
+            "stated by the surrogate": stated,
+            "no probabilities": lengths < 0,
+            f"not {bins.COUNT} probabilities": (lengths >= 0) & ~right,
+            "a probability that is negative or not a number": right & ~(values >= 0).all(axis=1),
+            "probabilities that do not sum to one": right & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
+        }
+    wrong = np.zeros(len(lengths), dtype=np.bool_)
+    counted: dict[str, int] = {}
+    for reason, rows in reasons.items():
+        new = rows & ~wrong
+        if new.any():
+            counted[reason] = int(new.sum())
+        wrong |= rows
+    return values / np.where(wrong, 1.0, sums)[:, None], wrong, counted
+
+
+def _mask(values: npt.NDArray[np.bool_]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(values)
+
+
+def _spread(
+    table: pa.Table,
+    name: str,
+    kept: npt.NDArray[np.int64],
+    flat: npt.NDArray[np.int64],
+    failed: npt.NDArray[np.bool_],
+    shape: tuple[int, int],
+) -> Floats:
+    """One optional column; values that the field may not hold count as not given."""
+    given = column_of(table, name)[kept]
+    given = np.where(allowed(name, given), given, np.nan)
+    column = np.full(shape[0] * shape[1], np.nan)
+    column[flat] = given
+    if name not in ("elapsed_s", "input_tokens", "output_tokens"):
+        column[failed] = np.nan
+    if name == "confidence":
+        column[failed] = 0.0
+    return column.reshape(shape)

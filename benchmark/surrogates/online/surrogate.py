@@ -1,0 +1,117 @@
+"""The `online` surrogate: a Gaussian process over token counts, refitted on a search's own measurements.
+
+It needs nothing but numpy and milliseconds, so it can sit inside a search that measures dozens of kernels a second.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.surrogates.online.features import features
+from kbench.schemas import Forecast, Pair, Query, bins
+
+if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.online.features import Matrix
+
+NOISE = 0.1
+"""Variance of the target that tokens cannot explain, relative to the variance of the target."""
+MOST = 128
+"""Newest observations kept: the fit is cubic in their number."""
+
+
+class OnlineSurrogate:
+    """Forecasts log2 speedup over the reference with a standard error, and the chance of being valid."""
+
+    inputs = "source"
+
+    def __init__(self) -> None:
+        self._sources: list[str] = []
+        self._targets: list[float | None] = []
+
+    def learn(self, observations: Sequence[tuple[str, float | None]]) -> None:
+        """Replace what is known: (source, speedup over the reference), None for a kernel that failed."""
+        kept = list(observations)[-MOST:]
+        self._sources = [source for source, _ in kept]
+        self._targets = [math.log2(speedup) if speedup else None for _, speedup in kept]
+
+    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+        """Learn from answered queries."""
+        self.learn([(query.candidate_source, pair.speedup) for query, pair in train])
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """A distribution for each query; a failure while nothing right was seen."""
+        return self.forecast_sources([(query.query_id, query.candidate_source) for query in queries])
+
+    def forecast_sources(self, asked: Sequence[tuple[str, str]]) -> list[Forecast]:
+        """The same for (query id, source), which spares a search the making of whole queries."""
+        if not any(target is not None for target in self._targets):
+            reason = "nothing measured yet to learn from"
+            return [Forecast(query_id=key, failure=reason) for key, _ in asked]
+        means, errors, valid = self._predict([source for _, source in asked])
+        return [
+            Forecast(query_id=key, probabilities=distribution(mean, error), speedup=2.0**mean, p_valid=chance)
+            for (key, _), mean, error, chance in zip(asked, means, errors, valid, strict=True)
+        ]
+
+    def _predict(self, sources: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
+        import numpy
+
+        known, asked = features(self._sources), features(sources)
+        known, asked = _keep_varying(known, asked)
+        scale = _typical_distance(known)
+        right = numpy.array([target is not None for target in self._targets])
+        targets = numpy.array([target for target in self._targets if target is not None])
+        center, spread = float(targets.mean()), max(float(targets.std()), 0.05)
+        among = _similarity(known[right], known[right], scale)
+        across = _similarity(asked, known[right], scale)
+        solved = numpy.linalg.solve(among + NOISE * numpy.eye(len(targets)), across.T)
+        means = center + solved.T @ (targets - center)
+        variances = numpy.clip(1.0 + NOISE - numpy.einsum("ij,ji->i", across, solved), NOISE, None)
+        weights = _similarity(asked, known, scale) ** 2
+        # Two imaginary neighbours carry the overall share, so that one failure nearby does not condemn a candidate.
+        share = float(right.mean())
+        valid = (weights @ right.astype(float) + 2 * share) / (weights.sum(axis=1) + 2)
+        bounded = numpy.clip(valid, 0.0, 1.0)
+        return means.tolist(), (numpy.sqrt(variances) * spread).tolist(), bounded.tolist()
+
+
+def _keep_varying(known: Matrix, asked: Matrix) -> tuple[Matrix, Matrix]:
+    import numpy
+
+    both = numpy.vstack([known, asked])
+    varying = numpy.ptp(both, axis=0) > 0
+    return known[:, varying], asked[:, varying]
+
+
+def _squared_distances(one: Matrix, other: Matrix) -> Matrix:
+    import numpy
+
+    found: Matrix = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
+    return numpy.maximum(found, 0.0)
+
+
+def _typical_distance(known: Matrix) -> float:
+    import numpy
+
+    distances = _squared_distances(known, known)
+    apart = distances[distances > 1e-9]
+    return float(numpy.median(apart)) if apart.size else 1.0
+
+
+def _similarity(one: Matrix, other: Matrix, scale: float) -> Matrix:
+    import numpy
+
+    found: Matrix = numpy.exp(-_squared_distances(one, other) / (2 * scale))
+    return found
+
+
+def distribution(mean: float, error: float) -> tuple[float, ...]:
+    """Probability of each bin when log2 speedup is normal with this mean and standard error."""
+    reached = [0.5 * (1 + math.erf((math.log2(edge) - mean) / (error * math.sqrt(2)))) for edge in bins.EDGES]
+    bounds = [0.0, *reached, 1.0]
+    parts = [max(0.0, high - low) for low, high in itertools.pairwise(bounds)]
+    total = math.fsum(parts)
+    return tuple(part / total for part in parts)

@@ -1,0 +1,184 @@
+"""Rows for the trees: a kernel in its problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.static.features import compiler as compiler_features
+from kbench.benchmark.surrogates.static.features import launch as launch_features
+from kbench.benchmark.surrogates.static.features import problem as problem_features
+from kbench.benchmark.surrogates.static.features import source as source_features
+from kbench.benchmark.surrogates.static.features.problem import LOG2_KILO
+from kbench.benchmark.surrogates.static.features.source import names_in
+from kbench.benchmark.surrogates.static.reader.launches import run_of
+from kbench.schemas import Query
+
+Rows = npt.NDArray[np.float32]
+
+CROSS: tuple[str, ...] = names_in(
+    "tiles waves tile_per_row threads_per_item work_per_thread persistent_waves compute_us memory_us over_floor"
+)
+"""Features of the kernel and its problem together, as logarithms."""
+DEFAULT_CAPABILITY = "9.0"
+"""What kernels are compiled for when a query does not say what its GPU can do."""
+BLOCK_THREADS = launch_features.NAMES.index("block_threads")
+_SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
+_PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
+
+
+def _peak(fixed: Rows, problem: Rows) -> Rows:
+    """log2 operations a microsecond of the units the source asks for: tensor cores by precision, or plain ones."""
+    dot, exact, three = (fixed[:, _SOURCE[f"number:{name}"]] > 0 for name in ("dot", "exact", "three_pass"))
+    narrow = problem[:, _PROBLEM["dtype:float32"]] < 0.5
+    tensor = problem[:, _PROBLEM["problem:peak"]] + 2 * LOG2_KILO
+    # tf32 runs at half the rate of 16-bit types; three passes of it at a third of that.
+    tensor = tensor - np.where(three, np.log2(6.0), np.where(narrow, 0.0, 1.0))
+    plain = problem[:, _PROBLEM["problem:plain_peak"]] + 2 * LOG2_KILO
+    return np.where(dot & ~exact, tensor, plain).astype(np.float32)
+
+
+def _cross(fixed: Rows, problem: Rows) -> Rows:
+    """How the tile divides the problem: number of tiles, waves over the GPU, share of a row."""
+
+    def source(name: str) -> Rows:
+        return fixed[:, _SOURCE[f"number:{name}"]]
+
+    outputs, row = problem[:, _PROBLEM["problem:output_elements"]], problem[:, _PROBLEM["problem:last_dim"]]
+    processors = np.log2(np.maximum(problem[:, _PROBLEM["problem:sm_count"]], 1.0))
+    tiles = outputs - source("tile_product")
+    flops = problem[:, _PROBLEM["problem:flops"]]
+    compute = flops - _peak(fixed, problem)
+    memory = problem[:, _PROBLEM["problem:bytes"]] - problem[:, _PROBLEM["problem:bandwidth"]] - LOG2_KILO
+    columns = (
+        tiles,
+        tiles - processors,
+        source("tile_1") - row,
+        source("threads") + tiles - outputs,
+        flops - tiles - source("threads"),
+        tiles - processors - source("per_sm"),
+        compute,
+        memory,
+        np.maximum(compute, memory) - problem[:, _PROBLEM["problem:floor_us"]],
+    )
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _launched(pool: Pool, problem: Rows) -> Rows:
+    """What is launched, and how the problem's work divides among its threads."""
+    processors = problem[:, _PROBLEM["problem:sm_count"]].tolist()
+    found = [
+        launch_features.launch_row(*run_of(source), query.workloads_json, int(count) or None)
+        for source, query, count in zip(pool.sources, pool.queries, processors, strict=True)
+    ]
+    names = ("output_elements", "input_elements", "flops", "bytes", "sm_count")
+    return launch_features.launch_rows(found, {name: problem[:, _PROBLEM[f"problem:{name}"]] for name in names})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the columns of a kernel row are: its own, the problem's, and counts of words in the source."""
+
+    compiled: bool = False
+    """Whether the kernel's own columns end with what a compiler says of the machine code."""
+    mixed: bool = False
+    """Whether shares of PTX instructions follow, where it is compiled."""
+
+    @property
+    def compiler(self) -> tuple[str, ...]:
+        """What a compiler is asked for."""
+        if not self.compiled:
+            return ()
+        return (*compiler_features.NAMES, *(f"mix:{name}" for name in compiler_features.MIX_NAMES if self.mixed))
+
+    @property
+    def own(self) -> int:
+        """Leading columns that belong to the kernel."""
+        return source_features.OWN + len(CROSS) + len(launch_features.NAMES) + len(self.compiler)
+
+    @property
+    def numbers(self) -> slice:
+        """What the problem's size and the GPU's rates are."""
+        return slice(self.own, self.own + len(problem_features.NUMBERS))
+
+    @property
+    def compact(self) -> slice:
+        """Columns that mean the same in every problem; other words tell problems apart and mislead in an unseen one."""
+        return slice(0, self.numbers.stop)
+
+    @property
+    def problem(self) -> slice:
+        """Everything about the problem: its numbers, types, and what its reference calls."""
+        return slice(self.own, self.own + len(problem_features.NAMES))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return (
+            *source_features.NAMES[: source_features.OWN],
+            *(f"cross:{name}" for name in CROSS),
+            *(f"launch:{name}" for name in launch_features.NAMES),
+            *(f"compiler:{name}" for name in self.compiler),
+            *problem_features.NAMES,
+            *source_features.NAMES[source_features.OWN :],
+        )
+
+    def rows(self, pool: Pool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
+        """One row a kernel of the pool.
+
+        Args:
+            pool: kernels in their problems.
+            facts: what the compiler says of each; needed when the layout is compiled.
+        """
+        if not pool.sources:
+            return np.zeros((0, len(self.names)), dtype=np.float32)
+        source = np.stack([source_features.fixed_row(text) for text in pool.sources])
+        problem = np.stack([problem_of(query) for query in pool.queries])
+        launched = _launched(pool, problem)
+        parts = [source[:, : source_features.OWN], _cross(source, problem), launched]
+        if self.compiled:
+            threads, known = launched[:, BLOCK_THREADS], facts or [None] * len(source)
+            parts.append(compiler_features.compiler_rows(known, threads))
+            parts += [compiler_features.mix_rows(known)] if self.mixed else []
+        return np.concatenate([*parts, problem, source[:, source_features.OWN :]], axis=1)
+
+
+def problem_of(query: Query) -> Rows:
+    """The problem's features."""
+    return problem_features.problem_row(query.workloads_json, query.gpu_facts_json, query.problem_text)
+
+
+def capability(query: Query) -> str:
+    """What the kernels of a query are compiled for."""
+    return str(json.loads(query.gpu_facts_json).get("compute_capability") or DEFAULT_CAPABILITY)
+
+
+class Pool:
+    """Distinct (source, problem, GPU) combinations of some queries, so that each is rowed and predicted once."""
+
+    def __init__(self, queries: Sequence[Query]) -> None:
+        self._index: dict[tuple[str, str, str], int] = {}
+        self.sources: list[str] = []
+        self.queries: list[Query] = []
+        self.candidate = np.array([self._add(q.candidate_source, q) for q in queries], dtype=np.int64)
+        # The PyTorch reference is no kernel: its place is never looked at.
+        self.anchor = np.array(
+            [self._add(q.anchor_source, q) if q.kind != "reference" else 0 for q in queries], dtype=np.int64
+        )
+
+    def places(self) -> Iterator[tuple[tuple[str, str, str], int]]:
+        """Every combination with its position."""
+        yield from self._index.items()
+
+    def _add(self, source: str, query: Query) -> int:
+        key = (source, query.problem_id, query.gpu)
+        if key not in self._index:
+            self._index[key] = len(self.sources)
+            self.sources.append(source)
+            self.queries.append(query)
+        return self._index[key]

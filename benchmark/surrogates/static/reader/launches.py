@@ -1,0 +1,109 @@
+"""What `run` would launch: its arithmetic on shapes is read, not run, so that grids and scratch memory are known."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+from typing import Any
+
+from kbench.benchmark.surrogates.static.features.source import MOST_TEXT, settings_of
+from kbench.benchmark.surrogates.static.reader.run_reader import MOST_DEPTH, Env, Reader, Tensor, Trace, UnreadableError
+
+INPUT = re.compile(r"\w+\[([\d,]*)\]$")
+# What must not come before is looked at after the first digit: a pattern that begins with a digit is found faster.
+LITERAL = re.compile(r"([0-9](?<![\w.][0-9])(?<![0-9.][eE][-+][0-9])[0-9]{0,17})(?![\w.])")
+MOST_RUN = 16384
+"""Characters of the longest `run` that is read, ten times what kernels have."""
+PLAIN_RUN = 2048
+"""Characters too few to nest more deeply than the parser allows; of longer ones the depth is counted first, since what
+the parser allows depends on how deep its caller is."""
+ESCAPE = re.compile(r"\\[^\r\n]")
+# The parser warns of words that touch a number; a source's own names must not be those of masked numbers.
+UNFIT = re.compile(r"\d(?:(?<=\W_\d)|(?:\.|(?<!\w\d))\w*?(?:and|else|for|if|in|is|not|or))")
+
+Constants = tuple[tuple[str, int], ...]
+
+
+@functools.lru_cache(maxsize=8192)
+def parsed(*pieces: str) -> tuple[tuple[str, ...], tuple[ast.stmt, ...]] | None:
+    """Parameters and statements of a `run` whose numbers, between the pieces, have become names: _0, _1 and so on."""
+    plain = "\n".join(pieces)
+    # Names set within expressions may be set where nothing is followed, as in the arguments of a launch.
+    if ":=" in plain or UNFIT.search(plain):
+        return None
+    text = "".join(f"{piece}_{at}" for at, piece in enumerate(pieces[:-1])) + pieces[-1]
+    if "\\" in text:
+        # What is escaped in a string is never looked at, and the parser warns of some; outside one, neither is Python.
+        text = ESCAPE.sub("?", text)
+    try:
+        found = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not found or not isinstance(found[0], ast.FunctionDef) or found[0].name != "run":
+        return None
+    if len(text) > PLAIN_RUN and not _shallow(found[0]):
+        return None
+    return tuple(each.arg for each in found[0].args.args), tuple(found[0].body)
+
+
+def _shallow(tree: ast.AST) -> bool:
+    """Whether a tree is of a depth that may be followed."""
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return True
+    return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _inputs_of(workloads_json: str) -> tuple[tuple[Any, ...], ...]:
+    """What each workload passes to `run`: shapes, and numbers where they are stated."""
+    return tuple(tuple(_input(text) for text in work["inputs"]) for work in json.loads(workloads_json))
+
+
+def _input(text: str) -> Any:
+    value = text.partition(": ")[2]
+    if found := INPUT.match(value):
+        return Tensor(tuple(int(each) for each in found[1].split(",") if each))
+    return int(value) if value.isdecimal() else None
+
+
+def run_of(source: str) -> tuple[str, Constants]:
+    """The text of `run`, which is the last function of a kernel, and constants it may use; of long texts nothing."""
+    if len(source) > MOST_TEXT:
+        return "", ()
+    run = source[source.rfind("\ndef run(") + 1 :]
+    settings = settings_of(source)
+    # What `run` itself sets are its own names, which are followed, and arguments of launches, which it cannot read.
+    before = settings[: len(settings) - len(settings_of(run))]
+    return run, tuple(each for each in before if each[0].isupper() and each[0] in run)
+
+
+def traces(run: str, constants: Constants, workloads_json: str, processors: int | None) -> list[Trace]:
+    """What `run` does for each workload; nothing where that cannot be told, or the text is of no such function.
+
+    Args:
+        run: its text.
+        constants: numbers it may use by name.
+        workloads_json: the query's.
+        processors: how many the GPU has, where a source asks; None where that is not known.
+    """
+    if len(run) > MOST_RUN:
+        return []
+    # Many kernels of a problem differ in numbers alone, and setting numbers in is several times cheaper than parsing.
+    pieces = LITERAL.split(run)
+    found = parsed(*pieces[::2])
+    if found is None:
+        return []
+    names, body = found
+    known: Env = dict(constants) | {f"_{at}": int(number) for at, number in enumerate(pieces[1::2])}
+    reader = Reader(processors)
+    try:
+        return [
+            reader.read(body, known | dict(zip(names, given, strict=False))) for given in _inputs_of(workloads_json)
+        ]
+    except UnreadableError:
+        return []

@@ -1,0 +1,57 @@
+"""Assemble: run logs become a corpus folder. Deterministic: the same logs give the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbench.generation.assembly.corrections import corrected
+from kbench.generation.assembly.gather import gather
+from kbench.generation.assembly.kernels import kernel_rows, orphans
+from kbench.generation.assembly.ledger import Ledger, ledger_of
+from kbench.generation.assembly.pairs import build_pairs
+from kbench.generation.assembly.repeats import repeated
+from kbench.schemas import DataError, UserError
+
+
+def assemble(
+    folders: Sequence[Path], out: Path, repeats: Sequence[Path] = (), corrections: Sequence[Path] = ()
+) -> Ledger:
+    """Merge run folders into a corpus; what the corpus held before is replaced.
+
+    Args:
+        folders: run folders or log files, each run in one of them.
+        out: the corpus folder.
+        repeats: corpora with measurements of these kernels made again (`kbench measure --corpus … --out`).
+        corrections: the same, of kernels whose logged figures are known to be wrong and are not kept.
+
+    Returns:
+        what the corpus holds and what it cost.
+
+    Raises:
+        DataError: a log is damaged or its lineage is incomplete.
+        UserError: the logs hold no measurement, or a corpus of repeats or corrections no kernel of theirs.
+    """
+    from kbench.benchmark.problems.registry import problems
+    from kbench.loaders.corpus.writer import CorpusWriter
+
+    gathered = gather(folders)
+    if not gathered.kernels:
+        raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
+    gathered, places = corrected(gathered, corrections)
+    kernels = kernel_rows(gathered)
+    lost = orphans(kernels)
+    if lost:
+        raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
+    pairs = build_pairs(kernels)
+    again, elsewhere = repeated(repeats, {kernel.kernel_id for kernel in kernels})
+    environments = {one.env_id: one for one in (*gathered.environments, *places, *elsewhere)}
+    with CorpusWriter(out) as writer:
+        writer.replace("kernels", kernels)
+        writer.replace("measurements", [row for one in gathered.kernels for row in one.measurements])
+        writer.replace("problems", [definition.record() for definition in problems().values()])
+        writer.replace("pairs", pairs)
+        writer.replace("environments", list(environments.values()))
+        writer.replace("repeats", again)
+        writer.replace("events", gathered.events)
+    return ledger_of(gathered, [kernel.split for kernel in kernels], len(pairs))

@@ -1,0 +1,231 @@
+"""Campaign: many searches at once over one executor, so that the GPU never waits for a search to think.
+
+Every search works in steps; while one waits for its measurements, the others propose. By default those that have taken
+the fewest steps go first, problem by problem: budgets spread evenly and kernels of a problem are measured together.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from kbench.generation.campaign.progress import Progress
+from kbench.generation.executors.executor import Executor, Result
+from kbench.generation.log.entry import Entry
+from kbench.generation.search.outcome import Outcome
+from kbench.generation.search.search import Search
+from kbench.generation.search.state import Node, RunState
+from kbench.schemas import Backend, KernelSource
+from kbench.schemas.ids import content_hash
+
+AHEAD = 384
+"""Kernels kept in flight: enough that builds run ahead of the GPU on every core."""
+ATTEMPTS = 3
+"""How often a kernel is tried when the machine, not the kernel, fails."""
+POLL_S = 0.2
+WRITE_EVERY_S = 0.25
+"""Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
+
+
+class Log(Protocol):
+    """Where entries go."""
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Keep a batch."""
+        ...
+
+
+class Campaign:
+    """Drives searches over an executor and keeps their common log."""
+
+    def __init__(
+        self, executor: Executor, log: Log, *,
+        deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
+        write_every_s: float = WRITE_EVERY_S, order: str = "rounds",
+        report: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:  # fmt: skip
+        self._executor, self._log, self._ahead, self._report = executor, log, ahead, report
+        self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
+        self._turn = ORDERS[order]
+        self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
+        self._known: dict[str, tuple[Outcome, str]] = {}
+        self._proposed: set[str] = set()
+        self._cells: defaultdict[tuple[str, Backend], list[Search]] = defaultdict(list)
+        self._waiting: dict[str, list[Search]] = {}
+        self._outstanding: dict[str, int] = {}
+        self._kernels: dict[str, KernelSource] = {}
+        self._attempts: defaultdict[str, int] = defaultdict(int)
+        self._searches: list[Search] = []
+        self._written = 0.0
+        self.progress = Progress()
+
+    def add(self, search: Search) -> None:
+        """Take a search in; what its log already knows serves its siblings."""
+        self._searches.append(search)
+        self._cells[search.settings.problem_id, search.settings.backend].append(search)
+        self.remember([search.state])
+
+    def remember(self, states: Iterable[RunState]) -> None:
+        """Know what these runs measured, so that nothing is measured twice."""
+        for state in states:
+            for node in state.nodes.values():
+                if not node.skipped:
+                    self._proposed.add(node.kernel_id)
+                if node.outcome is not None:
+                    self._known.setdefault(node.kernel_id, (node.outcome, state.run_id))
+
+    def seen(self, key: str) -> bool:
+        """Whether any run has proposed this kernel."""
+        return key in self._proposed
+
+    def siblings(self, search_id: str, problem_id: str, backend: Backend) -> Iterable[Node]:
+        """Measured candidates of the other runs of a cell."""
+        for other in self._cells[problem_id, backend]:
+            if other.state.run_id != search_id:
+                yield from (node for node in other.state.nodes.values() if node.outcome is not None)
+
+    def run(self) -> Progress:
+        """Drive all searches until they end, halt or the deadline comes; the log is consistent at every moment."""
+        self.progress.total = sum(_allowance(search) for search in self._searches)
+        ready = [search for search in self._searches if not search.done]
+        try:
+            while (ready or self._outstanding) and not self._late():
+                ready = self._feed(ready)
+                for result in self._executor.collect(POLL_S if self._waiting else 0.0):
+                    ready.extend(self._settle(result))
+                self._write(every_s=self._write_every_s)
+                self.progress.live = len(ready) + len(self._outstanding)
+                self.progress.in_flight = len(self._waiting)
+                self._report(self.progress)
+        finally:
+            self._write()
+        return self.progress
+
+    def _late(self) -> bool:
+        if self._gpu_seconds is not None and self.progress.gpu_seconds >= self._gpu_seconds:
+            return True
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def _feed(self, ready: list[Search]) -> list[Search]:
+        """Advance searches, least advanced first, until enough is in flight; returns those still ready."""
+        ready.sort(key=self._turn, reverse=True)
+        kernels: list[KernelSource] = []
+        while ready and len(self._waiting) < self._ahead and not self._late():
+            search = ready.pop()
+            kernels.extend(self._queue(search, self._advance(search)))
+            if not search.done and search.state.run_id not in self._outstanding:
+                ready.insert(0, search)  # everything it asked for was known already: it may go on in a later round
+        self._executor.submit(kernels)
+        return ready
+
+    def _advance(self, search: Search) -> Sequence[KernelSource]:
+        failed = search.state.failed_forecasts
+        kernels = search.advance()
+        self.progress.failed_forecasts += search.state.failed_forecasts - failed
+        if search.state.failed_forecasts > failed:
+            self.progress.forecast_failure = self.progress.forecast_failure or search.state.forecast_failure
+        if search.halted is not None:
+            self.progress.halted[search.state.run_id] = search.halted
+        return kernels
+
+    def _queue(self, search: Search, kernels: Sequence[KernelSource]) -> list[KernelSource]:
+        fresh: list[KernelSource] = []
+        for kernel in kernels:
+            key = kernel.kernel_id
+            self._proposed.add(key)
+            if key in self._known:
+                outcome, run_id = self._known[key]
+                search.reuse(key, outcome, run_id)
+                self.progress.reused += 1
+                continue
+            if key not in self._waiting:
+                self._waiting[key] = []
+                self._kernels[key] = kernel
+                fresh.append(kernel)
+            self._waiting[key].append(search)
+            self._outstanding[search.state.run_id] = self._outstanding.get(search.state.run_id, 0) + 1
+        return fresh
+
+    def _settle(self, result: Result) -> list[Search]:
+        """Give a result to those who wait for it; returns the searches that may go on."""
+        key = result.kernel_id
+        if result.lost is not None:
+            self._attempts[key] += 1
+            if self._attempts[key] < ATTEMPTS and not result.final:
+                self._executor.submit([self._kernels[key]])
+                return []
+        waiting = self._waiting.pop(key)
+        del self._kernels[key]
+        first = waiting[0]
+        first.receive(result)
+        outcome = first.state.nodes[key].outcome
+        if outcome is not None:
+            self._known[key] = (outcome, first.state.run_id)
+        self._count(result, outcome)
+        for search in waiting[1:]:
+            if result.lost is not None:
+                search.receive(result)
+            else:
+                search.reuse(key, *self._known[key])
+        return [search for search in waiting if self._release(search)]
+
+    def _count(self, result: Result, outcome: Outcome | None) -> None:
+        if outcome is None:
+            self.progress.lost += 1
+            return
+        self.progress.measured += 1
+        self.progress.ok += outcome.speedup is not None
+        self.progress.best = max(self.progress.best, outcome.speedup or 0.0)
+        if outcome.speedup is None:
+            self.progress.failures[outcome.status.value] += 1
+        self.progress.gpu_seconds += sum((m.verify_s or 0.0) + (m.time_s or 0.0) for m in result.measurements)
+
+    def _release(self, search: Search) -> bool:
+        left = self._outstanding[search.state.run_id] - 1
+        if left:
+            self._outstanding[search.state.run_id] = left
+            return False
+        del self._outstanding[search.state.run_id]
+        return True
+
+    def _write(self, every_s: float = 0.0) -> None:
+        now = time.monotonic()
+        if now - self._written < every_s:
+            return
+        self._written = now
+        self._log.append([entry for search in self._searches for entry in search.take_entries()])
+
+
+Turn = tuple[int, str, int, str, str]
+
+
+def _by_round(search: Search) -> Turn:
+    """Least advanced first: a deadline leaves every budget equally spent."""
+    settings = search.settings
+    return (search.state.step, _place(settings.problem_id), 0, settings.backend.value, search.state.run_id)
+
+
+def _by_problem(search: Search) -> Turn:
+    """Seeds of all first, then problem after problem: the device changes inputs less often."""
+    settings, step = search.settings, search.state.step
+    return (min(step, 1), _place(settings.problem_id), step, settings.backend.value, search.state.run_id)
+
+
+@functools.cache
+def _place(problem_id: str) -> str:
+    """Where a problem comes: in no order of its name, since kernels of neighbours by name take alike to compile, and a
+    stretch of slow ones would leave the GPU waiting.
+    """
+    return content_hash(problem_id)
+
+
+ORDERS: Mapping[str, Callable[[Search], Turn]] = {"rounds": _by_round, "problems": _by_problem}
+"""In which order searches that are ready get their turn."""
+
+
+def _allowance(search: Search) -> int:
+    left = search.state.settings.budget.measurements_left(search.state.charge)
+    return 0 if search.done or left is None else left

@@ -1,0 +1,42 @@
+"""The compiler surrogates may ask: the harness's sandboxed build processes, told to build and to run nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.harness.build.cache import Build
+from kbench.harness.build.target import Target
+from kbench.harness.harness import Harness
+from kbench.harness.kernel.screen import screen
+from kbench.schemas import InfrastructureError, KernelSource
+
+
+def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
+    """Registers, shared memory, spills and instruction mix of each kernel, for surrogates that ask.
+
+    None where it does not compile or its text does not pass the screen. A build already in the cache is looked up, so
+    asking again costs milliseconds.
+
+    Args:
+        kernels: sources nobody has to have measured.
+        capability: compute capability they are compiled for, such as 9.0.
+    """
+    major, _, minor = capability.partition(".")
+    wanted = {kernel.kernel_id: kernel for kernel in kernels if screen(kernel.source) is None}
+    found: dict[str, CompilerFacts | None] = {}
+    # No kernel runs meanwhile, so every core may compile.
+    opened = Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count())
+    # A kernel the machine could not build has no facts; what is known of the others stays.
+    with opened as harness, contextlib.suppress(InfrastructureError):
+        for kernel, build in harness.builds(wanted.values()) if wanted else ():
+            found[kernel.kernel_id] = _facts(build)
+    return [found.get(kernel.kernel_id) for kernel in kernels]
+
+
+def _facts(build: Build) -> CompilerFacts | None:
+    if build.registers is None:
+        return None
+    return CompilerFacts(build.registers, build.shared_bytes or 0, build.spill_bytes or 0, build.instructions or None)

@@ -1,0 +1,164 @@
+"""Session: a run folder opened, its runs brought up to date from the log, and driven over an executor."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kbench.generation.campaign.campaign import WRITE_EVERY_S, Campaign
+from kbench.generation.campaign.progress import Progress
+from kbench.generation.executors.executor import Executor
+from kbench.generation.log.entry import Clock, utc_now
+from kbench.generation.log.environments import record_environments
+from kbench.generation.log.log import LogWriter, by_run, found_files, read_log
+from kbench.generation.proposers.proposal import Proposer
+from kbench.generation.proposers.registry import proposer as proposer_named
+from kbench.generation.search.filter import Surrogate
+from kbench.generation.search.question import surrogate_named
+from kbench.generation.search.search import Search
+from kbench.generation.search.settings import Settings, refuse_changes
+from kbench.generation.search.state import RunState, replay
+from kbench.schemas import Environment, UserError, to_dict
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Drive:
+    """How runs are driven, the runs themselves aside."""
+
+    executor: Executor
+    deadline_s: float | None = None
+    gpu_seconds: float | None = None
+    clock: Clock = utc_now
+    proposer_for: Callable[[Settings], Proposer] | None = None
+    """Overrides the proposer a run's settings name."""
+    surrogate_for: Callable[[str], Surrogate] = surrogate_named
+    report: Callable[[Progress], None] = lambda progress: None
+    write_every_s: float = WRITE_EVERY_S
+    order: str = "rounds"
+
+
+def recorded_states(folder: Path) -> dict[str, RunState]:
+    """The state of every run in a folder's log; empty when there is no log yet."""
+    if not found_files(folder):
+        return {}
+    states = {run_id: replay(entries) for run_id, entries in by_run(read_log(folder)).items()}
+    return {run_id: state for run_id, state in states.items() if state is not None}
+
+
+def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
+    """Start or resume runs: the same code, since a run is its log.
+
+    Raises:
+        UserError: two runs are the same search, a proposer or surrogate cannot be had, or a run in the folder was
+            started with other settings; the message shows the difference.
+    """
+    began = time.monotonic()
+    _refuse_repeated(runs)
+    crews = _crews(runs, how)
+    with LogWriter(folder) as log:
+        states = recorded_states(folder)
+        _refuse_changed(states, runs)
+        with how.executor as executor:
+            facts = executor.environments()
+            record_environments(folder, facts)
+            # Opening the log and the GPU counts: whoever sets a deadline means the whole command.
+            left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
+            campaign = Campaign(
+                executor,
+                log,
+                deadline_s=left,
+                gpu_seconds=how.gpu_seconds,
+                report=how.report,
+                write_every_s=how.write_every_s,
+                order=how.order,
+            )
+            by_key = {_key(state.settings): state for state in states.values()}
+            driven = {_key(settings) for settings in runs}
+            campaign.remember(state for key, state in by_key.items() if key not in driven)
+            for search in _searches(crews, by_key, campaign, how.clock, facts):
+                campaign.add(search)
+            try:
+                return campaign.run()
+            finally:
+                record_environments(folder, executor.environments())
+
+
+def _refuse_repeated(runs: Sequence[Settings]) -> None:
+    """Two runs of one key would write two courses of one search into the log, which nobody could read again."""
+    seen: set[Key] = set()
+    for settings in runs:
+        if _key(settings) in seen:
+            raise UserError(
+                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
+                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
+            )
+        seen.add(_key(settings))
+
+
+def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[Settings]) -> None:
+    if len(states) == 1 and len(runs) == 1:
+        refuse_changes(next(iter(states.values())).settings, runs[0])
+    recorded = {_key(state.settings): state.settings for state in states.values()}
+    for settings in runs:
+        if _key(settings) in recorded:
+            refuse_changes(recorded[_key(settings)], settings)
+
+
+Key = tuple[str, str, str, int, str]
+"""What tells the runs of a folder apart."""
+
+
+def _key(settings: Settings) -> Key:
+    return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crew:
+    """Who works on a run."""
+
+    settings: Settings
+    proposer: Proposer
+    surrogate: Surrogate | None
+
+
+def _crews(runs: Sequence[Settings], how: Drive) -> list[Crew]:
+    """The runs with their proposers and surrogates: what cannot be had is refused before anything is written."""
+    maker = functools.cache(proposer_named)
+    return [
+        Crew(
+            settings,
+            how.proposer_for(settings) if how.proposer_for else maker(settings.proposer),
+            how.surrogate_for(settings.filter.surrogate) if settings.filter else None,
+        )
+        for settings in runs
+    ]
+
+
+def _searches(
+    crews: Sequence[Crew],
+    states: Mapping[Key, RunState],
+    campaign: Campaign,
+    clock: Clock,
+    facts: Sequence[Environment],
+) -> list[Search]:
+    gpu = facts[0].gpu if facts else "unknown"
+    gpu_facts = json.dumps(to_dict(facts[0]), sort_keys=True) if facts else "{}"
+    return [
+        Search(
+            settings,
+            crew.proposer,
+            clock,
+            surrogate=crew.surrogate,
+            state=states.get(_key(settings)),
+            seen_elsewhere=campaign.seen,
+            siblings=functools.partial(campaign.siblings, settings.run_id, settings.problem_id, settings.backend),
+            gpu=gpu,
+            gpu_facts_json=gpu_facts,
+        )
+        for crew in crews
+        for settings in (crew.settings,)
+    ]

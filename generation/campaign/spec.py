@@ -1,0 +1,168 @@
+"""CampaignSpec: which searches a campaign runs, read from a JSON file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kbench.generation.proposers.genome.registry import families_for
+from kbench.generation.search.budget import Budget, check_budget
+from kbench.generation.search.methods.method import search_method
+from kbench.generation.search.settings import FilterSettings, Settings, settings_from_json
+from kbench.schemas import Backend, DataError, UserError, from_dict, to_dict
+from kbench.schemas.record import Record
+
+SUFFIX = "+surrogate"
+EVERY = "*"
+OF_THE_CELL = ("problem_id", "backend", "method", "seed", "filter")
+"""Settings that tell a campaign's searches apart, and so are not for `settings` and `overrides` to change."""
+
+TWELVE = Budget(measurements=12)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Searches(Record):
+    """One search for every problem, backend, method and seed."""
+
+    TYPE: ClassVar[str] = "campaign"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    label: str = ""
+    problems: tuple[str, ...] = (EVERY,)
+    """Problem ids, or `*` for all."""
+    backends: tuple[str, ...] = ("triton", "cuda")
+    methods: tuple[str, ...] = ("random", "hill_climb", "evolve", "puct", "puct+surrogate")
+    """Methods; `+surrogate` puts the filter in front."""
+    proposer: str = "genome+rewrite"
+    random_seeds: tuple[int, ...] = (0,)
+    seeds: int = 4
+    batch: int = 4
+    budget: Budget = TWELVE
+    surrogate: str = "online"
+    draw: int = 3
+    unsure_share: float = 0.25
+    confidence: float = 0.5
+
+
+Changes = Mapping[str, Any]
+"""Settings by name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignSpec(Searches):
+    """The searches with what else is set for them: by `settings` for all, by `overrides` for single problems."""
+
+    settings: Changes = dataclasses.field(default_factory=dict)
+    """Further settings of every run, such as patience or islands."""
+    overrides: Mapping[str, Changes] = dataclasses.field(default_factory=dict)
+
+
+def read_spec(path: Path) -> CampaignSpec:
+    """Read a campaign file.
+
+    Raises:
+        UserError: there is no such file.
+        DataError: names the field that is wrong.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"campaign file {str(path)!r} cannot be read ({error.strerror}); name a JSON file") from None
+    except ValueError as error:
+        raise DataError(f"{path.name}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise DataError(f"{path.name}: a campaign is a JSON object, not {type(data).__name__}")
+    known = {field.name for field in dataclasses.fields(CampaignSpec)}
+    unknown = sorted(set(data) - known)
+    if unknown:
+        raise DataError(f"{path.name}: unknown field {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    settings = _changes(data.pop("settings", {}), "campaign.settings")
+    overrides = {
+        name: _changes(changes, f"campaign.overrides.{name}")
+        for name, changes in _object(data.pop("overrides", {}), "campaign.overrides").items()
+    }
+    searches = from_dict(Searches, data)
+    fields = {field.name: getattr(searches, field.name) for field in dataclasses.fields(Searches)}
+    return CampaignSpec(**fields, settings=settings, overrides=overrides)
+
+
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{where} is {value!r}; it must be an object")
+    return value
+
+
+def _changes(value: Any, where: str) -> Changes:
+    """Settings that may be changed; their values are checked with the run they make."""
+    known = sorted({field.name for field in dataclasses.fields(Settings)} - set(OF_THE_CELL))
+    unknown = sorted(set(_object(value, where)) - set(known))
+    if unknown:
+        raise DataError(f"{where} has unknown setting {unknown[0]!r}; known: {', '.join(known)}")
+    _object(value.get("budget", {}), f"{where}.budget")
+    return dict(value)
+
+
+def runs_of(spec: CampaignSpec) -> tuple[list[Settings], list[str]]:
+    """The campaign's runs, and the cells left out because no genome family covers them.
+
+    Raises:
+        UserError: names the problem, backend, method or setting that cannot be.
+    """
+    runs: list[Settings] = []
+    uncovered: list[str] = []
+    problem_ids = _problem_ids(spec)
+    _refuse_idle_overrides(spec, problem_ids)
+    for problem_id in problem_ids:
+        for backend in map(_backend, spec.backends):
+            if not families_for(problem_id, backend):
+                uncovered.append(f"{problem_id}/{backend.value}")
+                continue
+            runs.extend(_cell(spec, problem_id, backend))
+    return runs, uncovered
+
+
+def _refuse_idle_overrides(spec: CampaignSpec, problem_ids: Sequence[str]) -> None:
+    from kbench.benchmark.problems.registry import listed
+
+    for name in spec.overrides:
+        if listed(name).id not in problem_ids:
+            raise DataError(
+                f"campaign.overrides names {name!r}, which is not among its problems; add it or leave it out"
+            )
+
+
+def _backend(name: str) -> Backend:
+    if name not in ("triton", "cuda"):
+        raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")
+    return Backend(name)
+
+
+def _problem_ids(spec: CampaignSpec) -> list[str]:
+    from kbench.benchmark.problems.registry import listed, problems
+
+    if EVERY in spec.problems:
+        return list(problems())
+    return [listed(problem_id).id for problem_id in spec.problems]
+
+
+def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Settings]:
+    shared = {"proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label}
+    extra = {**shared, **spec.settings, **spec.overrides.get(problem_id, {})}
+    extra["budget"] = to_dict(spec.budget) | extra.get("budget", {})
+    for name in spec.methods:
+        plain = search_method(name.removesuffix(SUFFIX)).name
+        chosen = to_dict(_filter(spec)) if name.endswith(SUFFIX) else None
+        for seed in spec.random_seeds:
+            cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
+            settings = settings_from_json(extra | cell, f"campaign.{problem_id}")
+            check_budget(settings.budget, f"campaign.{problem_id}.budget")
+            yield settings
+
+
+def _filter(spec: CampaignSpec) -> FilterSettings:
+    return FilterSettings(
+        surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence
+    )

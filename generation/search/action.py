@@ -1,0 +1,119 @@
+"""What a run does next: a pure function of its state. The driver carries actions out and logs what came of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from kbench.generation.search.methods.method import method
+from kbench.generation.search.request import FRESH, Request
+from kbench.generation.search.state import RunState
+from kbench.schemas.ids import content_hash
+
+IDLE_STEPS = 4
+"""A run that measured nothing new for so many steps has nothing left to find."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartStep:
+    """Begin a step with these requests."""
+
+    requests: tuple[Request, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask the proposer for these slots."""
+
+    slots: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Filter:
+    """Ask the surrogate about these candidates and decide which to measure."""
+
+    kernel_ids: tuple[str, ...]
+    keep: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measure:
+    """Measure these candidates."""
+
+    kernel_ids: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompleteStep:
+    """Close the step: everything in it is settled."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Abandon:
+    """Give the step up for now: there was nobody to ask."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stop:
+    """End the run."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """The run has ended."""
+
+
+Action = StartStep | Propose | Filter | Measure | CompleteStep | Abandon | Stop | Done
+
+
+def rng_for(state: RunState, *place: int | str) -> random.Random:
+    """The generator for one decision, from the run's seed and the decision's place alone: resuming redraws nothing."""
+    return random.Random(int(content_hash(state.run_id, *map(str, (state.step, *place))), 16))
+
+
+def next_action(state: RunState) -> Action:
+    """What the run does next."""
+    if state.stopped is not None:
+        return Done()
+    if not state.requests:
+        return _between_steps(state)
+    unanswered = tuple(slot for slot in range(len(state.requests)) if slot not in state.answered)
+    if unanswered:
+        return Propose(unanswered)
+    if len(state.outages) == len(state.requests):
+        return Abandon(state.outages[0])
+    if filters(state) and state.open and not state.filtered:
+        return Filter(state.open, keep=measured_per_step(state))
+    unsettled = tuple(key for key in state.open if not state.nodes[key].settled)
+    return Measure(unsettled) if unsettled else CompleteStep()
+
+
+def filters(state: RunState) -> bool:
+    """Whether a surrogate filters this step: seeds are measured all, there is nothing to learn from before them."""
+    return state.settings.filter is not None and state.step > 0
+
+
+def measured_per_step(state: RunState) -> int:
+    """How many candidates this step may measure."""
+    settings = state.settings
+    wanted = settings.seeds if state.step == 0 else settings.batch
+    left = settings.budget.measurements_left(state.charge)
+    return wanted if left is None else min(wanted, left)
+
+
+def _between_steps(state: RunState) -> Action:
+    spent = state.settings.budget.spent(state.charge)
+    if spent is not None:
+        return Stop(f"budget spent: {spent}")
+    if state.idle_steps >= IDLE_STEPS:
+        return Stop(f"nothing new in {IDLE_STEPS} steps")
+    count = measured_per_step(state)
+    if state.step == 0:
+        return StartStep((FRESH,) * count)
+    chosen = state.settings.filter
+    draw = count * chosen.draw if chosen is not None else count
+    return StartStep(method(state.settings.method).plan(state, draw, rng_for(state, "plan")))

@@ -1,0 +1,111 @@
+"""The surrogate filter: forecast every candidate, measure those ranked high and those the surrogate is unsure about."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from kbench.generation.search.settings import FilterSettings
+from kbench.schemas import Forecast, Query, bins
+
+
+class Surrogate(Protocol):
+    """What kbench.benchmark.surrogates promises; `fit` is optional and looked up when needed."""
+
+    def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
+        """One forecast for each query, with the query's id."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """What the filter made of one candidate."""
+
+    kernel_id: str
+    measure: bool
+    why: str
+    """rank, unsure or no forecast for those measured; below or no place for the others."""
+    score: float | None
+    """Expected log2 speedup, weighed down by the chance of being invalid; None without a forecast."""
+    confidence: float | None
+    forecast: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the log."""
+        return dataclasses.asdict(self)
+
+
+def decide(
+    kernel_ids: Sequence[str], forecasts: Sequence[Forecast], settings: FilterSettings, keep: int
+) -> list[Decision]:
+    """Which candidates to measure, in the order given.
+
+    Candidates without a forecast come first, as far as there are places: nothing speaks against them. Of the remaining
+    places a share goes to the least confident forecasts below the threshold, the rest to the highest scores.
+    """
+    scored = {key: score(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
+    sure = {key: confidence(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
+    silent = [key for key in kernel_ids if scored[key] is None]
+    why = dict.fromkeys(silent[:keep], "no forecast")
+    passed_over = dict.fromkeys(silent, "no place")
+    answered = [key for key in kernel_ids if scored[key] is not None]
+    unsure = sorted((k for k in answered if _below(sure[k], settings.confidence)), key=lambda k: sure[k] or 0.0)
+    for key in unsure[: math.floor((keep - len(why)) * settings.unsure_share)]:
+        why[key] = "unsure"
+    ranked = sorted((k for k in answered if k not in why), key=lambda k: -(scored[k] or 0.0))
+    for key in ranked[: keep - len(why)]:
+        why[key] = "rank"
+    return [
+        Decision(
+            key, key in why, why.get(key) or passed_over.get(key, "below"), scored[key], sure[key], _summary(forecast)
+        )
+        for key, forecast in zip(kernel_ids, forecasts, strict=True)
+    ]
+
+
+def _below(value: float | None, threshold: float) -> bool:
+    return value is None or value < threshold
+
+
+def score(forecast: Forecast) -> float | None:
+    """Expected log2 speedup; an invalid kernel is worth as much as the slowest bin."""
+    if forecast.probabilities is None:
+        return None
+    if forecast.speedup is not None:
+        expected = math.log2(forecast.speedup)
+    else:
+        expected = sum(p * math.log2(bins.center(n)) for n, p in zip(bins.NUMBERS, forecast.probabilities, strict=True))
+    valid = 1.0 if forecast.p_valid is None else forecast.p_valid
+    return valid * expected + (1 - valid) * math.log2(bins.center(1))
+
+
+def confidence(forecast: Forecast) -> float | None:
+    """The surrogate's own confidence, else its largest probability."""
+    if forecast.confidence is not None:
+        return forecast.confidence
+    return max(forecast.probabilities) if forecast.probabilities else None
+
+
+def _summary(forecast: Forecast) -> dict[str, Any]:
+    if forecast.probabilities is None:
+        return {"failure": forecast.failure}
+    summary: dict[str, Any] = {"probabilities": list(forecast.probabilities)}
+    if forecast.p_valid is not None:
+        summary["p_valid"] = forecast.p_valid
+    return summary
+
+
+def in_order(query_ids: Sequence[str], forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """Forecasts in the queries' order, checked; a query nobody answered gets a failure."""
+    from kbench.benchmark.surrogates.protocol import accept
+
+    answers = {forecast.query_id: accept(forecast) for forecast in forecasts}
+    missing = "the surrogate gave no forecast"
+    return [answers.get(key) or Forecast(query_id=key, failure=missing) for key in query_ids]
+
+
+def tokens(forecasts: Sequence[Forecast]) -> tuple[int, int]:
+    """Tokens read and written for these forecasts."""
+    return sum(f.input_tokens or 0 for f in forecasts), sum(f.output_tokens or 0 for f in forecasts)

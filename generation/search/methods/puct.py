@@ -1,0 +1,116 @@
+"""PUCT: a tree of kernels; expand those whose subtree promises most, weighed against how often they were tried.
+
+    score = Q + c * scale * P * sqrt(1 + T) / (1 + n)
+
+Q is the best reward among a node's children once it was expanded and its own reward before; P is rank-linear in the
+own reward (rank over the sum of ranks); scale is the range of rewards over kernels that are not seeds; n counts the
+expansions of the node and of its descendants; T counts all expansions. Once a node is chosen in a step, its ancestors
+and descendants are blocked for the rest of that step, so that one lineage cannot take all parents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+from kbench.generation.search.methods.method import Method
+from kbench.generation.search.request import FRESH, Operator, Request
+from kbench.generation.search.state import Node, RunState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """What PUCT looks at in a node."""
+
+    key: str
+    reward: float
+    best_child: float | None
+    """Best reward among its children; None when it has none that is right."""
+    visits: int
+
+
+def scores(candidates: Sequence[Candidate], total_visits: int, c: float, scale: float) -> dict[str, float]:
+    """The PUCT score of every candidate."""
+    ranks = {one.key: rank for rank, one in enumerate(sorted(candidates, key=lambda one: one.reward), 1)}
+    rank_sum = len(candidates) * (len(candidates) + 1) / 2
+    return {
+        one.key: _value(one) + c * scale * ranks[one.key] / rank_sum * math.sqrt(1 + total_visits) / (1 + one.visits)
+        for one in candidates
+    }
+
+
+def _value(one: Candidate) -> float:
+    return one.best_child if one.visits and one.best_child is not None else one.reward
+
+
+def reward_scale(nodes: Sequence[Node]) -> float:
+    """Range of rewards of kernels that are not seeds; of all of them while there are too few others."""
+    grown = [n.reward for n in nodes if n.step > 0 and n.reward is not None]
+    if len(grown) < 2:
+        grown = [n.reward for n in nodes if n.reward is not None]
+    return max(grown) - min(grown) if grown else 0.0
+
+
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[Request, ...]:
+    """Expand the best-scored parents, `count` children shared among them."""
+    parents = choose_parents(state)
+    if not parents:
+        return (FRESH,) * count
+    return tuple(Request(Operator.MUTATE, parents[slot % len(parents)]) for slot in range(count))
+
+
+def choose_parents(state: RunState) -> list[str]:
+    """Up to `settings.parents` node ids by score, no two of one lineage."""
+    nodes = state.rewarded()
+    visits, total = expansions(state)
+    children = best_children(state.nodes)
+    candidates = [
+        Candidate(n.kernel_id, n.reward or 0.0, children.get(n.kernel_id), visits.get(n.kernel_id, 0)) for n in nodes
+    ]
+    scored = scores(candidates, total, state.settings.exploration, reward_scale(nodes))
+    order = sorted(candidates, key=lambda one: scored[one.key], reverse=True)
+    chosen: list[str] = []
+    for one in order:
+        if len(chosen) == state.settings.parents:
+            break
+        if not any(related(state.nodes, one.key, other) for other in chosen):
+            chosen.append(one.key)
+    return chosen
+
+
+def expansions(state: RunState) -> tuple[dict[str, int], int]:
+    """How often each node or a descendant of it was expanded, and all expansions. One step expands a parent once."""
+    visits: dict[str, int] = {}
+    expanded = {(n.step, n.parent_id) for n in state.nodes.values() if n.parent_id in state.nodes}
+    for _, parent in expanded:
+        for ancestor in lineage(state.nodes, parent):
+            visits[ancestor] = visits.get(ancestor, 0) + 1
+    return visits, len(expanded)
+
+
+def best_children(nodes: Mapping[str, Node]) -> dict[str, float]:
+    """Best reward among the children of each node."""
+    best: dict[str, float] = {}
+    for node in nodes.values():
+        if node.parent_id is not None and node.reward is not None:
+            best[node.parent_id] = max(best.get(node.parent_id, 0.0), node.reward)
+    return best
+
+
+def lineage(nodes: Mapping[str, Node], key: str | None) -> list[str]:
+    """The node and its ancestors, youngest first."""
+    found: list[str] = []
+    while key is not None and key in nodes and key not in found:
+        found.append(key)
+        key = nodes[key].parent_id
+    return found
+
+
+def related(nodes: Mapping[str, Node], one: str, other: str) -> bool:
+    """Whether one is the other or its ancestor, either way round."""
+    return one in lineage(nodes, other) or other in lineage(nodes, one)
+
+
+METHOD = Method("puct", plan)

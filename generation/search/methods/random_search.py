@@ -1,0 +1,17 @@
+"""Random search: every candidate is drawn afresh. The baseline the others are held against."""
+
+from __future__ import annotations
+
+import random
+
+from kbench.generation.search.methods.method import Method
+from kbench.generation.search.request import FRESH, Request
+from kbench.generation.search.state import RunState
+
+
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[Request, ...]:
+    """Fresh candidates only."""
+    return (FRESH,) * count
+
+
+METHOD = Method("random", plan)

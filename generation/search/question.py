@@ -1,0 +1,111 @@
+"""The queries a filter asks: is this candidate faster than the reference? No comment, label or runtime gets in."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Sequence
+
+from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate
+from kbench.generation.search.filter import Surrogate
+from kbench.generation.search.settings import Settings
+from kbench.generation.search.state import Node
+from kbench.loaders.source.strip import strip_comments
+from kbench.schemas import Forecast, Pair, PairKind, Query, UnknownNameError, bins
+from kbench.schemas.ids import content_hash
+
+
+@functools.cache
+def _problem_parts(problem_id: str) -> tuple[str, str, str, str]:
+    from kbench.benchmark.problems.registry import problem
+
+    found = problem(problem_id)
+    loads = [dataclasses.asdict(found.workload(size)) for size in found.sizes]
+    return found.family, found.record().prompt, json.dumps(loads), strip_comments(found.reference_source())
+
+
+@functools.lru_cache(maxsize=20_000)
+def _stripped(source: str) -> str:
+    return strip_comments(source)
+
+
+def query_id(node: Node, gpu: str) -> str:
+    """The name of the question about a candidate."""
+    return content_hash("filter", gpu, node.kernel_id)
+
+
+def ask(
+    surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str
+) -> Sequence[Forecast]:
+    """Forecasts for candidates, in any order."""
+    if isinstance(surrogate, OnlineSurrogate):
+        return surrogate.forecast_sources([(query_id(node, gpu), node.source) for node in nodes])
+    return surrogate.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
+
+
+def query_for(settings: Settings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
+    """The question about one candidate against the PyTorch reference."""
+    family, prompt, workloads, reference = _problem_parts(settings.problem_id)
+    return Query(
+        query_id=query_id(node, gpu),
+        problem_id=settings.problem_id,
+        family=family,
+        problem_text=prompt,
+        workloads_json=workloads,
+        backend=settings.backend,
+        kind=PairKind.REFERENCE,
+        anchor_source=reference,
+        candidate_source=_stripped(node.source),
+        gpu=gpu,
+        gpu_facts_json=gpu_facts_json,
+    )
+
+
+def teach(surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str) -> None:
+    """Let the surrogate learn from measured candidates, where it can.
+
+    The online surrogate hears of failures too; any other with `fit` gets answered reference queries.
+    """
+    if isinstance(surrogate, OnlineSurrogate):
+        surrogate.learn([(node.source, node.reward) for node in nodes if node.outcome is not None])
+        return
+    fit = getattr(surrogate, "fit", None)
+    if fit is not None:
+        fit([(query_for(settings, n, gpu, gpu_facts_json), _pair(settings, n, gpu)) for n in nodes if n.reward])
+
+
+def _pair(settings: Settings, node: Node, gpu: str) -> Pair:
+    assert node.reward is not None
+    return Pair(
+        pair_id=content_hash("filter pair", gpu, node.kernel_id),
+        problem_id=settings.problem_id,
+        family=_problem_parts(settings.problem_id)[0],
+        backend=settings.backend,
+        gpu=gpu,
+        anchor_id=None,
+        candidate_id=node.kernel_id,
+        kind=PairKind.REFERENCE,
+        speedup=node.reward,
+        speedup_low=node.reward,
+        speedup_high=node.reward,
+        bin=bins.bin_of(node.reward),
+        split="train",
+        origin="kbench",
+    )
+
+
+def surrogate_named(name: str) -> Surrogate:
+    """A surrogate by name: `online`, or whatever `kbench evaluate --surrogate` accepts.
+
+    Raises:
+        UnknownNameError: no such surrogate.
+    """
+    if name == "online":
+        return OnlineSurrogate()
+    try:
+        from kbench.benchmark.surrogates.resolve import resolve
+    except ImportError:
+        raise UnknownNameError("surrogate", name, ["online"]) from None
+    found: Surrogate = resolve(name)
+    return found

@@ -1,0 +1,218 @@
+"""Search: one run carried forward. It turns actions into log entries; measuring is left to whoever drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kbench.generation.executors.executor import Result
+from kbench.generation.log.entry import Clock, Entry
+from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Proposer, Refusal, Task
+from kbench.generation.search import action
+from kbench.generation.search.filter import Surrogate, decide, in_order, tokens
+from kbench.generation.search.outcome import Outcome, build_seconds, gpu_seconds
+from kbench.generation.search.question import ask, query_id, teach
+from kbench.generation.search.settings import Settings, refuse_changes
+from kbench.generation.search.state import Node, RunState, reduce, start
+from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
+from kbench.schemas.ids import kernel_id
+
+LONGEST_SOURCE = 200_000
+"""Characters of a proposal that is still taken for a kernel."""
+
+Siblings = Callable[[], Iterable[Node]]
+"""Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
+
+
+def no_siblings() -> Iterable[Node]:
+    """A run on its own."""
+    return ()
+
+
+class Search:
+    """One run: its state, and who proposes and forecasts for it."""
+
+    def __init__(
+        self, settings: Settings, proposer: Proposer, clock: Clock, *,
+        surrogate: Surrogate | None = None, state: RunState | None = None,
+        seen_elsewhere: Callable[[str], bool] = lambda key: False, siblings: Siblings = no_siblings,
+        gpu: str = "", gpu_facts_json: str = "{}",
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self._proposer, self._surrogate, self._clock = proposer, surrogate, clock
+        self._seen_elsewhere, self._siblings = seen_elsewhere, siblings
+        self._gpu, self._gpu_facts_json = gpu, gpu_facts_json
+        self._fresh: list[Entry] = []
+        self.halted: str | None = None
+        """Why the run cannot go on for now; resuming tries again."""
+        if state is None:
+            first = Entry(settings.run_id, 0, "run_started", 0, clock(), {"settings": settings.to_json()})
+            self._fresh.append(first)
+            self.state = start(first)
+        else:
+            refuse_changes(state.settings, settings)
+            self.state = state
+            if state.settings.budget != settings.budget:
+                self._record("budget_changed", budget=settings.to_json()["budget"])
+            elif state.stopped is not None and settings.budget.spent(state.charge) is None:
+                self._record("run_resumed")
+
+    def _record(self, kind: str, **payload: Any) -> None:
+        entry = Entry(self.state.run_id, self.state.entries, kind, self.state.step, self._clock(), payload)
+        self.state = reduce(self.state, entry)
+        self._fresh.append(entry)
+
+    def take_entries(self) -> list[Entry]:
+        """New entries, to be appended to the log before anything else happens."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended or cannot go on for now."""
+        return self.state.stopped is not None or self.halted is not None
+
+    def advance(self) -> tuple[KernelSource, ...]:
+        """Carry the run forward until it needs measurements.
+
+        Returns:
+            The kernels to measure; none when the run has ended or cannot go on for now.
+        """
+        while self.halted is None:
+            todo = action.next_action(self.state)
+            if isinstance(todo, action.Measure):
+                return tuple(self._kernel(self.state.nodes[key]) for key in todo.kernel_ids)
+            if isinstance(todo, action.Done):
+                break
+            self._carry_out(todo)
+        return ()
+
+    def _carry_out(self, todo: action.Action) -> None:
+        if isinstance(todo, action.StartStep):
+            self._record("step_started", requests=[request.to_json() for request in todo.requests])
+        elif isinstance(todo, action.Propose):
+            self._propose(todo.slots)
+        elif isinstance(todo, action.Filter):
+            self._filter(todo)
+        elif isinstance(todo, action.CompleteStep):
+            self._record("step_completed")
+        elif isinstance(todo, action.Abandon):
+            self._record("step_abandoned", reason=todo.reason)
+            self.halted = todo.reason
+        elif isinstance(todo, action.Stop):
+            self._record("run_stopped", reason=todo.reason)
+
+    def _kernel(self, node: Node) -> KernelSource:
+        return KernelSource(self.settings.problem_id, self.settings.backend, node.source)
+
+    def _has(self, key: str) -> bool:
+        """Whether the run has this kernel; one the filter passed over may come again, for nothing was learnt of it."""
+        node = self.state.nodes.get(key)
+        return node is not None and not node.skipped
+
+    def _seen(self, key: str) -> bool:
+        return self._has(key) or self._seen_elsewhere(key)
+
+    def _propose(self, slots: Sequence[int]) -> None:
+        task = Task(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
+        answers = self._proposer.propose(task, [self._ask(slot) for slot in slots])
+        for slot in slots:
+            try:
+                answer = next(answers, None)
+            except KbenchError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one family's or operator's fault must not end a campaign
+                reason = f"proposer error: {type(error).__name__}: {error}"
+                self._take(slot, Refusal(reason=reason, proposer=self._proposer.name))
+                return  # the slots behind it are unanswered and are asked for again
+            missing = Refusal(reason="no answer: the proposer gave too few", proposer=self._proposer.name)
+            self._take(slot, missing if answer is None else answer)
+
+    def _ask(self, slot: int) -> Ask:
+        request, nodes = self.state.requests[slot], self.state.nodes
+        parent = nodes[request.parent_id] if request.parent_id else None
+        other = nodes[request.other_id] if request.other_id else None
+        return Ask(request.operator, parent, other, action.rng_for(self.state, "propose", slot))
+
+    def _take(self, slot: int, answer: Answer) -> None:
+        spent = _spent(answer)
+        if not isinstance(answer, Proposal):
+            self._record("proposal_failed", slot=slot, reason=answer.reason, proposer=answer.proposer, **spent)
+            return
+        reason = refuse_source(answer.source)
+        key = "" if reason else kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
+        if reason is None and self._has(key):
+            reason = "duplicate: the run already has this kernel"
+        if reason is not None:
+            self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)
+            return
+        self._record(
+            "candidate_proposed", slot=slot, kernel_id=key, parent_id=answer.parent_id, other_id=answer.other_id,
+            proposer=answer.proposer, edit=answer.edit, recipe=answer.recipe, niche=answer.niche,
+            source=answer.source, **spent,
+        )  # fmt: skip
+
+    def _filter(self, todo: action.Filter) -> None:
+        assert self.settings.filter is not None
+        known = [*self._siblings(), *(n for n in self.state.nodes.values() if n.outcome is not None)]
+        nodes = [self.state.nodes[key] for key in todo.kernel_ids]
+        forecasts = self._forecast(known, nodes)
+        decisions = decide(todo.kernel_ids, forecasts, self.settings.filter, todo.keep)
+        read, written = tokens(forecasts)
+        self._record(
+            "candidates_filtered",
+            surrogate=self.settings.filter.surrogate,
+            decisions=[decision.to_json() for decision in decisions],
+            **_token_fields(read, written),
+        )
+
+    def _forecast(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Forecast]:
+        assert self._surrogate is not None
+        facts = (self._gpu, self._gpu_facts_json)
+        ids = [query_id(node, self._gpu) for node in nodes]
+        try:
+            teach(self._surrogate, self.settings, known, *facts)
+            return in_order(ids, ask(self._surrogate, self.settings, nodes, *facts))
+        except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end the search
+            reason = f"{type(error).__name__}: {error}"
+            return [Forecast(query_id=key, failure=reason) for key in ids]
+
+    def receive(self, result: Result) -> None:
+        """Record a measurement, or its loss."""
+        if result.lost is not None:
+            self._record("kernel_lost", kernel_id=result.kernel_id, reason=result.lost)
+            return
+        self._record(
+            "kernel_measured",
+            kernel_id=result.kernel_id,
+            measurements=[to_dict(measurement) for measurement in result.measurements],
+            gpu_seconds=gpu_seconds(result.measurements),
+            build_seconds=build_seconds(result.measurements),
+        )
+
+    def reuse(self, key: str, outcome: Outcome, run_id: str) -> None:
+        """Record what a sibling run measured, charged nothing."""
+        self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
+
+
+def refuse_source(source: str) -> str | None:
+    """Why a text cannot be a kernel at all; None when it may be one."""
+    if len(source) > LONGEST_SOURCE:
+        return f"too long: {len(source)} characters, more than {LONGEST_SOURCE}"
+    if "\x00" in source:
+        return "not text: a null character"
+    try:
+        source.encode()
+    except UnicodeEncodeError:
+        return "not text: it cannot be encoded as UTF-8"
+    if "def run" not in source:
+        return "no kernel: it defines no function run"
+    return None
+
+
+def _spent(answer: Answer) -> dict[str, int]:
+    return _token_fields(answer.input_tokens, answer.output_tokens)
+
+
+def _token_fields(read: int, written: int) -> dict[str, int]:
+    return {"input_tokens": read, "output_tokens": written} if read or written else {}

@@ -1,0 +1,117 @@
+"""Settings: what a run is. They are its first fact and stay frozen; only the budget may change on resume."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from kbench.generation.search.budget import UNLIMITED, Budget
+from kbench.schemas import Backend, UserError, from_dict, to_dict
+from kbench.schemas.ids import content_hash
+from kbench.schemas.record import Limit, Probability, Record
+
+Positive = Annotated[int, Limit(minimum=1)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FilterSettings(Record):
+    """The surrogate filter: propose many, measure few."""
+
+    TYPE: ClassVar[str] = "filter settings"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    surrogate: str
+    """Name of the surrogate that forecasts."""
+    draw: Annotated[int, Limit(minimum=2)] = 4
+    """Candidates proposed for each one measured."""
+    unsure_share: Probability = 0.25
+    """Largest share of the measured ones given to candidates the surrogate is unsure about."""
+    confidence: Probability = 0.5
+    """A forecast with less confidence than this is unsure."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Record):
+    """Everything that decides a run's course, machine and clock aside."""
+
+    TYPE: ClassVar[str] = "settings"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    problem_id: str
+    backend: Backend
+    method: str
+    proposer: str = "genome"
+    seed: int = 0
+    seeds: Positive = 8
+    """Fresh candidates of step 0."""
+    batch: Positive = 8
+    """Candidates measured in every later step."""
+    parents: Positive = 2
+    """Parents expanded in one step, for methods that choose parents."""
+    patience: Positive = 3
+    """Steps without improvement before hill climbing restarts."""
+    islands: Positive = 3
+    """Populations of the island method."""
+    migrate_every: Positive = 4
+    """Steps between migrations."""
+    exploration: float = 1.0
+    """The constant c of PUCT."""
+    label: str = ""
+    """Tells apart runs that are otherwise equal, such as those of two campaigns or two GPUs."""
+    filter: FilterSettings | None = None
+    budget: Budget = UNLIMITED
+
+    @property
+    def search_method(self) -> str:
+        """The method as the corpus names it."""
+        return self.method + ("+surrogate" if self.filter else "")
+
+    @property
+    def run_id(self) -> str:
+        """Readable name with a hash of every frozen setting."""
+        digest = content_hash(repr(sorted(_frozen(self).items())))[:8]
+        return f"{self.problem_id}-{self.backend.value}-{self.search_method}-s{self.seed}-{digest}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the log."""
+        return to_dict(self)
+
+
+def settings_from_json(data: Mapping[str, Any], where: str) -> Settings:
+    """Read settings from the log or a campaign file.
+
+    Raises:
+        DataError: names the setting, its value and what it must be.
+    """
+    return from_dict(Settings, data, where)
+
+
+def check(settings: Settings) -> None:
+    """Refuse settings that cannot be run.
+
+    Raises:
+        DataError: names the setting, its value and what it must be.
+    """
+    settings_from_json(settings.to_json(), "settings")
+
+
+def _frozen(settings: Settings) -> dict[str, Any]:
+    data = settings.to_json()
+    del data["budget"]
+    return data
+
+
+def refuse_changes(recorded: Settings, given: Settings) -> None:
+    """Refuse to resume a run under other settings than it was started with.
+
+    Raises:
+        UserError: lists every difference.
+    """
+    before, after = _frozen(recorded), _frozen(given)
+    changed = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if before[name] != after[name]]
+    if changed:
+        raise UserError(
+            f"run {recorded.run_id!r} was started with other settings; changed: {'; '.join(changed)}. "
+            "Give the recorded values back, or start a new run with another --out"
+        )

@@ -1,0 +1,225 @@
+"""ProblemContext: what every kernel of one problem and size shares inside a worker.
+
+Stages are the buffers kernels read: guarded on both sides and refilled from a master before a call, so the same
+addresses hold different numbers from call to call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
+from kbench.harness.device.device import Device
+from kbench.harness.device.master import Master, Settings, nbytes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GUARD_BYTES = 4096
+GUARD_BYTE = 0xA5
+STAGES, MANY_STAGES = 2, 8
+"""Sets of input buffers a kernel is called with in turn; many for small inputs."""
+SMALL_BYTES = 32 << 20
+"""Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
+and a process that has but one or two places for them has that time for good."""
+
+
+class Guarded:
+    """A tensor with a known pattern before and after it in memory."""
+
+    def __init__(self, like: Tensor, *, behind: bool = True) -> None:
+        """Allocate room for a tensor of the same type and shape, with a pattern behind it or ending with the block."""
+        import torch
+
+        self._bytes = like.numel() * like.element_size()
+        padded = (-(-self._bytes // GUARD_BYTES) + 1) * GUARD_BYTES if behind else self._bytes
+        self._block = torch.full((GUARD_BYTES + padded,), GUARD_BYTE, dtype=torch.uint8, device=like.device)
+        inner = self._block[GUARD_BYTES : GUARD_BYTES + self._bytes]
+        self.tensor: Tensor = inner.view(like.dtype).view(like.shape)
+
+    def restore(self) -> None:
+        """Queue writing the pattern again."""
+        self._block[:GUARD_BYTES].fill_(GUARD_BYTE)
+        self._block[GUARD_BYTES + self._bytes :].fill_(GUARD_BYTE)
+
+    def intact(self) -> Tensor:
+        """A one-element tensor: whether both guards still hold their pattern."""
+        after = self._block[GUARD_BYTES + self._bytes :]
+        return (self._block[:GUARD_BYTES] == GUARD_BYTE).all() & (after == GUARD_BYTE).all()
+
+
+class Stage:
+    """One set of input buffers."""
+
+    def __init__(self, like: tuple[Any, ...], *, behind: bool = True) -> None:
+        """Allocate buffers for inputs of this form, with a guard behind each or none."""
+        self._guarded = [Guarded(v, behind=behind) if hasattr(v, "data_ptr") else None for v in like]
+        self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
+        self._handed: list[tuple[Any, ...]] = []
+        self.holds: Master | None = None
+        """What the buffers were filled from."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The arguments to call a kernel with: fresh tensor objects over the same memory.
+
+        They are kept, so that no two calls of a kernel get objects with the same identity.
+        """
+        inputs = tuple(
+            guarded.tensor.view(guarded.tensor.shape) if guarded else scalar
+            for guarded, scalar in zip(self._guarded, self._scalars, strict=True)
+        )
+        self._handed.append(inputs)
+        return inputs
+
+    def reset(self, master: Master) -> None:
+        """Make ready for the next kernel, whatever the last one did to the buffers: a master, whole guards."""
+        self._handed.clear()
+        for guarded in self._guarded:
+            if guarded:
+                guarded.restore()
+        self.fill(master)
+
+    def fill(self, master: Master) -> None:
+        """Queue a copy of a master into the buffers."""
+        for guarded, value in zip(self._guarded, master.inputs, strict=True):
+            if guarded:
+                guarded.tensor.copy_(value)
+        self.holds = master
+
+    def changed(self) -> str | None:
+        """Why the buffers are not as they were filled; None when they are."""
+        if self.holds is None:
+            return None
+        for at, (guarded, value) in enumerate(zip(self._guarded, self.holds.inputs, strict=True)):
+            if guarded is None:
+                continue
+            if not same_bits(guarded.tensor, value):
+                return f"input {at} was modified"
+            if not bool(guarded.intact()):
+                return f"memory next to input {at} was overwritten"
+        return None
+
+    def shares_memory(self, output: Tensor) -> bool:
+        """Whether an output lies in the memory of an input."""
+        start = output.data_ptr()
+        end = start + output.numel() * output.element_size()
+        for guarded in self._guarded:
+            if guarded:
+                block = guarded._block
+                if start < block.data_ptr() + block.numel() and block.data_ptr() < end:
+                    return True
+        return False
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one type hold the same bytes; NaN equals itself."""
+    import torch
+
+    wide = torch.int64 if one.numel() * one.element_size() % 8 == 0 else torch.uint8
+    if one.data_ptr() % 8 or other.data_ptr() % 8 or one.numel() == 0:
+        wide = torch.uint8
+    return bool(torch.equal(one.reshape(-1).view(wide), other.reshape(-1).view(wide)))
+
+
+@dataclasses.dataclass(slots=True)
+class ProblemContext:
+    """Inputs, expected outputs and anchor of one problem and size on one device."""
+
+    definition: ProblemDefinition
+    size: Size
+    device: Device
+    seeds: tuple[int, ...]
+    settings: Settings = contextlib.nullcontext
+    """How torch is to be set for whatever is not the kernel."""
+    masters: list[Master] = dataclasses.field(default_factory=list)
+    stages: list[Stage] = dataclasses.field(default_factory=list)
+    anchor_us: float | None = None
+    """Steady time of the reference; None until the anchor was ramped."""
+
+    def __post_init__(self) -> None:
+        """Draw the masters and allocate the stages."""
+        self.masters = [self._draw(seed, sealed=True) for seed in self.seeds]
+        form = self.masters[0].inputs
+        count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES
+        self.stages = [Stage(form, behind=not self.device.fenced) for _ in range(count)]
+
+    def _draw(self, seed: int, *, sealed: bool) -> Master:
+        with self.settings():
+            inputs = self.definition.draw(self.size, seed, self.device.torch_name)
+        return Master(self.definition, inputs, sealed=sealed, settings=self.settings)
+
+    def stranger(self) -> Master:
+        """Inputs nobody has seen: from a seed that is used once and never kept."""
+        return self._draw(random.SystemRandom().getrandbits(62), sealed=False)
+
+    def reference(self, stage: int) -> Any:
+        """Call the PyTorch reference on a set of input buffers."""
+        with self.settings():
+            return self.definition.reference(*self.stages[stage].inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The declared outputs."""
+        return self.definition.outputs(self.size.params)
+
+    @property
+    def output_bytes(self) -> list[int]:
+        """Size of each output."""
+        return [spec.nbytes for spec in self.outputs]
+
+    def forget_answers(self) -> None:
+        """Drop the answers, so that nothing in this process holds them."""
+        for master in self.masters:
+            master.forget_answer()
+
+    def corrupted(self) -> str | None:
+        """Which part of which master no longer has the bytes it was made with; None when all do."""
+        for at, master in enumerate(self.masters):
+            part = master.damaged()
+            if part is not None:
+                return f"{part} of master {at}"
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory held."""
+        return sum(master.nbytes for master in self.masters) + nbytes(self.masters[0].inputs) * len(self.stages)
+
+
+class ContextCache:
+    """The contexts used last, within a memory budget."""
+
+    def __init__(self, device: Device, budget_bytes: int, seeds: tuple[int, ...]) -> None:
+        """Keep contexts on a device, drawn from these seeds, until they exceed the budget."""
+        self.device, self.budget_bytes, self.seeds = device, budget_bytes, seeds
+        self.settings: Settings = contextlib.nullcontext
+        """How torch is to be set for whatever is not a kernel; contexts made before follow."""
+        self._held: OrderedDict[tuple[str, str], ProblemContext] = OrderedDict()
+
+    def get(self, problem_id: str, size: Size) -> ProblemContext:
+        """The context of a problem and size, made on first use or when its bytes were damaged since."""
+        key = (problem_id, size.name)
+        found = self._held.pop(key, None)
+        if found is not None and found.corrupted() is not None:
+            found = None
+        if found is None:
+            found = ProblemContext(problem(problem_id), size, self.device, self.seeds, lambda: self.settings())
+        for stage in found.stages:
+            stage.reset(found.masters[0])
+        self._held[key] = found
+        self._shrink()
+        return found
+
+    def drop(self) -> None:
+        """Forget every context and give the memory back."""
+        self._held.clear()
+        self.device.release()
+
+    def _shrink(self) -> None:
+        while len(self._held) > 1 and sum(c.nbytes for c in self._held.values()) > self.budget_bytes:
+            self._held.popitem(last=False)

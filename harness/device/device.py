@@ -1,0 +1,225 @@
+"""Device: the few operations timing needs, on a GPU, or on the CPU for dry runs.
+
+Everything above this file is the same for both. A CPU device really executes kernels (plain torch, or Triton's
+interpreter) and really measures them, but what it measures is a CPU, so its figures are never stored as GPU data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kbench.harness.device.fence import fence_torch
+from kbench.schemas import InfrastructureError
+
+if TYPE_CHECKING:
+    import torch
+
+POISON_BYTE = 0xFF
+"""Fills memory a kernel may be handed: a NaN in every floating type, and -1 in the integers."""
+SPIN_PROBE_CYCLES = 2_000_000
+FLUSHES, FLUSH_SHARE = 8, 0.02
+"""Buffers that evict the L2 in turn, as far as this share of the GPU's memory goes: how many of a buffer's lines are
+still to be written back when a call begins depends on where it lies, and one alone would be a process's for good."""
+
+
+class Device(Protocol):
+    """A stream of work with marks in it."""
+
+    torch_name: str
+    model: str
+    """The device's name as its driver reports it."""
+    is_gpu: bool
+    fenced: bool
+    """Whether nothing is mapped behind a tensor; times mean nothing then."""
+    cache_policy: str
+
+    def synchronize(self) -> None:
+        """Wait for all work; raises what the work raised."""
+
+    def hold(self, microseconds: float) -> None:
+        """Keep the stream busy, so that what is queued next is all queued before it starts."""
+
+    def flush(self) -> None:
+        """Queue an eviction of the L2 cache."""
+
+    def nothing(self) -> None:
+        """Queue an empty kernel: one block, one thread, no work."""
+
+    def mark(self) -> Any:
+        """Queue a timestamp."""
+
+    def passed(self, mark: Any) -> bool:
+        """Whether the stream has reached a mark."""
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        """Device time between two marks that have passed."""
+
+    def poison(self, nbytes: int, blocks: int = 2) -> None:
+        """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
+
+        Two blocks: torch's allocator hands out the free block of that size with the lowest address, but a kernel may
+        ask for scratch of the same size first.
+        """
+
+    def erase(self, tensor: torch.Tensor) -> None:
+        """Queue overwriting all the memory behind a tensor with poison."""
+
+    def release(self) -> None:
+        """Give cached memory back."""
+
+
+class CudaDevice:
+    """One NVIDIA GPU through torch's current stream."""
+
+    is_gpu = True
+    cache_policy = "flush"
+
+    def __init__(self, index: int = 0, *, fenced: bool = False) -> None:
+        """Create the context on a GPU, fenced if this process has not touched it before.
+
+        Raises:
+            InfrastructureError: there is no such GPU, or its context cannot be made.
+        """
+        import torch
+
+        # torch leaves parts of its CUDA interface untyped.
+        self._torch: Any = torch
+        self.fenced = fenced
+        try:
+            self._fence = fence_torch(index) if fenced else None
+            torch.cuda.set_device(index)
+            self.properties: Any = torch.cuda.get_device_properties(index)
+            torch.zeros(1, device=f"cuda:{index}")
+        except (RuntimeError, AssertionError, AttributeError, MemoryError) as error:
+            # A torch built without CUDA lacks the functions themselves.
+            raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
+        self.torch_name, self.model = f"cuda:{index}", str(self.properties.name)
+        self.l2_bytes = int(self.properties.L2_cache_size)
+        # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
+        size = max(2 * self.l2_bytes, 32 << 20)
+        count = min(max(1, int(FLUSH_SHARE * self.properties.total_memory) // size), FLUSHES)
+        self._evictors = [torch.empty(size // 4, dtype=torch.int32, device=self.torch_name) for _ in range(count)]
+        self._next_evictor = itertools.cycle(self._evictors).__next__
+        # Taken before any kernel is loaded: replacing torch's names later does not reach them.
+        base: Any = torch._C._CudaEventBase
+        self._record, self._query, self._elapsed = base.record, base.query, base.elapsed_time
+        self._record_anywhere, self._handle_of = torch.cuda.Event.record, torch._C._cuda_getCurrentRawStream
+        self._index, self._stream = index, torch.cuda.current_stream(index)
+        self._handle = int(self._stream.cuda_stream)
+        self._sync, self._sleep = torch._C._cuda_synchronize, torch._C._cuda_sleep
+        self._marks: list[torch.cuda.Event] = []
+        self._used = 0
+        self._cycles_per_us = self._calibrate_spin()
+
+    def _calibrate_spin(self) -> float:
+        for _ in range(3):
+            start = self.mark()
+            self._sleep(SPIN_PROBE_CYCLES)
+            end = self.mark()
+            self._sync()
+        return SPIN_PROBE_CYCLES / self.elapsed_us(start, end)
+
+    def synchronize(self) -> None:
+        if self._fence is not None and self._fence.exhausted:
+            raise self._torch.OutOfMemoryError("no memory left for a mapping of its own")
+        self._sync()
+        self._used = 0
+
+    def hold(self, microseconds: float) -> None:
+        self._sleep(int(microseconds * self._cycles_per_us))
+
+    def flush(self) -> None:
+        self._next_evictor().zero_()
+
+    def nothing(self) -> None:
+        # The kernel that holds the stream, asked to hold it for no time: it is there without a compiler.
+        self._sleep(0)
+
+    def mark(self) -> Any:
+        if self._used == len(self._marks):
+            self._marks.append(self._torch.cuda.Event(enable_timing=True))
+        event = self._marks[self._used]
+        self._used += 1
+        # Asking torch for its current stream takes ten times as long as the mark itself.
+        if self._handle_of(self._index) == self._handle:
+            self._record(event, self._stream)
+        else:
+            self._record_anywhere(event)
+        return event
+
+    def passed(self, mark: Any) -> bool:
+        return bool(self._query(mark))
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        return float(self._elapsed(start, end)) * 1e3
+
+    def poison(self, nbytes: int, blocks: int = 2) -> None:
+        _poison(self.torch_name, nbytes, blocks)
+
+    def erase(self, tensor: torch.Tensor) -> None:
+        _erase(tensor)
+
+    def release(self) -> None:
+        self._torch.cuda.empty_cache()
+
+
+class CpuDevice:
+    """The host's processor, for dry runs and tests."""
+
+    is_gpu = fenced = False
+    cache_policy = "none"
+    torch_name = model = "cpu"
+
+    def __init__(self) -> None:
+        """Use one thread, so that neighbours disturb little."""
+        import torch
+
+        torch.set_num_threads(1)
+        self._clock = time.perf_counter_ns
+
+    def synchronize(self) -> None:
+        return None
+
+    def hold(self, microseconds: float) -> None:
+        return None
+
+    def flush(self) -> None:
+        return None
+
+    def nothing(self) -> None:
+        return None
+
+    def mark(self) -> Any:
+        return self._clock()
+
+    def passed(self, mark: Any) -> bool:
+        return False
+
+    def elapsed_us(self, start: Any, end: Any) -> float:
+        return float(end - start) / 1e3
+
+    def poison(self, nbytes: int, blocks: int = 2) -> None:
+        _poison(self.torch_name, nbytes, blocks)
+
+    def erase(self, tensor: torch.Tensor) -> None:
+        _erase(tensor)
+
+    def release(self) -> None:
+        return None
+
+
+def _poison(device: str, nbytes: int, blocks: int) -> None:
+    import torch
+
+    for block in [torch.empty(nbytes, dtype=torch.uint8, device=device) for _ in range(blocks)]:
+        block.fill_(POISON_BYTE)
+
+
+def _erase(tensor: torch.Tensor) -> None:
+    import torch
+
+    # A view may show but a part of it.
+    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+    whole.fill_(POISON_BYTE)

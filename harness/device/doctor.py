@@ -1,0 +1,143 @@
+"""Doctor: what this machine has, can do, and lacks for measuring."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.harness.build.target import compiler_versions
+from kbench.harness.device.environment import software_facts
+from kbench.schemas import InfrastructureError, UserError, to_dict
+
+
+def examine(gpus: Sequence[int], *, measure: bool = True) -> dict[str, Any]:
+    """Everything that matters for measuring, as plain values; what cannot be had is null or in `problems`.
+
+    Args:
+        gpus: indices to look at.
+        measure: also start a worker on each GPU and measure its ceilings.
+    """
+    problems: list[str] = []
+    report: dict[str, Any] = {
+        "software": software_facts(),
+        "compilers": compiler_versions(),
+        "cpu_cores": os.cpu_count(),
+        "c_compiler": shutil.which("gcc") or shutil.which("clang"),
+        "gpus": boards(problems),
+    }
+    missing = [name for name in ("torch", "triton", "nvrtc") if report["software"][name] in (None, "none")]
+    problems += [f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in missing]
+    if not report["gpus"]:
+        able = "with these, kernels" if missing else "kernels"
+        problems.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
+    elif measure:
+        report["devices"] = [_device(index, problems) for index in gpus]
+    report["problems"] = problems
+    return report
+
+
+def boards(problems: list[str]) -> list[dict[str, Any]]:
+    """Every GPU NVML lists, with its state and who else is using it."""
+    try:
+        import pynvml as nvml
+    except ImportError:
+        problems.append("nvidia-ml-py is missing: pip install 'kbench-gpu[gpu]'")
+        return []
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        problems.append(f"NVML: {error}")
+        return []
+    return [_board(nvml, nvml.nvmlDeviceGetHandleByIndex(i), problems) for i in range(nvml.nvmlDeviceGetCount())]
+
+
+def _board(nvml: Any, handle: Any, problems: list[str]) -> dict[str, Any]:
+    def ask(question: Any, *args: Any) -> Any:
+        try:
+            return question(handle, *args)
+        except nvml.NVMLError:
+            # Not supported on this board: null in the report.
+            return None
+
+    mig = ask(nvml.nvmlDeviceGetMigMode)
+    others = ask(nvml.nvmlDeviceGetComputeRunningProcesses)
+    name = ask(nvml.nvmlDeviceGetName)
+    board = {
+        "name": name.decode() if isinstance(name, bytes) else name,
+        "mig": None if mig is None else bool(mig[0]),
+        "persistence": ask(nvml.nvmlDeviceGetPersistenceMode),
+        "other_processes": None if others is None else [int(p.pid) for p in others],
+        "sm_clock_mhz": ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+        "sm_clock_max_mhz": ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
+        "temperature_c": ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+        "power_limit_w": _watts(ask(nvml.nvmlDeviceGetEnforcedPowerLimit)),
+    }
+    if board["mig"]:
+        problems.append(f"{board['name']}: MIG is on; times are of a slice of the GPU")
+    if board["other_processes"]:
+        problems.append(f"{board['name']}: other processes use it: {board['other_processes']}")
+    return board
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1e3
+
+
+def _device(index: int, problems: list[str]) -> dict[str, Any]:
+    from kbench.harness.harness import Harness
+
+    try:
+        with Harness(gpu=index, cache=None) as harness:
+            found = to_dict(harness.environment())
+            found["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
+    except InfrastructureError as error:
+        problems.append(f"GPU {index}: {error}")
+        return {"index": index, "error": str(error)}
+    if "netns" not in str(found["sandbox"]):
+        problems.append("kernels run WITH network access: network namespaces are not permitted here")
+    return {"index": index} | found
+
+
+def gpu_count() -> int:
+    """GPUs torch can use; 0 without torch."""
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return torch.cuda.device_count()
+
+
+def require_gpus(gpus: Sequence[int], still: str) -> None:
+    """See that there are GPUs of these indices.
+
+    Args:
+        gpus: indices.
+        still: what can be done without a GPU.
+
+    Raises:
+        InfrastructureError: there is none at all.
+        UserError: there is no such one.
+    """
+    count = gpu_count()
+    if not count:
+        raise InfrastructureError(f"no NVIDIA GPU here, so nothing can be timed; {still}")
+    missing = [index for index in gpus if index >= count]
+    if missing:
+        raise UserError(f"--gpu names {missing[0]}, but there are {count} GPUs (0 to {count - 1})")
+
+
+def render(report: dict[str, Any]) -> str:
+    """The report for people."""
+    lines = [f"{name:<12}{value}" for name, value in report["software"].items()]
+    lines += [f"compilers   {report['compilers']}", f"C compiler  {report['c_compiler']}"]
+    for board in report["gpus"]:
+        lines.append(f"GPU         {board['name']}")
+        lines += [f"  {name:<18}{value}" for name, value in board.items() if name != "name"]
+    for device in report.get("devices", []):
+        lines.append(f"device {device['index']}")
+        lines += [f"  {name:<24}{value}" for name, value in device.items() if name not in ("index", "env_id")]
+    lines += [f"problem: {text}" for text in report["problems"]] or ["no problems found"]
+    return "\n".join(lines)

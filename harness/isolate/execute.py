@@ -1,0 +1,293 @@
+"""Execute: one kernel, in a worker, from loaded module to one plain result for each workload."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbench.benchmark.problems import ProblemDefinition, Size, problem
+from kbench.harness.device.context import ContextCache, ProblemContext
+from kbench.harness.device.device import Device
+from kbench.harness.device.floor import Ceilings, floor_us, implausible
+from kbench.harness.device.nvml import ConditionsReader
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.centre import centre
+from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, ramp, time_candidate
+from kbench.harness.timing.second_clock import both_clocks_us, disagree
+from kbench.harness.verify.audit import VERIFIED, Auditor
+from kbench.harness.verify.judge import classify
+from kbench.harness.verify.verify import Verdict, verify
+from kbench.schemas import InfrastructureError, Status
+
+CANDIDATE = "candidate"
+DISTURBED, DISTURBED_US = 1.15, 1.0
+"""A reference that takes longer beside a kernel than without it, by both of these, is held up by the kernel."""
+Report = Callable[[str], None]
+"""Told which stage begins, so that the parent knows where a worker died."""
+
+
+class PoisonedError(Exception):
+    """The device context no longer works; the process must be replaced."""
+
+
+@dataclasses.dataclass(slots=True)
+class Bench:
+    """What a worker keeps between kernels."""
+
+    device: Device
+    contexts: ContextCache
+    sampler: Sampler
+    reader: ConditionsReader
+    ceilings: Ceilings | None = None
+    tampered: Callable[[], str | None] | None = None
+    """For unscreened kernels: says what they have replaced."""
+    undisturbed_us: dict[str, float] = dataclasses.field(default_factory=dict)
+    """For unscreened kernels: what the reference takes on each workload while none is loaded."""
+
+
+@dataclasses.dataclass(slots=True)
+class Task:
+    """One kernel's instructions."""
+
+    problem_id: str
+    settings: TimingSettings
+    seed: int
+    late: bool = False
+    check_only: bool = False
+    """Verify and time nothing: on the tiny workload, and on all where there is a fence."""
+    second_clock: bool = False
+    workloads: tuple[str, ...] | None = None
+
+
+def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> list[dict[str, Any]]:
+    """Verify and time a kernel on every workload of its problem.
+
+    Raises:
+        PoisonedError: the kernel broke the device context; what is known so far is in the exception's arguments.
+        InfrastructureError: the machine failed.
+    """
+    definition = problem(task.problem_id)
+    sizes = chosen_sizes(definition, task.workloads)
+    started = time.perf_counter()
+    first = Verdict()
+    tiny = make_context(bench, task.problem_id, definition.tiny, report, late=task.late)
+    report("verify tiny")
+    guard(
+        lambda: verify(loaded.run, tiny, first, (0,), late=task.late, judging=before_judging(bench, task, report)),
+        first,
+        bench,
+    )
+    spent = time.perf_counter() - started
+    if task.check_only and not bench.device.fenced:
+        return [_result(definition.tiny, first, None, None, spent, 0.0)]
+    before = [_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
+    if not first.ok:
+        return before + [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
+    return before + [_workload(loaded, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+
+
+def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> list[Size]:
+    """The timed sizes, or those named, among which `tiny` may be for a dry run."""
+    if names is None:
+        return list(definition.sizes)
+    return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
+
+
+def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, late: bool) -> ProblemContext:
+    """The problem's context; what fails here is the machine's fault, not the kernel's."""
+    report("context")
+    try:
+        context = bench.contexts.get(problem_id, size)
+        if not late:
+            for master in context.masters:
+                master.expected()
+            bench.device.synchronize()
+    except Exception as error:
+        bench.contexts.drop()
+        raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
+    return context
+
+
+def time_references(task: Task, bench: Bench, report: Report) -> None:
+    """Time the problem's reference on every workload, before a kernel is loaded that may hold it up.
+
+    Raises:
+        InfrastructureError: the machine failed.
+    """
+    sizes = [] if task.check_only else chosen_sizes(problem(task.problem_id), task.workloads)
+    for size in sizes:
+        context = make_context(bench, task.problem_id, size, report, late=task.late)
+        bench.undisturbed_us[size.name] = ramp(context, bench.sampler)
+
+
+def before_judging(bench: Bench, task: Task, report: Report) -> Callable[[], str | None]:
+    """What verification calls once the kernel has run."""
+
+    def judging() -> str | None:
+        if task.late:
+            # From here on it is the making of answers that takes time.
+            report("context")
+        return bench.tampered() if bench.tampered is not None else None
+
+    return judging
+
+
+def guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
+    """Run a stage that calls the kernel; what it raises becomes its status."""
+    try:
+        action()
+    except InfrastructureError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
+        verdict.fail(*classify(error))
+        _probe(bench, verdict)
+
+
+def _probe(bench: Bench, verdict: Verdict) -> None:
+    try:
+        bench.device.synchronize()
+    except Exception as error:
+        raise PoisonedError(verdict.status, verdict.reason) from error
+
+
+def _workload(
+    loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
+) -> dict[str, Any]:
+    context = make_context(bench, task.problem_id, size, report, late=task.late)
+    verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
+    if context.anchor_us is None and not task.check_only:
+        report("context")
+        ramp(context, bench.sampler)
+    started = time.perf_counter()
+    report(f"verify {size.name}")
+    guard(
+        lambda: verify(
+            loaded.run, context, verdict, VERIFIED, late=task.late, judging=before_judging(bench, task, report)
+        ),
+        verdict,
+        bench,
+    )
+    verified = time.perf_counter()
+    timing: Timing | None = None
+    if verdict.ok and not task.check_only:
+        report(f"time {size.name}")
+        timings: list[Timing] = []
+        guard(lambda: timings.append(_time(loaded, context, task, bench, verdict)), verdict, bench)
+        timing = timings[0] if timings else None
+    timed = time.perf_counter()
+    damaged = context.corrupted()
+    if damaged is not None:
+        bench.contexts.drop()
+        verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
+    floor = (
+        None
+        if bench.ceilings is None or not bench.device.is_gpu
+        else floor_us(context.definition, size, bench.ceilings)
+    )
+    if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
+        reason = implausible(timing.runtime.value, floor)
+        if reason is not None:
+            verdict.fail(Status.REJECTED, reason)
+    result = _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
+    if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
+        result |= _referee(loaded, context, bench)
+    return result
+
+
+def _referee(loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> dict[str, Any]:
+    cupti, events = both_clocks_us(lambda stage: loaded.run(*context.stages[stage].inputs), bench.device)
+    if not cupti:
+        return {}
+    second, first = statistics.median(cupti), statistics.median(events)
+    return {"second_clock_us": second, "clocks_disagree": disagree(first, second)}
+
+
+def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
+    """Time a verified kernel."""
+    bench.sampler.forget(CANDIDATE)
+    if task.late:
+        context.forget_answers()
+    rng = random.Random(task.seed)
+    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
+    candidate = auditor.candidate(CANDIDATE, loaded)
+    for attempt in range(2):
+        auditor.begin()
+        timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, auditor.judge)
+        if timing.drift <= DRIFT or attempt or not verdict.ok or not bench.device.is_gpu:
+            break
+        # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
+        ramp(context, bench.sampler)
+    if verdict.ok:
+        auditor.confirm(candidate, bench.sampler, rng)
+    reason = held_up(timing, bench.undisturbed_us.get(context.size.name))
+    if reason is not None:
+        verdict.fail(Status.REJECTED, reason)
+    return timing
+
+
+def held_up(timing: Timing, undisturbed_us: float | None) -> str | None:
+    """Whether a kernel slows the reference it is compared with; None when it does not, or nothing is known."""
+    if undisturbed_us is None or not timing.anchor_us:
+        return None
+    beside = centre(timing.anchor_us)
+    if beside <= DISTURBED * undisturbed_us + DISTURBED_US:
+        return None
+    return f"the reference takes {beside:.1f} us beside it and {undisturbed_us:.1f} us without it"
+
+
+def _result(
+    size: Size,
+    verdict: Verdict,
+    timing: Timing | None,
+    floor: float | None,
+    verify_s: float,
+    time_s: float,
+    device: Device | None = None,
+) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "workload": size.name,
+        "status": verdict.status.value,
+        "error": verdict.reason,
+        "max_abs_error": verdict.max_abs_error,
+        "max_rel_error": verdict.max_rel_error,
+        "floor_us": floor,
+        "verify_s": verify_s,
+        "time_s": time_s,
+    }
+    if timing is not None:
+        result |= _timed_fields(timing, verdict.ok)
+        result["cache_policy"] = device.cache_policy if device is not None else None
+    return result
+
+
+def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
+    runtime, speedup, seen = timing.runtime, timing.speedup, timing.conditions
+    fields: dict[str, Any] = {
+        "samples_us": timing.samples_us,
+        "anchor_us": timing.anchor_us,
+        "rounds": timing.rounds,
+        "sm_clock_mhz": _readings([c.sm_clock_mhz for c in seen]),
+        "temperature_c": _readings([c.temperature_c for c in seen]),
+        "power_w": _readings([c.power_w for c in seen]),
+        "throttle_reasons": sorted({reason for c in seen for reason in c.throttle_reasons}),
+        "ruler_us": timing.ruler_us,
+        "shift_us": timing.shift_us,
+        "trace": timing.trace,
+        "exposed": timing.exposed,
+        "drift": timing.drift,
+    }
+    if ok and runtime is not None and speedup is not None:
+        fields |= {"runtime_us": runtime.value, "runtime_low_us": runtime.low, "runtime_high_us": runtime.high}
+        fields |= {"speedup": speedup.value, "speedup_low": speedup.low, "speedup_high": speedup.high}
+    return fields
+
+
+def _readings(values: Sequence[float | None]) -> list[float] | None:
+    """The readings that exist; None when the device has no such sensor."""
+    found = [value for value in values if value is not None]
+    return found or None

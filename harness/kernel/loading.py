@@ -1,0 +1,69 @@
+"""Loading a kernel: its text becomes a module with a `run` function, without touching the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from kbench.harness.cuda import CudaModule
+from kbench.harness.kernel.adapters import CUSTOM, adapt, adapter_for
+from kbench.harness.kernel.task_modules import task_modules
+from kbench.schemas import KernelSource, UserError
+
+
+class LoadError(Exception):
+    """The text is not a loadable kernel; the message is what the kernel's author needs to read."""
+
+
+def module_name(kernel_id: str) -> str:
+    """The name a kernel's module has in every process: Triton hashes it, so build and run must agree."""
+    return f"kbench_kernel_{kernel_id}"
+
+
+class LoadedKernel:
+    """A kernel's module, alive until `unload`."""
+
+    def __init__(self, kernel: KernelSource) -> None:
+        """Execute the kernel's module-level code.
+
+        Raises:
+            LoadError: the text does not parse, fails while loading, defines no `run`, or is of a published form and
+                solves another problem than ours.
+        """
+        self.kernel_id = kernel.kernel_id
+        self.name = module_name(self.kernel_id)
+        self.file = f"{self.name}.py"
+        self.module = types.ModuleType(self.name)
+        first = len(CudaModule.declared)
+        lines = kernel.source.splitlines(keepends=True)
+        # Triton reads a function's source back through linecache; a null mtime keeps the entry from being dropped.
+        linecache.cache[self.file] = (len(kernel.source), None, lines, self.file)
+        sys.modules[self.name] = self.module
+        imports = task_modules() if adapter_for(kernel.source) == CUSTOM else contextlib.nullcontext()
+        try:
+            with imports:
+                exec(compile(kernel.source, self.file, "exec"), self.module.__dict__)
+        except Exception as error:
+            self.unload()
+            raise LoadError(f"{type(error).__name__}: {error}") from error
+        self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
+        del CudaModule.declared[first:]
+        try:
+            run = self.module.__dict__.get("run") or adapt(self.module.__dict__, kernel.problem_id)
+        except UserError as error:
+            self.unload()
+            raise LoadError(str(error)) from error
+        if not callable(run):
+            self.unload()
+            raise LoadError("defines no function `run`")
+        self.run: Callable[..., Any] = run
+
+    def unload(self) -> None:
+        """Forget the module, so that its device code can be freed."""
+        sys.modules.pop(self.name, None)
+        linecache.cache.pop(self.file, None)
+        self.module.__dict__.clear()

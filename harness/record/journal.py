@@ -1,0 +1,168 @@
+"""Journal: finished kernels, one line each, so that a killed run continues where it was.
+
+A line is written and synced when all workloads of a kernel are done; a torn last line is a kernel to do again, as
+kbench.loaders.storage.lines says. At the end the lines go into a corpus, leaving out what a run killed between
+committing and clearing had put there already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.problems import problem
+from kbench.harness.record.record import aggregate
+from kbench.loaders.source.structure import structure_id
+from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
+from kbench.schemas import DataError, Environment, Kernel, KernelSource, Measurement, from_dict, to_dict
+
+SUFFIX = ".journal.jsonl"
+
+
+Entry = tuple[KernelSource, list[Measurement], list[Environment]]
+"""A finished kernel."""
+
+
+class Journal:
+    """The journal of one output folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a folder's journal, reading what an earlier run left.
+
+        Raises:
+            UserError: another run writes to the folder.
+            DataError: names the line that is damaged.
+        """
+        self.folder = folder
+        # Beside the folder, not in it: a corpus holds only what its manifest lists.
+        self.path = folder.resolve().with_name(f"{folder.resolve().name}{SUFFIX}")
+        self.measurements: dict[str, list[Measurement]] = {}
+        self.kernels: dict[str, KernelSource] = {}
+        self.environments: dict[str, Environment] = {}
+        self._lines, self._closed = LineWriter(self.path, _entry), False
+        for (kernel, measurements, environments), _ in read_lines(self.path, _entry):
+            self._keep(kernel, measurements, environments)
+
+    def add(
+        self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
+    ) -> None:
+        """Store a finished kernel; returns when it is on disk."""
+        entry: dict[str, Any] = {
+            "kernel": {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source},
+            "measurements": [to_dict(m) for m in measurements],
+            "environments": [to_dict(e) for e in environments],
+        }
+        self._lines.append([json.dumps(entry) + "\n"])
+        self._keep(kernel, measurements, environments)
+
+    def _keep(
+        self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
+    ) -> None:
+        self.kernels[kernel.kernel_id] = kernel
+        self.measurements[kernel.kernel_id] = list(measurements)
+        self.environments |= {e.env_id: e for e in environments}
+
+    def commit(self, *, clear: bool = True) -> int:
+        """Put everything into the folder's corpus; returns the measurements added.
+
+        Args:
+            clear: whether the run is complete; an uncleared journal lets the next one do what is missing.
+        """
+        from kbench.loaders.corpus.writer import CorpusWriter
+
+        known = _ids(self.folder, "measurements", "measurement_id")
+        fresh = [m for group in self.measurements.values() for m in group if m.measurement_id not in known]
+        places = _ids(self.folder, "environments", "env_id")
+        rows = [kernel_row(self.kernels[i], group) for i, group in self.measurements.items() if group]
+        if fresh:
+            with CorpusWriter(self.folder) as writer:
+                writer.append("measurements", fresh)
+                writer.append("environments", [e for i, e in self.environments.items() if i not in places])
+                fresh_kernels = {m.kernel_id for m in fresh}
+                writer.append("kernels", [row for row in rows if row.kernel_id in fresh_kernels])
+        if clear:
+            self.path.unlink()
+        self.close()
+        return len(fresh)
+
+    def close(self) -> None:
+        """Close the file; what is in it stays."""
+        if not self._closed:
+            self._lines.close()
+        self._closed = True
+
+
+def _entry(text: str, where: str) -> Entry:
+    plain = parse_json(text, where)
+    try:
+        measurements = [from_dict(Measurement, row) for row in plain["measurements"]]
+        return KernelSource(**plain["kernel"]), measurements, [from_dict(Environment, e) for e in plain["environments"]]
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{where} is no finished kernel ({error}); the file is damaged: remove the line") from None
+
+
+def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> dict[str, list[Measurement]]:
+    """What a folder's corpus already holds of some kernels on some GPUs."""
+    from pyarrow import compute
+
+    field, found = compute.field, dict[str, list[Measurement]]()
+    where = field("kernel_id").isin(list(kernels)) & field("gpu").isin(list(gpus))
+    for row in _rows(folder, "measurements", where=where):
+        found.setdefault(row["kernel_id"], []).append(from_dict(Measurement, row))
+    return found
+
+
+def _ids(folder: Path, config: str, column: str) -> set[str]:
+    return {row[column] for row in _rows(folder, config, columns=[column])}
+
+
+def _rows(folder: Path, config: str, **chosen: Any) -> list[dict[str, Any]]:
+    """Rows of a folder's corpus, if there is one."""
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.corpus.manifest import NAME as MANIFEST
+
+    corpus = Corpus.open(folder) if (folder / MANIFEST).exists() else None
+    if corpus is None or config not in corpus.configs:
+        return []
+    rows: list[dict[str, Any]] = corpus.table(config, **chosen).to_pylist()
+    return rows
+
+
+def kernel_row(kernel: KernelSource, measurements: Sequence[Measurement]) -> Kernel:
+    """A kernel's row for a corpus of kernels that no search made."""
+    total = aggregate(measurements)
+    shape = structure_id(kernel.source)
+    return Kernel(
+        kernel_id=kernel.kernel_id,
+        problem_id=kernel.problem_id,
+        family=problem(kernel.problem_id).family,
+        backend=kernel.backend,
+        gpu=total.gpu,
+        search_method="none",
+        proposer="human",
+        run_id="measure",
+        step=0,
+        parent_id=None,
+        edit=None,
+        structure_id=shape,
+        cluster_id=shape,
+        split="train",
+        source=kernel.source,
+        status=total.status,
+        error=total.error,
+        runtime_us=total.runtime_us,
+        runtime_low_us=total.runtime_low_us,
+        runtime_high_us=total.runtime_high_us,
+        speedup=total.speedup,
+        speedup_low=total.speedup_low,
+        speedup_high=total.speedup_high,
+        compile_ms=total.compile_ms,
+        registers=total.registers,
+        shared_bytes=total.shared_bytes,
+        spill_bytes=total.spill_bytes,
+        env_id=total.env_id,
+        origin="kbench",
+        license=None,
+    )

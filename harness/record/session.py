@@ -1,0 +1,230 @@
+"""Session: what the commands do, between their options and the harness."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbench.harness.harness import SCREENED, Harness
+from kbench.harness.kernel.adapters import problem_of
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.record.journal import Journal, in_corpus
+from kbench.harness.record.progress import Progress
+from kbench.harness.record.record import aggregate
+from kbench.schemas import Backend, InfrastructureError, KernelSource, Measurement, Status, UserError
+
+Named = Sequence[tuple[str, KernelSource]]
+
+
+def make_harness(options: dict[str, Any], *, fenced: bool = False) -> Harness:
+    """A harness as the options say."""
+    from kbench.harness.cli import parse_gpus
+
+    return Harness(
+        gpu=parse_gpus(options["gpu"]),
+        half_width=options.get("half_width", 0.01),
+        timeout_s=options.get("timeout_s", 10.0),
+        allow_unscreened=options.get("allow_unscreened", False),
+        fenced=fenced,
+    )
+
+
+def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]]:
+    """Measurements grouped by kernel; a kernel's workloads come one after another."""
+    group: list[Measurement] = []
+    for measurement in measurements:
+        if group and group[0].kernel_id != measurement.kernel_id:
+            yield group
+            group = []
+        group.append(measurement)
+    if group:
+        yield group
+
+
+def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+    """Measure kernels, through a journal when there is an output folder.
+
+    Raises:
+        InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
+    """
+    out: Path | None = options["out"]
+    if out is None:
+        return _measure(named, options, None, quiet)
+    with contextlib.closing(Journal(out)) as journal:
+        return _measure(named, options, journal, quiet)
+
+
+def _measure(
+    named: Named, options: dict[str, Any], journal: Journal | None, quiet: bool
+) -> list[tuple[str, Measurement]]:
+    names = {kernel.kernel_id: name for name, kernel in named}
+    kernels = {kernel.kernel_id: kernel for _, kernel in named}
+    lost: list[tuple[KernelSource, str]] = []
+    with make_harness(options) as harness:
+        finished = measured_before(journal, kernels, harness)
+        todo = [kernel for key, kernel in kernels.items() if key not in finished]
+        rows = {key: group for key, group in finished.items() if key in names}
+        if rows and not quiet:
+            said = f"{len(rows)} of {len(kernels)} kernels are in {options['out']} already, and shown as they are there"
+            click.echo(said, err=True)
+        progress = Progress(len(todo), quiet=quiet)
+        for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
+            rows[kernel.kernel_id] = group
+            progress.add(aggregate(group).status)
+        progress.finish()
+    if journal is not None:
+        journal.commit(clear=not lost)
+    if lost:
+        kernel, why = lost[0]
+        raise InfrastructureError(
+            f"the machine failed {len(lost)} of {len(todo)} kernels, which are not recorded;"
+            f" first {names[kernel.kernel_id]}: {why}"
+        )
+    return [(names[key], row) for key in kernels for row in rows.get(key, [])]
+
+
+def measured_before(
+    journal: Journal | None, kernels: Collection[str], harness: Harness
+) -> dict[str, list[Measurement]]:
+    """What need not be measured: it is in the journal, or the folder's corpus has it from a GPU of this kind.
+
+    Raises:
+        UserError: the screen has refused some of them before, and is now to be passed over.
+    """
+    if journal is None:
+        return {}
+    gpus = {harness.environment(lane).gpu for lane in range(len(harness.gpus))}
+    found = in_corpus(journal.folder, kernels, gpus) | journal.measurements
+    refused = sum(any((row.error or "").startswith(SCREENED) for row in found.get(key, ())) for key in kernels)
+    if refused and harness.settings.allow_unscreened:
+        raise UserError(
+            f"{journal.folder} holds {refused} of these kernels as refused by the screen; give another --out"
+        )
+    return found
+
+
+def run_journaled(
+    harness: Harness,
+    todo: Sequence[KernelSource],
+    journal: Journal | None,
+    on_lost: Callable[[KernelSource, str], None] | None = None,
+) -> Iterator[tuple[KernelSource, list[Measurement]]]:
+    """Measure kernels, each in the journal before it is yielded; those the machine fails are told to `on_lost`."""
+    kernels = {kernel.kernel_id: kernel for kernel in todo}
+    for group in by_kernel(harness.measure(todo, on_lost=on_lost)):
+        kernel = kernels[group[0].kernel_id]
+        if journal is not None:
+            journal.add(kernel, group, [harness.environment(i) for i in range(len(harness.gpus))])
+        yield kernel, group
+
+
+def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+    """Verify kernels and time nothing."""
+    from kbench.harness.device.doctor import gpu_count
+    from kbench.harness.record.check import check_fenced, check_without_gpu
+
+    return (check_fenced if gpu_count() else check_without_gpu)(named, options, quiet)
+
+
+def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -> dict[str, Any]:
+    """Measure a selection of a corpus again and compare with what is stored."""
+    from kbench.benchmark.problems.registry import unlisted
+
+    if options["out"] is not None and Path(options["corpus"]).resolve() == options["out"].resolve():
+        raise UserError("--out is the corpus itself; measure again into another folder")
+    stored, left_out = selected(options)
+    named = [(kernel.kernel_id, kernel) for kernel, _ in stored.values()]
+    measured: dict[str, list[Measurement]] = {}
+    for key, row in measure_files(named, options, quiet=False):
+        measured.setdefault(key, []).append(row)
+    elsewhere = Counter(kernel.problem_id for kernel, _ in stored.values() if kernel.problem_id in unlisted())
+    notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
+    said = {name: counts for name, counts in notes.items() if counts}
+    return {"kernels": len(measured)} | said | agreement({key: row for key, (_, row) in stored.items()}, measured)
+
+
+def check_corpus(options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+    """Check a selection of a corpus; rows are named by their kernel's id."""
+    stored, _ = selected(options)
+    return check([(key, kernel) for key, (kernel, _) in stored.items()], options, quiet)
+
+
+def selected(options: dict[str, Any]) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
+    """What the options select of a corpus and can be measured, and why other rows cannot.
+
+    Raises:
+        UserError: nothing is left to measure.
+    """
+    from kbench.loaders.corpus.corpus import load
+
+    table = load(options["corpus"], where=options["where"]).to_arrow()
+    stored, left_out = measurable(table.to_pylist(), options["limit"])
+    if not stored:
+        reason = f"; {left_out[0]}" if left_out else ""
+        raise UserError(f"--where {options['where']!r} selects no kernel to measure in {options['corpus']!r}{reason}")
+    return stored, left_out
+
+
+def measurable(
+    rows: Sequence[dict[str, Any]], limit: int | None
+) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
+    """Rows that can be measured here, by the id of the kernel as our problem has it, and why others cannot.
+
+    Imported rows may name a problem as another suite does, and tuning configurations have no source to run. Rows keep
+    the problem they were stored with; the kernel has the one it is measured on.
+    """
+    from kbench.benchmark.problems.registry import resolve
+
+    found: dict[str, tuple[KernelSource, dict[str, Any]]] = {}
+    left_out: list[str] = []
+    for row in rows:
+        if limit is not None and len(found) >= limit:
+            break
+        problem = resolve(row["problem_id"])
+        if problem is None:
+            left_out.append(f"of problem {row['problem_id']!r} we have no reference")
+        elif row["backend"] != Backend.CONFIG and row["source"]:
+            kernel = KernelSource(problem_of(row["source"], problem), Backend(row["backend"]), row["source"])
+            found.setdefault(kernel.kernel_id, (kernel, row))
+    return found, left_out
+
+
+def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measurement]]) -> dict[str, Any]:
+    """How far stored and new figures are apart."""
+    ratios, same_status, inside = [], 0, 0
+    for key, group in measured.items():
+        total, old = aggregate(group), stored[key]
+        same_status += total.status.value == old["status"]
+        if total.status is Status.OK and total.runtime_us is not None and old["runtime_us"] is not None:
+            ratios.append(math.log(total.runtime_us / old["runtime_us"]))
+            low, high = old["runtime_low_us"], old["runtime_high_us"]
+            inside += low is not None and high is not None and low <= total.runtime_us <= high
+    sizes = sorted(abs(ratio) for ratio in ratios)
+    found: dict[str, Any] = {"same status": f"{same_status} of {len(measured)}"}
+    if sizes:
+        found |= {
+            "median |log ratio|": round(statistics.median(sizes), 5),
+            "95th percentile |log ratio|": round(sizes[min(len(sizes) - 1, int(0.95 * len(sizes)))], 5),
+            "median log ratio": round(statistics.median(ratios), 5),
+            "inside the stored interval": f"{inside} of {len(sizes)}",
+        }
+    return {"compared": len(sizes), "agreement": found}
+
+
+def compare_files(one: Path, other: Path, gpu: int, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Verdicts on two files, one a workload."""
+    from kbench.harness.timing.comparison import compare_kernels
+
+    first = read_kernel(one, options["problem_id"], options["backend"])
+    second = read_kernel(other, options["problem_id"], options["backend"])
+    if first.problem_id != second.problem_id:
+        raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
+    settings = {"threshold": options["threshold"], "allow_unscreened": options["allow_unscreened"]}
+    return [verdict.to_dict() for verdict in compare_kernels(first, second, gpu=gpu, **settings)]

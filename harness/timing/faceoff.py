@@ -1,0 +1,67 @@
+"""Face-off: two kernels in one worker, verified and then timed against each other."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.benchmark.problems import Size, problem
+from kbench.harness.isolate.execute import Bench, Report, Task, before_judging, chosen_sizes, guard, make_context
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.timing.duel import Duel, fight
+from kbench.harness.verify.audit import VERIFIED, Auditor
+from kbench.harness.verify.verify import Verdict, verify
+
+
+def face_off(
+    pair: Sequence[LoadedKernel], task: Task, bench: Bench, report: Report, threshold: float
+) -> list[dict[str, Any]]:
+    """Compare two kernels on every workload.
+
+    Raises:
+        PoisonedError: one of them broke the device context.
+        InfrastructureError: the machine failed.
+    """
+    sizes = chosen_sizes(problem(task.problem_id), task.workloads)
+    return [_workload(pair, size, task, bench, report, threshold) for size in sizes]
+
+
+def _workload(
+    pair: Sequence[LoadedKernel], size: Size, task: Task, bench: Bench, report: Report, threshold: float
+) -> dict[str, Any]:
+    context = make_context(bench, task.problem_id, size, report, late=task.late)
+    verdict = Verdict()
+    for name, loaded in zip(("first", "second"), pair, strict=True):
+        report(f"verify {name}")
+        check = functools.partial(
+            verify, loaded.run, context, verdict, VERIFIED, late=task.late, judging=before_judging(bench, task, report)
+        )
+        guard(check, verdict, bench)
+        if not verdict.ok:
+            return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
+    report("duel")
+    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
+    first, second = (auditor.candidate(label, loaded) for label, loaded in zip(("first", "second"), pair, strict=True))
+    for label in ("first", "second"):
+        bench.sampler.forget(label)
+    duels: list[Duel] = []
+    rng = random.Random(task.seed)
+
+    def contest() -> None:
+        duels.append(fight(first, second, context, bench.sampler, rng, threshold, auditor.judge))
+        for candidate in (first, second):
+            auditor.confirm(candidate, bench.sampler, rng)
+
+    guard(contest, verdict, bench)
+    result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
+    if duels and duels[0].ratio is not None:
+        duel, ratio = duels[0], duels[0].ratio
+        result |= {
+            "ratio": [ratio.value, ratio.low, ratio.high],
+            "rounds": duel.rounds,
+            "first_us": duel.first_us,
+            "second_us": duel.second_us,
+        }
+    return result

@@ -1,0 +1,226 @@
+"""Audit: timed calls on inputs changed unannounced, whose answers are judged, and whose time must be the usual one.
+
+Each look at a kernel has a stranger among the inputs to show: drawn for that look alone, so that no kept answer fits. A
+kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.device.context import ProblemContext, Stage
+from kbench.harness.device.master import Master
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.timing.batch import Sample, Sampler
+from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, Plan, make_slots
+from kbench.harness.verify.verify import Verdict, erase, judge_answer, misfit
+from kbench.schemas import InfrastructureError, Status
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VERIFIED = (0, 1)
+"""Masters a kernel is verified on; the others it first meets in audited calls."""
+SLOWER, SLOWER_US = 1.25, 2.0
+"""A kernel is suspected when its fastest call on strangers takes longer than others at their best, by both of these."""
+QUICK_S = 0.005
+"""Host time within which inputs can be drawn between two calls."""
+LOOKS, ROUNDS = 6, 5
+"""Looks that confirm or clear a suspicion, and their rounds."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """What an audited call left to be judged."""
+
+    master: Master
+    fresh: bool
+    """These inputs were drawn for this call: a stranger."""
+    wrong: str | None
+    """Why what it returned has not the declared form."""
+    outputs: tuple[Tensor, ...]
+
+
+class Auditor:
+    """Audits the timed calls of the kernels measured together on one problem and size."""
+
+    def __init__(
+        self,
+        context: ProblemContext,
+        verdict: Verdict,
+        *,
+        late: bool = False,
+        tampered: Callable[[], str | None] | None = None,
+        several: bool = False,
+    ) -> None:
+        """Audit.
+
+        Args:
+            context: the problem and size.
+            verdict: where failures are recorded.
+            late: answers must not stay in memory while the kernel runs.
+            tampered: for unscreened kernels, says what they have replaced.
+            several: there are more kernels than one, so errors say which.
+        """
+        self.context, self.verdict, self.late, self.tampered, self.several = context, verdict, late, tampered, several
+        self._fresh_us: dict[str, list[float]] = {}
+        self._usual_us: dict[str, list[float]] = {}
+        self._strangers = 1
+        """Drawn for each look."""
+
+    def candidate(self, label: str, loaded: LoadedKernel) -> Candidate:
+        """A kernel, with calls that can be audited."""
+        stages = self.context.stages
+
+        def call(stage: int) -> Any:
+            return loaded.run(*stages[stage].inputs)
+
+        def audits() -> Audit:
+            strangers, known = self._strangers_to_come(), list(self.context.masters)
+            return lambda stage, choice: self._hooks(stages[stage], choice, strangers, known)
+
+        return Candidate(label, call, audits)
+
+    def _strangers_to_come(self) -> list[Master | None]:
+        """The strangers of a look; None is drawn when it is shown, not to be found by kernels that search memory.
+
+        Where drawing keeps the host busy, as for problems that draw on the CPU, it cannot wait: the launch of the call
+        behind it would not be hidden.
+        """
+        began = time.perf_counter()
+        first = self._stranger()
+        if self.late and time.perf_counter() - began < QUICK_S:
+            return [None] * self._strangers
+        return [first, *(self._stranger() for _ in range(self._strangers - 1))]
+
+    def _stranger(self) -> Master:
+        with machine("inputs cannot be drawn"):
+            return self.context.stranger()
+
+    def _hooks(self, stage: Stage, choice: int, strangers: list[Master | None], known: list[Master]) -> Hooks:
+        """What to queue before and behind a call that is shown other inputs.
+
+        Args:
+            stage: the buffers it is called on.
+            choice: a random number.
+            strangers: not shown yet in this look; they come first, because no kept answer fits them.
+            known: what else there is to show.
+        """
+        shown: list[tuple[Master, bool]] = []
+
+        def before() -> None:
+            fresh = bool(strangers)
+            if fresh:
+                known.append(strangers.pop() or self._stranger())
+            # Never what the buffers hold: an answer kept by address is wrong then.
+            others = known[-1:] if fresh else [master for master in known if master is not stage.holds]
+            shown.append((others[choice % len(others)], fresh))
+            stage.fill(shown[-1][0])
+            for nbytes in self.context.output_bytes:
+                self.context.device.poison(nbytes)
+
+        def after(returned: Any) -> Kept:
+            wrong = misfit(returned, self.context, stage)
+            # Copied in stream order right behind the end mark: work still running elsewhere is not in the copy.
+            return Kept(*shown[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
+
+        return before, after
+
+    def begin(self) -> None:
+        """Forget the times seen so far: the kernel is timed afresh."""
+        self._fresh_us.clear()
+        self._usual_us.clear()
+
+    def judge(self, samples: Sequence[Sample]) -> bool:
+        """Judge the audited calls among some samples; False when one was wrong."""
+        what = self.tampered() if self.tampered is not None else None
+        if what is not None:
+            self.verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
+            return False
+        for sample in samples:
+            fresh = sample.kept is not None and sample.kept.fresh
+            (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
+        self._judge_kept([sample for sample in samples if sample.kept is not None])
+        for at, stage in enumerate(self.context.stages):
+            changed = stage.changed()
+            if changed is not None:
+                self.verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
+        if self.late:
+            self.context.forget_answers()
+        return self.verdict.ok
+
+    def _judge_kept(self, audited: Sequence[Sample]) -> None:
+        for sample in audited:
+            kept, where = sample.kept, f"{self._name(sample.label)}in a timed call: "
+            if kept.wrong is not None:
+                self.verdict.fail(Status.INCORRECT, f"{where}{kept.wrong}")
+                continue
+            with machine("an answer cannot be computed"):
+                kept.master.expected()
+            if not judge_answer(self.context, kept.master, kept.outputs, self.verdict, where):
+                break
+            erase(self.context, kept.outputs)
+        for sample in audited:
+            if sample.kept.master not in self.context.masters:
+                sample.kept.master.forget_answer()
+
+    def _name(self, label: str) -> str:
+        """How an error says which of two kernels it is about."""
+        return f"{label}: " if self.several else ""
+
+    def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
+        """Reject a kernel that takes longer on inputs it has not been shown.
+
+        A suspicion from its rounds, where few calls are on strangers, is followed by more rounds of the same kind, with
+        more of them: an answer that is kept where anything out of the ordinary destroys it is kept there, too.
+        """
+        if not self._suspicious(candidate.label):
+            return
+        usual = statistics.median(self._usual_us[candidate.label])
+        chosen = Plan(6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1, 0, (ROUNDS,))
+        self._strangers = AUDITS
+        for look in range(LOOKS):
+            rounds = range(ROUNDS * look, ROUNDS * (look + 1))
+            if not self.judge(sampler.run(make_slots([candidate], self.context, rounds, chosen, rng))):
+                return
+        self._strangers = 1
+        if self._suspicious(candidate.label):
+            spent, best = min(self._fresh_us[candidate.label]), at_best(self._usual_us[candidate.label])
+            said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
+            self.verdict.fail(Status.REJECTED, f"{self._name(candidate.label)}{said}: it keeps answers")
+
+    def _suspicious(self, label: str) -> bool:
+        return suspicious(self._fresh_us.get(label, []), self._usual_us.get(label, []))
+
+
+def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
+    """Whether even the fastest of some calls took longer than others do at their best."""
+    return bool(fresh_us and usual_us) and min(fresh_us) > SLOWER * at_best(usual_us) + SLOWER_US
+
+
+def at_best(times_us: Sequence[float]) -> float:
+    """The time that a quarter of some calls do not exceed, or their geometric mean, if less.
+
+    Answers may be kept for but some of the calls; a few very fast ones draw the mean, which is what is recorded.
+    """
+    return min(sorted(times_us)[len(times_us) // 4], statistics.geometric_mean(times_us))
+
+
+@contextlib.contextmanager
+def machine(what: str) -> Iterator[None]:
+    """Say that what fails here is the machine's fault, though a kernel is being timed.
+
+    Raises:
+        InfrastructureError: with what was attempted.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise InfrastructureError(f"{what}: {error}") from error

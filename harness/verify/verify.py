@@ -1,0 +1,188 @@
+"""Verify: is the answer right, whole, repeatable, and all the kernel wrote?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.device.context import STAGES, ProblemContext, Stage, same_bits
+from kbench.harness.device.master import Master
+from kbench.schemas import Status
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Run = Callable[..., Any]
+
+
+@dataclasses.dataclass(slots=True)
+class Verdict:
+    """What verification found."""
+
+    status: Status = Status.OK
+    reason: str | None = None
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.status is Status.OK
+
+    def fail(self, status: Status, reason: str) -> Verdict:
+        """Record the first failure; later ones do not replace it."""
+        if self.ok:
+            self.status, self.reason = status, reason
+        return self
+
+    def note_errors(self, max_abs: float | None, max_rel: float | None) -> None:
+        """Keep the largest errors seen."""
+        if max_abs is not None:
+            self.max_abs_error = max(max_abs, self.max_abs_error or 0.0)
+        if max_rel is not None:
+            self.max_rel_error = max(max_rel, self.max_rel_error or 0.0)
+
+
+def verify(
+    run: Run,
+    context: ProblemContext,
+    verdict: Verdict,
+    masters: tuple[int, ...],
+    *,
+    late: bool,
+    judging: Callable[[], str | None] | None = None,
+) -> Verdict:
+    """Call a kernel on several masters, the first of them twice, and judge what it returns.
+
+    Args:
+        run: the kernel.
+        context: the problem and size.
+        verdict: where failures and errors are recorded.
+        masters: which masters to use.
+        late: make the expected answers only after the kernel has run, so that it cannot find them in memory.
+        judging: called when the kernel has run and before answers are made late; says what the kernel has tampered
+            with, if anything.
+    """
+    if late:
+        context.forget_answers()
+    held: list[tuple[Master, tuple[Tensor, ...]]] = []
+    try:
+        return _verify(run, context, verdict, masters, held, late=late, judging=judging)
+    finally:
+        for _, outputs in held:
+            erase(context, outputs)
+
+
+def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
+    """Overwrite answers that were judged, so that no later call finds them in memory it is handed."""
+    for output in outputs:
+        context.device.erase(output)
+
+
+def _verify(
+    run: Run,
+    context: ProblemContext,
+    verdict: Verdict,
+    masters: tuple[int, ...],
+    held: list[tuple[Master, tuple[Tensor, ...]]],
+    *,
+    late: bool,
+    judging: Callable[[], str | None] | None,
+) -> Verdict:
+    for turn, at in enumerate((masters[0], *masters)):
+        master = context.masters[at]
+        # Two sets for three calls: the third finds other numbers at the addresses of the first.
+        stage = context.stages[turn % STAGES]
+        outputs = call(run, context, stage, master, verdict)
+        if outputs is None:
+            return verdict
+        held.append((master, outputs))
+        repeated = turn == 1 and equal_bits(held[0][1], outputs)
+        if not late and not repeated:
+            judge_answer(context, master, outputs, verdict)
+            if not verdict.ok and turn == 0:
+                return verdict
+    if judging is not None and (what := judging()) is not None:
+        return verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
+    if late:
+        for master, outputs in held:
+            judge_answer(context, master, outputs, verdict)
+    judge_repeat(context, held[0][1], held[1][1], verdict)
+    return verdict
+
+
+def call(
+    run: Run, context: ProblemContext, stage: Stage, master: Master, verdict: Verdict
+) -> tuple[Tensor, ...] | None:
+    """One call on fresh inputs into poisoned memory; its outputs when they have the declared form."""
+    stage.fill(master)
+    for nbytes in context.output_bytes:
+        context.device.poison(nbytes)
+    returned = run(*stage.inputs)
+    context.device.synchronize()
+    problem = misfit(returned, context, stage) or stage.changed()
+    if problem is not None:
+        verdict.fail(Status.INCORRECT, problem)
+        return None
+    return as_tuple(returned)
+
+
+def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
+    """Why what was returned is not the declared outputs in memory of their own; None when it is."""
+    import torch
+
+    specs = context.outputs
+    if not isinstance(returned, torch.Tensor | tuple | list):
+        return f"returned a {type(returned).__name__}, expected a tensor or a tuple of tensors"
+    outputs = as_tuple(returned)
+    if len(outputs) != len(specs):
+        return f"returned {len(outputs)} outputs, expected {len(specs)}"
+    for output, spec in zip(outputs, specs, strict=True):
+        # A subclass may compute lazily, after the clock has stopped.
+        if type(output) is not torch.Tensor:
+            return f"output {spec.name!r} is a {type(output).__name__}, expected a plain tensor"
+        if str(output.device) != context.device.torch_name:
+            return f"output {spec.name!r} is on {output.device}, expected {context.device.torch_name}"
+        if tuple(output.shape) != spec.shape or str(output.dtype) != f"torch.{spec.dtype}":
+            have = f"{str(output.dtype).removeprefix('torch.')}{list(output.shape)}"
+            return f"output {spec.name!r} is {have}, expected {spec.dtype}{list(spec.shape)}"
+        if not output.is_contiguous():
+            return f"output {spec.name!r} is not contiguous (strides {list(output.stride())})"
+        if stage.shares_memory(output):
+            return f"output {spec.name!r} lies in the memory of an input"
+    pointers = [output.data_ptr() for output in outputs if output.numel()]
+    if len(set(pointers)) != len(pointers):
+        return "two outputs share memory"
+    return None
+
+
+def judge_answer(
+    context: ProblemContext, master: Master, outputs: tuple[Tensor, ...], verdict: Verdict, where: str = ""
+) -> bool:
+    """Compare outputs with the expected ones; False when they are wrong."""
+    found = compare(outputs, master.expected(), context.definition.tolerance, context.outputs)
+    verdict.note_errors(found.max_abs_error, found.max_rel_error)
+    if not found.ok:
+        verdict.fail(Status.INCORRECT, f"{where}{context.size.name}: {found.reason}")
+    return found.ok
+
+
+def equal_bits(first: tuple[Tensor, ...], second: tuple[Tensor, ...]) -> bool:
+    """Whether two sets of outputs hold the same bytes."""
+    return all(same_bits(one, other) for one, other in zip(first, second, strict=True))
+
+
+def judge_repeat(
+    context: ProblemContext, first: tuple[Tensor, ...], second: tuple[Tensor, ...], verdict: Verdict
+) -> None:
+    """Two calls on equal inputs must agree: bit for bit, or at least within the tolerance."""
+    if equal_bits(first, second):
+        return
+    found = compare(second, first, context.definition.tolerance, context.outputs)
+    if found.ok:
+        return
+    verdict.status = Status.NONDETERMINISTIC
+    verdict.reason = f"{context.size.name}: two calls on equal inputs differ: {found.reason}"

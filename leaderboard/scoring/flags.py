@@ -1,0 +1,93 @@
+"""Integrity flags: what a reader should know before trusting an entry. Flags are shown and never acted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.scoring.score import lower_is_better, pair_forecasts
+from kbench.benchmark.surrogates.isolation.table import ForecastTable
+from kbench.benchmark.tasks.task import Questions
+from kbench.leaderboard.scoring.score import asked_queries
+from kbench.schemas import Score, Submission
+
+NEAR_COPY = 1e-4
+"""Mean absolute difference of probabilities below which two entries are one."""
+ENOUGH_SHARED = 0.5
+"""Two entries are compared when they share this much of what the one with fewer forecasts answers."""
+CEILINGS = (
+    ("forecast", "rps", "RPS"),
+    ("forecast", "accuracy", "accuracy"),
+    ("select", "aurc", "AURC"),
+    ("rank", "spearman", "Spearman"),
+)
+"""Figures that no forecast can push beyond what measuring again would score: labels can be looked up, not forecast."""
+CERTAIN = 0.999
+LABEL_ACCURACY = 0.98
+
+
+def flags(
+    submission: Submission,
+    table: ForecastTable,
+    questions: Questions,
+    others: Mapping[str, ForecastTable],
+    scores: Sequence[Score],
+) -> list[str]:
+    """Everything noteworthy about an entry's forecasts.
+
+    Args:
+        submission: its metadata.
+        table: its forecasts, aligned with the questions.
+        questions: the questions with their labels.
+        others: forecasts of the other entries by name, aligned with the same questions.
+        scores: its figures, with the noise ceiling where there is one.
+    """
+    rows = pair_forecasts(questions, table)
+    asked = asked_queries(submission, questions)
+    found = [*_copies(table, others), *_missing(submission, table.repeats, table.failed[:, asked])]
+    found += _beyond_ceiling(scores)
+    if not len(rows.bins):
+        return found
+    certain = rows.probabilities.max(axis=1) > CERTAIN
+    right = rows.probabilities.argmax(axis=1) + 1 == rows.bins
+    if certain.mean() > 0.5 and right[certain].mean() > LABEL_ACCURACY:
+        found.append(f"is certain on {certain.mean():.0%} of pairs and right on {right[certain].mean():.1%} of those")
+    return found
+
+
+def _copies(table: ForecastTable, others: Mapping[str, ForecastTable]) -> Sequence[str]:
+    """Entries with the same forecasts where both gave one: what stands in for an answer is everybody's."""
+    found = []
+    for name, other in sorted(others.items()):
+        both = ~table.failed[0] & ~other.failed[0]
+        fewer = min((~table.failed[0]).sum(), (~other.failed[0]).sum())
+        if not both.any() or both.sum() < ENOUGH_SHARED * fewer:
+            continue
+        if float(np.abs(other.probabilities[0, both] - table.probabilities[0, both]).mean()) < NEAR_COPY:
+            found.append(f"forecasts are nearly identical to those of {name}")
+    return found
+
+
+def _beyond_ceiling(scores: Sequence[Score]) -> Sequence[str]:
+    over_all = {(score.track, score.metric): score for score in scores if score.slice == "all"}
+    found = []
+    for track, metric, label in CEILINGS:
+        score = over_all.get((track, metric))
+        if score is None or score.value is None or score.ceiling is None:
+            continue
+        if score.value != score.ceiling and (score.value < score.ceiling) == lower_is_better(metric):
+            figures = f"{score.value:.4f}, better than measuring again would ({score.ceiling:.4f})"
+            found.append(f"scores {label} {figures}")
+    return found
+
+
+def _missing(submission: Submission, repeats: int, failed: npt.NDArray[np.bool_]) -> Sequence[str]:
+    found = []
+    if repeats != submission.repeats:
+        found.append(f"states {submission.repeats} repeats and holds {repeats}")
+    share = float(failed.mean())
+    if share > 0.01:
+        found.append(f"gives no usable forecast for {share:.1%} of queries")
+    return found

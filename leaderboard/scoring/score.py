@@ -1,0 +1,187 @@
+"""Score a submission: everything is recomputed from its forecasts against labels it never held."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbench import __version__
+from kbench.benchmark.metrics.arrays import Ints
+from kbench.benchmark.metrics.forecast.accuracy import correct
+from kbench.benchmark.metrics.forecast.reliability import reliability_curve
+from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
+from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
+from kbench.benchmark.scoring.rank import LEAST
+from kbench.benchmark.scoring.score import HEADLINES, Scored, Settings, pair_forecasts, pool_scores, score
+from kbench.benchmark.surrogates.isolation.table import ForecastTable, align
+from kbench.benchmark.tasks.task import PAIR_TRACKS, Questions
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.rounding import rounded
+from kbench.schemas import Score, Submission
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE_RESAMPLES = 400
+"""Draws kept for rank intervals and used inside slices: enough for two digits of a 95 % interval."""
+CURVE_POINTS = 41
+PAGE_FACETS = ("family", "backend", "gpu")
+"""What the page filters by, in the order a slice's key joins them."""
+
+
+def score_submission(
+    submission: Submission, forecasts: pa.Table, questions: Questions, settings: Settings | None = None
+) -> Results:
+    """Score checked forecasts.
+
+    Args:
+        submission: its metadata.
+        forecasts: its forecasts, with the record's columns.
+        questions: the frozen questions and their labels.
+        settings: resamples and seed; the same for every entry that is to be compared.
+
+    Returns:
+        The same to the bit for the same inputs on any machine.
+    """
+    return rounded(exact_results(submission, forecasts, questions, settings))
+
+
+def exact_results(
+    submission: Submission, forecasts: pa.Table, questions: Questions, settings: Settings | None = None
+) -> Results:
+    """Figures as they were computed, in all their bits: the last few are the processor's own."""
+    settings = settings or Settings()
+    table = align(forecasts, [query.query_id for query in questions.queries])
+    failed = table.failed[:, asked_queries(submission, questions)]
+    asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
+    scored = score(asked, table, settings)
+    scores = [*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings)]
+    return Results(
+        submission=submission,
+        dataset_fingerprint=questions.dataset,
+        kbench=__version__,
+        seed=settings.seed,
+        resamples=settings.resamples,
+        answered_share=float(1.0 - failed.mean()),
+        cost=_cost(submission, table, failed.size),
+        scores=scores,
+        draws=_draws(scored),
+        curves=_curves(asked, table),
+    )
+
+
+def asked_queries(submission: Submission, questions: Questions) -> Ints:
+    """Positions of the queries an entry must answer: an entry for the tracks about pairs alone answers pairs alone."""
+    if set(submission.tracks) <= set(PAIR_TRACKS) and len(questions.pairs):
+        return np.unique(questions.pairs.query)
+    return np.arange(len(questions.queries))
+
+
+def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[str, float | None]:
+    """Per 1,000 forecasts: what the rows state, else what the submission states for all `count` of them."""
+    seconds = float(np.nanmean(table.elapsed_s)) if not np.isnan(table.elapsed_s).all() else None
+    tokens = float(np.nanmean(table.tokens)) if not np.isnan(table.tokens).all() else None
+    if seconds is None and submission.total_seconds is not None and count:
+        seconds = submission.total_seconds / count
+    if tokens is None and submission.total_tokens is not None and count:
+        tokens = submission.total_tokens / count
+    return {
+        "seconds_per_1000": None if seconds is None else 1000 * seconds,
+        "tokens_per_1000": None if tokens is None else 1000 * tokens,
+    }
+
+
+def _draws(scored: Scored) -> dict[str, list[float]]:
+    found = {}
+    for track, figures in scored.figures.items():
+        figure = figures.get(HEADLINES[track])
+        if figure is not None and len(figure.draws):
+            # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
+            kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
+            found[track] = [float(draw) for draw in kept]
+    return found
+
+
+def slice_masks(questions: Questions) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Every slice the page can filter by: each facet value, and each combination of family, backend and GPU.
+
+    A facet with one value splits nothing and is left out.
+
+    Yields:
+        (key, mask over pairs, mask over pool rows); the key joins facets in a fixed order with `&`.
+    """
+    gpu = np.array([query.gpu for query in questions.queries])
+    pair = _facet_columns(questions.pairs, gpu)
+    pool = _facet_columns(questions.pools, gpu)
+    values = {name: sorted({*pair[name].tolist(), *pool[name].tolist()}) for name in PAGE_FACETS}
+    names = [name for name in PAGE_FACETS if len(values[name]) > 1]
+    for count in range(1, len(names) + 1):
+        for chosen in itertools.combinations(names, count):
+            for picks in itertools.product(*(values[name] for name in chosen)):
+                of_pairs = np.ones(len(questions.pairs), dtype=np.bool_)
+                of_pools = np.ones(len(questions.pools), dtype=np.bool_)
+                for name, value in zip(chosen, picks, strict=True):
+                    of_pairs &= pair[name] == value
+                    of_pools &= pool[name] == value
+                if of_pairs.any() or of_pools.any():
+                    yield "&".join(f"{n}={v}" for n, v in zip(chosen, picks, strict=True)), of_pairs, of_pools
+
+
+def _facet_columns(labels: object, gpu: np.ndarray) -> dict[str, np.ndarray]:
+    query = labels.query  # type: ignore[attr-defined]
+    family, backend = labels.family.astype(str), labels.backend.astype(str)  # type: ignore[attr-defined]
+    return {"family": family, "backend": backend, "gpu": gpu[query] if len(query) else family}
+
+
+def _is_page_slice(key: str) -> bool:
+    """Whether the page's own slices, which hold every metric, cover this one."""
+    return key.split("=", 1)[0] in PAGE_FACETS
+
+
+def _slices(questions: Questions, table: ForecastTable, settings: Settings) -> list[Score]:
+    made: list[Score] = []
+    smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
+    for key, of_pairs, of_pools in slice_masks(questions):
+        part = dataclasses.replace(
+            questions, pairs=questions.pairs.take(of_pairs), pools=questions.pools.take(of_pools)
+        )
+        scored = score(part, table, smaller, sliced=False)
+        made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
+    return made
+
+
+def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[float]]]:
+    """Points of the curves that belong to the tracks entered."""
+    curves: dict[str, list[list[float]]] = {}
+    rows = pair_forecasts(questions, table)
+    if "forecast" in questions.tracks and len(rows.bins):
+        reliable = reliability_curve(rows.probabilities, rows.bins)
+        points = zip(reliable.confidence, reliable.accuracy, strict=True)
+        curves["reliability"] = [[float(x), float(y)] for x, y in points]
+    if "select" in questions.tracks and len(rows.bins):
+        risk = risk_coverage_curve(1.0 - correct(rows.probabilities, rows.bins), rows.confidence)
+        at = np.linspace(0.025, 1.0, CURVE_POINTS - 1)
+        curves["risk_coverage"] = [[float(x), float(np.interp(x, risk.coverage, risk.risk))] for x in at]
+    if "rank" in questions.tracks and len(questions.pools):
+        curves["regret"] = _regret_curve(questions, table)
+    return curves
+
+
+def _regret_curve(questions: Questions, table: ForecastTable) -> list[list[float]]:
+    labels = questions.pools
+    scores = pool_scores(labels, table, weigh_validity=False)
+    pools = [rows[labels.valid[rows]] for rows in labels.pools()]
+    pools = [rows for rows in pools if len(rows) >= LEAST]
+    if not pools:
+        return []
+    return [
+        [
+            float(share),
+            float(np.mean([regret_at(one[r], labels.runtime_us[r], share) for one in scores for r in pools])),
+        ]
+        for share in FRACTIONS
+    ]

@@ -1,0 +1,183 @@
+"""Parse bytes from strangers with bounds on size, depth and rows, forecasts in a process of their own."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.surrogates.isolation.table import conform
+from kbench.schemas import DataError, Forecast, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROWS = 5_000_000
+MAX_VALUES = 9 * MAX_ROWS
+"""Values of one column, list elements included."""
+MAX_UNPACKED_BYTES = 2 << 30
+SHOWN_CHARACTERS = 80
+MAX_LINE_BYTES = 64 * 1024
+"""A forecast is a few hundred bytes; the rest is room for the reason of a failure."""
+LINES_AT_ONCE = 10_000
+"""Lines that are held as Python objects, which take ten times the room of Arrow's columns."""
+
+
+def shown(value: object) -> str:
+    """A value for an error message: short, and with every character visible."""
+    text = ascii(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """JSON without NaN, infinities or duplicate keys.
+
+    Raises:
+        DataError: the bytes are not such JSON.
+    """
+
+    def refuse(word: str) -> Any:
+        raise DataError(f"{name} holds {word}; JSON numbers are finite")
+
+    def number(text: str) -> float:
+        value = float(text)
+        return value if abs(value) != float("inf") else refuse(text)
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise DataError(f"{name} holds a key twice: {shown([key for key, _ in pairs])}")
+        return found
+
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=refuse, parse_float=number, object_pairs_hook=unique)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise DataError(f"{name} is not JSON in UTF-8 ({reason})") from None
+    except DataError:
+        raise
+    except ValueError as error:
+        # Python refuses integers of many thousand digits.
+        raise DataError(f"{name} holds a number that cannot be read ({error})") from None
+
+
+def read_forecasts(data: bytes, name: str) -> pa.Table:
+    """A forecasts file as a table with the record's columns, parsed in a process that has limits.
+
+    Raises:
+        DataError: it is not a forecasts file, or is larger than any submission can be.
+    """
+    import pyarrow as pa
+
+    from kbench.loaders.storage.isolation import shared_reader
+
+    parser = parquet_to_stream if name.endswith(".parquet") else lines_to_stream
+    answer = shared_reader(f"kbench.leaderboard.submission.untrusted:{parser.__name__}").read(data, name)
+    table = pa.ipc.open_stream(answer).read_all()
+    table.validate(full=True)
+    return conform(table, name)
+
+
+def warm_up() -> None:
+    """Import what parsing needs and keep it to one thread, so that a process that only waits can be forked."""
+    from kbench.loaders.storage.parquet_stream import warm_up as warm_up_pyarrow
+
+    warm_up_pyarrow()
+
+
+def parquet_to_stream(data: bytes) -> bytes:
+    """Parquet bytes as an Arrow IPC stream; call it where a crash may happen.
+
+    Raises:
+        DataError: they are not a forecasts table, or claim more than any submission can hold.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+        _check_footer(file)
+        names = file.schema_arrow.names
+        unknown = sorted(set(names) - set(arrow_schema(Forecast).names))
+        if unknown:
+            raise DataError(f"unknown column {shown(unknown[0])}; known: {', '.join(arrow_schema(Forecast).names)}")
+        table = file.read(use_threads=False)
+        table.validate(full=True)
+        return _stream(table)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
+        if isinstance(error, DataError):
+            raise
+        first = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise DataError(f"cannot be read as Parquet ({first})") from None
+
+
+def _check_footer(file: Any) -> None:
+    """Refuse what the footer claims before anything is unpacked."""
+    meta = file.metadata
+    if meta.num_rows > MAX_ROWS:
+        raise DataError(f"claims {meta.num_rows:,} rows; the limit is {MAX_ROWS:,}")
+    unpacked = 0
+    for group in range(meta.num_row_groups):
+        for column in range(meta.num_columns):
+            chunk = meta.row_group(group).column(column)
+            if not 0 <= chunk.num_values <= MAX_VALUES:
+                raise DataError(f"claims {chunk.num_values:,} values in a column; the limit is {MAX_VALUES:,}")
+            unpacked += max(0, chunk.total_uncompressed_size)
+    if unpacked > MAX_UNPACKED_BYTES:
+        raise DataError(f"unpacks to {unpacked:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}")
+
+
+def lines_to_stream(data: bytes) -> bytes:
+    """JSON Lines as an Arrow IPC stream; call it where running out of memory may happen.
+
+    Raises:
+        DataError: they are not forecasts, or more than any submission can hold.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(Forecast)
+    try:
+        tables = [pa.Table.from_pylist(rows, schema=schema) for rows in _rows(data)]
+        return _stream(pa.concat_tables([schema.empty_table(), *tables]))
+    except MemoryError:
+        raise DataError("needs more memory than any submission does") from None
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"has a value of the wrong type ({str(error).splitlines()[0][:200]})") from None
+
+
+def _rows(data: bytes) -> Iterator[list[dict[str, Any]]]:
+    """The lines' objects, some thousands at a time."""
+    stream, rows = io.BytesIO(data), []
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), start=1):
+        if number > MAX_ROWS:
+            raise DataError(f"holds more than {MAX_ROWS:,} lines")
+        if len(line) > MAX_LINE_BYTES:
+            raise DataError(f"line {number} is longer than {MAX_LINE_BYTES:,} bytes; a forecast never is")
+        if line.strip():
+            rows.append(_row(line, f"line {number}"))
+        if len(rows) == LINES_AT_ONCE:
+            yield rows
+            rows = []
+    yield rows
+
+
+def _row(line: bytes, name: str) -> dict[str, Any]:
+    row = parse_json(line, name)
+    if not isinstance(row, dict):
+        raise DataError(f"{name} is {shown(row)}; each line is one object")
+    unknown = sorted(set(row) - set(arrow_schema(Forecast).names))
+    if unknown:
+        raise DataError(f"{name} has unknown field {shown(unknown[0])}")
+    return row
+
+
+def _stream(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,202 @@
+"""The dataset card: YAML that `datasets` and the Hub read, then prose and counts, all from the data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kbench.loaders.card import datasheet
+from kbench.loaders.card.findings_text import findings_sections
+from kbench.loaders.card.findings_text import markdown_table as _table
+from kbench.loaders.corpus.configs import CONFIGS, DEFAULT
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.splits import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
+from kbench.loaders.summary.counts import Counts, count
+from kbench.loaders.summary.findings import Findings, findings_of
+from kbench.schemas import arrow_schema
+from kbench.schemas.bins import LABELS, NUMBERS
+from kbench.schemas.record import field_docs
+
+SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
+
+
+def render_card(corpus: Corpus, found: Findings | None = None) -> str:
+    """The card of a corpus.
+
+    Args:
+        corpus: the corpus.
+        found: its findings, where they are known already.
+    """
+    counts = count(corpus)
+    front = "\n".join(_yaml(front_matter(corpus, counts)))
+    sections = _sections(corpus, counts, found or findings_of(corpus))
+    return f"---\n{front}\n---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def front_matter(corpus: Corpus, counts: Counts) -> dict[str, Any]:
+    """What the Hub and `datasets` read."""
+    versions = corpus.manifest.versions()
+    configs = []
+    for name in corpus.configs:
+        entries = corpus.files(name)
+        splits = [split for split in CONFIGS[name].splits if any(entry.split == split for entry in entries)]
+        # Files by name, not by pattern: a pattern would take in the shards of a writer that was killed.
+        files = [{"split": split, "path": [e.path for e in entries if e.split == split]} for split in splits]
+        default = {"default": True} if name == DEFAULT else {}
+        configs.append({"config_name": name, **default, "version": versions[name], "data_files": files})
+    infos = [{"config_name": name, "features": features(arrow_schema(CONFIGS[name].record))} for name in corpus.configs]
+    kernels = counts.rows.get(DEFAULT, 0)
+    return {
+        "license": datasheet.LICENSE_NAME.lower(),
+        "pretty_name": "kbench",
+        "language": ["code"],
+        "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance", "croissant"],
+        "size_categories": [next((label for bound, label in SIZES if kernels < bound), "n>10M")],
+        "configs": configs,
+        "dataset_info": infos,
+    }
+
+
+def features(schema: pa.Schema) -> list[dict[str, Any]]:
+    """Columns in the words of the card's `features`."""
+    return [{"name": field.name, **_feature(field.type)} for field in schema]
+
+
+def _feature(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_list(kind):
+        item = _feature(kind.value_type)
+        return {"list": item.get("dtype") or item["struct"]}
+    if pa.types.is_struct(kind):
+        return {"struct": features(pa.schema(list(kind)))}
+    return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
+
+
+def _sections(corpus: Corpus, counts: Counts, found: Findings) -> Iterator[str]:
+    yield f"# kbench\n\n{datasheet.SUMMARY}"
+    yield f"Fingerprint: `{corpus.fingerprint}`. This page is generated from the data."
+    yield "## Configs\n\n" + _table(
+        ("config", "one row is", "rows", "version"),
+        [(f"`{n}`", CONFIGS[n].row, f"{counts.rows[n]:,}", corpus.manifest.versions()[n]) for n in corpus.configs],
+    )
+    yield "## Load it\n\n" + LOADING
+    yield "## Counts\n\n" + _counted(counts)
+    for title, values in (
+        ("split", counts.splits), ("backend", counts.backends), ("GPU", counts.gpus), ("status", counts.statuses),
+        ("search method", counts.search_methods), ("proposer", counts.proposers), ("family", counts.families),
+        ("origin", counts.origins),
+    ):  # fmt: skip
+        if values:
+            yield _table((title, "kernels"), [(key, f"{number:,}") for key, number in values.items()])
+    yield from findings_sections(found)
+    yield f"## Splits\n\n{datasheet.PREPROCESSING} {_shares()}"
+    yield "## Speedup bins\n\n" + _table(
+        ("bin", "S = anchor time / candidate time"),
+        [(str(number), label) for number, label in zip(NUMBERS, LABELS, strict=True)],
+    )
+    yield f"## How it was made\n\n{datasheet.COLLECTION}\n\n{datasheet.MISSING}\n\n{datasheet.PRECISION}"
+    yield f"## Limits and biases\n\n{_machines(corpus)}{datasheet.LIMITATIONS}\n\n{datasheet.BIASES}"
+    yield f"## Datasheet\n\n{_datasheet(counts)}"
+    yield f"## Licence\n\n[{datasheet.LICENSE_NAME}]({datasheet.LICENSE_URL}); each row names its origin and licence."
+    yield f"## Citation\n\n```bibtex\n{datasheet.CITATION}\n```"
+    yield "## Columns"
+    for name in corpus.configs:
+        yield f"### {name}\n\n" + _columns(name)
+
+
+LOADING = """```python
+from datasets import load_dataset
+
+kernels = load_dataset("<path or hub id>", "kernels", split="train")
+```
+
+```python
+import kbench
+
+table = kbench.load("<path or hub id>", backend="triton", status="ok", columns=["kernel_id", "runtime_us"]).to_arrow()
+```"""
+
+
+def _counted(counts: Counts) -> str:
+    measured = ""
+    if counts.first_measured and counts.last_measured:
+        measured = f", measured from {counts.first_measured[:10]} to {counts.last_measured[:10]}"
+    covered = f"{counts.problems_with_kernels:,} of {counts.problems:,} problems"
+    return f"{counts.distinct_kernels:,} distinct kernels for {covered}{measured}."
+
+
+def _machines(corpus: Corpus) -> str:
+    """On what the figures were measured; a limit when it is one GPU."""
+    if not corpus.rows("environments"):
+        return ""
+    columns = ["gpu", "driver", "torch", "triton", "nvrtc"]
+    rows = corpus.table("environments", columns=columns).to_pylist()
+    gpus = sorted({row["gpu"] for row in rows})
+    software = sorted(
+        {
+            f"driver {row['driver']}, PyTorch {row['torch']}, Triton {row['triton']}, NVRTC {row['nvrtc']}"
+            for row in rows
+        }
+    )
+    kinds = "One kind of GPU" if len(gpus) == 1 else f"{len(gpus)} kinds of GPU"
+    return f"{kinds}: {', '.join(gpus)}; {'; '.join(software)}.\n\n"
+
+
+def _datasheet(counts: Counts) -> str:
+    """The questions of a datasheet, each with its answer."""
+    composition = (
+        f"{counts.rows.get(DEFAULT, 0):,} kernels, {counts.rows.get('measurements', 0):,} measurements, "
+        f"{counts.rows.get('pairs', 0):,} pairs and {counts.problems:,} problems; {datasheet.COMPOSITION}"
+    )
+    answers = (
+        ("Motivation", datasheet.MOTIVATION),
+        ("Composition", f"{composition} {datasheet.PERSONAL}"),
+        ("Collection", datasheet.COLLECTION),
+        ("Preprocessing", f"{datasheet.PREPROCESSING} {datasheet.MISSING}"),
+        ("Uses", f"{datasheet.USE_CASES} {datasheet.EXECUTION} {datasheet.SOCIAL_IMPACT}"),
+        ("Distribution", datasheet.DISTRIBUTION),
+        ("Maintenance", datasheet.MAINTENANCE),
+    )
+    return "\n\n".join(f"**{question}.** {answer}" for question, answer in answers)
+
+
+def _shares() -> str:
+    return (
+        f"About {TEST_SHARE:.0%} of problems are test, {VALIDATION_SHARE:.0%} validation; about {SEEN_SHARE:.0%} of "
+        "the kernels of training problems are test_seen. Problems that share a near-duplicate stay on one side."
+    )
+
+
+def _columns(name: str) -> str:
+    record = CONFIGS[name].record
+    kinds = {field.name: str(field.type) for field in arrow_schema(record)}
+    docs = field_docs(record)
+    rows = [(f"`{key}`", kind if len(kind) < 40 else "struct", docs[key]) for key, kind in kinds.items()]
+    return _table(("column", "type", "meaning"), rows)
+
+
+def _yaml(value: Any, indent: str = "") -> Iterator[str]:
+    """Block YAML; text is quoted as JSON, which YAML reads the same."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if isinstance(item, Mapping | list) and item:
+                yield f"{indent}{key}:"
+                yield from _yaml(item, indent + ("  " if isinstance(item, Mapping) else ""))
+            else:
+                yield f"{indent}{key}: {json.dumps(item, ensure_ascii=False)}"
+        return
+    for item in value:
+        if isinstance(item, Mapping):
+            first, *rest = _yaml(item, indent + "  ")
+            yield f"{indent}- {first[len(indent) + 2 :]}"
+            yield from rest
+        else:
+            yield f"{indent}- {json.dumps(item, ensure_ascii=False)}"

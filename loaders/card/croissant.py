@@ -1,0 +1,153 @@
+"""Croissant 1.1 metadata with the responsible-AI vocabulary, generated from the data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from kbench.loaders.card import datasheet
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.fingerprint import dataset_version
+from kbench.loaders.summary.counts import Counts, count
+from kbench.schemas import Kernel, arrow_schema
+from kbench.schemas.record import field_docs
+
+CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
+_CR = (
+    "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject",
+    "fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5",
+    "parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate", "separator",
+    "source", "subField", "transform",
+)  # fmt: skip
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{word: f"cr:{word}" for word in _CR},
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
+    "prov": "http://www.w3.org/ns/prov#",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "sc": "https://schema.org/",
+}
+_TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
+
+
+def render_croissant(corpus: Corpus) -> str:
+    """The metadata of a corpus, as croissant.json."""
+    return json.dumps(croissant(corpus), indent=1, ensure_ascii=False) + "\n"
+
+
+def croissant(corpus: Corpus) -> dict[str, Any]:
+    """The metadata of a corpus."""
+    counts = count(corpus)
+    dated = {"datePublished": counts.last_measured[:10]} if counts.last_measured else {}
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": list(CONFORMS_TO),
+        "name": "kbench",
+        "description": datasheet.SUMMARY,
+        "license": datasheet.LICENSE_URL,
+        "citeAs": datasheet.CITATION,
+        "creator": {"@type": "sc:Organization", "name": "The kbench authors"},
+        "keywords": ["GPU", "CUDA", "Triton", "kernel", "benchmark", "runtime", "forecasting"],
+        "isLiveDataset": False,
+        "version": dataset_version(corpus.fingerprint, Kernel.VERSION),
+        **dated,
+        **responsible(counts),
+        "distribution": list(_distribution(corpus)),
+        "recordSet": [_record_set(name) for name in corpus.configs],
+    }
+
+
+def responsible(counts: Counts) -> dict[str, Any]:
+    """The responsible-AI and provenance statements."""
+    span = [date for date in (counts.first_measured, counts.last_measured) if date]
+    origins = ", ".join(counts.origins) or "none"
+    return {
+        "rai:dataCollection": datasheet.COLLECTION,
+        "rai:dataCollectionType": ["Experiments", "Software Collection"],
+        "rai:dataCollectionMissingData": datasheet.MISSING,
+        **({"rai:dataCollectionTimeFrame": span} if span else {}),
+        "rai:dataPreprocessingProtocol": [datasheet.PREPROCESSING],
+        "rai:dataUseCases": [datasheet.USE_CASES],
+        "rai:dataBiases": [datasheet.BIASES],
+        "rai:dataLimitations": [datasheet.LIMITATIONS, datasheet.EXECUTION],
+        "rai:dataSocialImpact": datasheet.SOCIAL_IMPACT,
+        "rai:personalSensitiveInformation": [datasheet.PERSONAL],
+        "rai:dataReleaseMaintenancePlan": datasheet.MAINTENANCE,
+        "rai:hasSyntheticData": True,
+        "prov:wasDerivedFrom": f"Rows by origin: {origins}.",
+        "prov:wasGeneratedBy": (
+            f"Searches ({', '.join(counts.search_methods) or 'none'}) with proposers "
+            f"({', '.join(counts.proposers) or 'none'}); timings by the kbench harness."
+        ),
+    }
+
+
+def _distribution(corpus: Corpus) -> Iterator[dict[str, Any]]:
+    for name in corpus.configs:
+        for entry in corpus.files(name):
+            yield {
+                "@type": "cr:FileObject",
+                "@id": entry.path,
+                "name": entry.path,
+                "contentUrl": entry.path,
+                "contentSize": f"{entry.bytes} B",
+                "encodingFormat": "application/x-parquet",
+                "sha256": entry.sha256,
+            }
+        yield {
+            "@type": "cr:FileSet",
+            "@id": f"{name}-files",
+            "name": f"{name}-files",
+            "description": f"Parquet files of the config {name}.",
+            "encodingFormat": "application/x-parquet",
+            "includes": f"{name}/*.parquet",
+        }
+
+
+def _record_set(name: str) -> dict[str, Any]:
+    config = CONFIGS[name]
+    docs = field_docs(config.record)
+    plain = [field for field in arrow_schema(config.record) if not _holds_records(field.type)]
+    nested = [field.name for field in arrow_schema(config.record) if _holds_records(field.type)]
+    remark = f" The columns {' and '.join(nested)} hold nested records and are described in the card." if nested else ""
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "description": f"One row is {config.row}.{remark}",
+        "key": [{"@id": f"{name}/{column}"} for column in config.key],
+        "field": [_field(name, field, docs[field.name]) for field in plain],
+    }
+
+
+def _holds_records(kind: pa.DataType) -> bool:
+    return isinstance(kind.value_type if pa.types.is_list(kind) else kind, pa.StructType)
+
+
+def _field(name: str, field: pa.Field, description: str) -> dict[str, Any]:
+    kind = field.type
+    is_list = pa.types.is_list(kind)
+    item = kind.value_type if is_list else kind
+    shape = {"isArray": True, "arrayShape": "-1"} if is_list else {}
+    return {
+        "@type": "cr:Field",
+        "@id": f"{name}/{field.name}",
+        "name": field.name,
+        "description": description,
+        "dataType": _TYPES[str(item)],
+        **shape,
+        "source": {"fileSet": {"@id": f"{name}-files"}, "extract": {"column": field.name}},
+    }

@@ -1,0 +1,110 @@
+"""Checks of what rows say of the same thing: pairs and their kernels, kernels and their measurements.
+
+What was measured elsewhere is left out: its origin may round, or have timed a pair apart from its kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbench.loaders.checks.columns import Issue, rows_where
+from kbench.loaders.checks.lookup import Lookup, Part, joined, whole
+from kbench.loaders.checks.references import workloads
+from kbench.loaders.splits import HELD_OUT
+from kbench.schemas import PairKind, Status
+
+OURS = "kbench"
+"""Origin of rows that this project measured."""
+EXACT = 1e-6
+"""Relative difference allowed. Figures are copied or computed in double precision, so true ones differ by far less."""
+FIGURES = ("runtime_us", "speedup")
+
+
+def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Speedups and splits of pairs that their kernels contradict, and kernels that their measurements contradict."""
+    if parts["kernels"]:
+        kernels = Lookup(whole(parts["kernels"], ["kernel_id", "gpu", "split", *FIGURES]), ["kernel_id", "gpu"])
+        for file, table in parts["pairs"]:
+            yield from _pair_speedups(file, table, kernels)
+            yield from _pair_splits(file, table, kernels)
+    if parts["measurements"]:
+        columns = ["kernel_id", "problem_id", "gpu", "workload", "status", *FIGURES]
+        sizes = workloads(parts["problems"]) if parts["problems"] else None
+        means = _means(whole(parts["measurements"], columns), sizes)
+        for file, table in parts["kernels"]:
+            yield from _kernel_figures(file, table, means)
+
+
+def _ours(table: pa.Table) -> pa.ChunkedArray:
+    return pc.equal(table.column("origin"), OURS)
+
+
+def _differs(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.greater(pc.abs(pc.subtract(pc.divide(found, expected), 1.0)), EXACT)
+
+
+def _pair_speedups(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]:
+    anchors = kernels.rows(table.column("anchor_id"), table.column("gpu"))
+    candidates = kernels.rows(table.column("candidate_id"), table.column("gpu"))
+    ratio = pc.divide(kernels.column("runtime_us", anchors), kernels.column("runtime_us", candidates))
+    against_reference = pc.equal(table.column("kind"), PairKind.REFERENCE.value)
+    expected = pc.if_else(against_reference, kernels.column("speedup", candidates), ratio)
+    speedup = table.column("speedup")
+    message = "disagrees with its kernels: anchor time over candidate time, or the candidate's speedup"
+    yield from rows_where(pc.and_(_ours(table), _differs(speedup, expected)), file, "speedup", speedup, message)
+
+
+def _pair_splits(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]:
+    """The column form of kbench.loaders.splits.pair_split."""
+    order = pa.array(HELD_OUT)
+    ends = (kernels.rows(table.column(name), table.column("gpu")) for name in ("anchor_id", "candidate_id"))
+    ranks = [pc.index_in(kernels.column("split", rows), value_set=order, skip_nulls=True) for rows in ends]
+    split = table.column("split")
+    wrong = pc.not_equal(pc.index_in(split, value_set=order), pc.max_element_wise(*ranks))
+    message = "must be the more held out of its kernels' splits"
+    yield from rows_where(pc.and_(_ours(table), wrong), file, "split", split, message)
+
+
+def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:
+    """Geometric means over the workloads that are right, by kernel and GPU.
+
+    A corpus may hold measurements of some workloads only, and then says nothing of a kernel's mean over all.
+
+    Args:
+        measurements: the measurements.
+        sizes: problem_id and workload of all timed sizes; None when unknown, and then none is missed.
+    """
+    timed = measurements.filter(pc.equal(measurements.column("status"), Status.OK.value))
+    if sizes is not None:
+        timed = timed.filter(_complete(timed, sizes))
+    logs = {name: pc.ln(timed.column(name)) for name in FIGURES}
+    table = pa.table({"kernel_id": timed.column("kernel_id"), "gpu": timed.column("gpu"), **logs})
+    means = table.group_by(["kernel_id", "gpu"]).aggregate([(name, "mean") for name in FIGURES])
+    figures = {name: pc.exp(means.column(f"{name}_mean")) for name in FIGURES}
+    found = pa.table({"kernel_id": means.column("kernel_id"), "gpu": means.column("gpu"), **figures})
+    return Lookup(found, ["kernel_id", "gpu"])
+
+
+def _complete(timed: pa.Table, sizes: pa.Table) -> pa.ChunkedArray:
+    """Which rows are of a kernel and GPU that have a row for every listed workload of their problem."""
+    asked = sizes.group_by("problem_id").aggregate([("workload", "count_distinct")])
+    listed = joined(sizes.columns).combine_chunks()
+    known = pc.is_in(joined([timed.column("problem_id"), timed.column("workload")]), value_set=listed)
+    of_kernel = timed.filter(known).group_by(["kernel_id", "gpu"]).aggregate([("workload", "count_distinct")])
+    problems, kernels = Lookup(asked, ["problem_id"]), Lookup(of_kernel, ["kernel_id", "gpu"])
+    needed = problems.column("workload_count_distinct", problems.rows(timed.column("problem_id")))
+    rows = kernels.rows(timed.column("kernel_id"), timed.column("gpu"))
+    found = kernels.column("workload_count_distinct", rows)
+    return pc.greater_equal(pc.fill_null(found, 0), pc.fill_null(needed, 0))
+
+
+def _kernel_figures(file: str, table: pa.Table, means: Lookup) -> Iterator[Issue]:
+    rows = means.rows(table.column("kernel_id"), table.column("gpu"))
+    for name in FIGURES:
+        figure = table.column(name)
+        wrong = pc.and_(_ours(table), _differs(figure, means.column(name, rows)))
+        message = "differs from the geometric mean of the kernel's measurements"
+        yield from rows_where(wrong, file, name, figure, message)

@@ -1,0 +1,145 @@
+"""Checks of rows that point at others: ids twice, ids that lead nowhere, and what must agree at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbench.loaders.checks import columns
+from kbench.loaders.checks.columns import Issue, rows_where
+from kbench.loaders.checks.lookup import Lookup, Part, joined, whole
+from kbench.loaders.corpus.configs import Config
+
+
+def reference_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """What is wrong between the rows of different files."""
+    yield from _lost(parts)
+    yield from _strange_problems(parts)
+    yield from _unknown_workloads(parts)
+    yield from _families(parts)
+    yield from _event_gaps(parts["events"])
+
+
+def _locate(parts: list[Part], row: int) -> tuple[str, int]:
+    for file, table in parts:
+        if row < table.num_rows:
+            return file, row
+        row -= table.num_rows
+    raise IndexError(row)
+
+
+def duplicates(config: Config, parts: list[Part]) -> Iterator[Issue]:
+    """Rows whose key an earlier row already has."""
+    if not parts:
+        return
+    keys = whole(parts, config.key)
+    numbered = keys.append_column("row", pa.array(range(keys.num_rows)))
+    first = numbered.group_by(list(config.key)).aggregate([("row", "min")]).column("row_min")
+    if len(first) == keys.num_rows:
+        return
+    repeated = pc.invert(pc.is_in(numbered.column("row"), value_set=first.combine_chunks()))
+    for row in pc.indices_nonzero(repeated).to_pylist()[: columns.REPORTED_ROWS]:
+        file, local = _locate(parts, row)
+        value = [keys.column(name)[row].as_py() for name in config.key]
+        field, shown = ("+".join(config.key), value) if len(value) > 1 else (config.key[0], value[0])
+        yield Issue(file, local, field, shown, "is a duplicate; ids must be unique")
+
+
+REFERENCES = (
+    ("kernels", "parent_id", "kernels", "kernel_id", "the parent is not in the corpus"),
+    ("kernels", "env_id", "environments", "env_id", "the environment is not in the corpus"),
+    ("kernels", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
+    ("measurements", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
+    ("measurements", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
+    ("measurements", "env_id", "environments", "env_id", "the environment is not in the corpus"),
+    ("repeats", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
+    ("repeats", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
+    ("repeats", "env_id", "environments", "env_id", "the environment is not in the corpus"),
+    ("pairs", "anchor_id", "kernels", "kernel_id", "the anchor is not in the corpus"),
+    ("pairs", "candidate_id", "kernels", "kernel_id", "the candidate is not in the corpus"),
+    ("pairs", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
+)
+"""config, column, config it points into, column there, what is wrong when nothing is there."""
+
+
+def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    for config, column, target, key, message in REFERENCES:
+        if not parts[target]:
+            # A corpus may hold kernels alone; what it does not hold cannot be pointed into.
+            continue
+        known = pa.concat_arrays([chunk for _, table in parts[target] for chunk in table.column(key).chunks])
+        for file, table in parts[config]:
+            values = table.column(column)
+            lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=known)))
+            yield from rows_where(lost, file, column, values, message)
+
+
+OWNERS = (
+    ("measurements", "kernel_id"),
+    ("repeats", "kernel_id"),
+    ("pairs", "anchor_id"),
+    ("pairs", "candidate_id"),
+)
+"""config, column: rows that are of the problem of the kernel they point at."""
+
+
+def _strange_problems(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Rows of another problem than their kernel's."""
+    if not parts["kernels"]:
+        return
+    kernels = Lookup(whole(parts["kernels"], ["kernel_id", "problem_id"]), ["kernel_id"])
+    for config, column in OWNERS:
+        for file, table in parts[config]:
+            problem = table.column("problem_id")
+            wrong = pc.not_equal(problem, kernels.column("problem_id", kernels.rows(table.column(column))))
+            yield from rows_where(wrong, file, "problem_id", problem, f"differs from the problem of its {column}")
+
+
+def workloads(problems: list[Part]) -> pa.Table:
+    """The timed sizes of every problem, by problem_id and workload."""
+    table = whole(problems, ["problem_id", "workloads"])
+    names = pc.struct_field(pc.list_flatten(table.column("workloads")), "name")
+    owners = table.column("problem_id").take(pc.list_parent_indices(table.column("workloads")))
+    return pa.table({"problem_id": owners, "workload": names})
+
+
+def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Measurements of ours on a workload that their problem does not have; other people name theirs as they like."""
+    if not parts["problems"]:
+        return
+    problems = whole(parts["problems"], ["problem_id"])
+    known = joined(workloads(parts["problems"]).columns).combine_chunks()
+    for file, table in parts["measurements"] + parts["repeats"]:
+        problem, workload = table.column("problem_id"), table.column("workload")
+        listed = pc.is_in(problem, value_set=problems.column("problem_id").combine_chunks())
+        asked = pc.and_(pc.is_valid(table.column("env_id")), listed)
+        strange = pc.and_(asked, pc.invert(pc.is_in(joined([problem, workload]), value_set=known)))
+        yield from rows_where(strange, file, "workload", workload, "the problem has no workload of this name")
+
+
+def _families(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Kernels and pairs whose family is not their problem's."""
+    family_of: dict[Any, Any] = {}
+    for _, table in parts["problems"]:
+        family_of |= dict(zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True))
+    for file, table in parts["kernels"] + parts["pairs"]:
+        pairs = zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True)
+        wrong = [family_of.get(problem, family) != family for problem, family in pairs]
+        message = "differs from the problem's family"
+        yield from rows_where(pa.array(wrong, pa.bool_()), file, "family", table.column("family"), message)
+
+
+def _event_gaps(parts: Sequence[Part]) -> Iterator[Issue]:
+    """Runs whose events are not numbered from 0 without gaps."""
+    if not parts:
+        return
+    counted = whole(parts, ["run_id", "index"]).group_by("run_id").aggregate([("index", "max"), ("index", "count")])
+    for run in counted.to_pylist():
+        if run["index_max"] != run["index_count"] - 1:
+            message = (
+                f"run {run['run_id']!r} has {run['index_count']} events; they must be numbered from 0 without gaps"
+            )
+            yield Issue(parts[0][0], None, "index", run["index_max"], message)

@@ -1,0 +1,101 @@
+"""Prove a corpus's splits: no twin of a held-out kernel in train, no test problem elsewhere, pairs on one side."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.source.structure import structure_id
+from kbench.loaders.splits import HELD_OUT, cluster_id, pair_split
+
+COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split", "source"]
+POOL_FROM = 2000
+"""Below this many sources a pool of processes costs more than it saves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SplitViolation:
+    """One way in which the splits leak."""
+
+    rule: str
+    """twin, stale_cluster, seen_problem, kernel or pair."""
+    subject: str
+    """The cluster, problem, kernel or pair."""
+    message: str
+
+
+def check_splits(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[SplitViolation]:
+    """Every violation in a corpus; empty when the splits hold.
+
+    Structures are computed anew from the sources, so stored ids are checked, not trusted.
+
+    Args:
+        corpus: the corpus.
+        advance: told how many kernels were looked at since the last call.
+    """
+    table = corpus.table("kernels", columns=COLUMNS) if "kernels" in corpus.configs else None
+    if table is None:
+        return []
+    columns = [table.column(name).to_pylist() for name in COLUMNS]
+    ids, problems, stored, splits, sources = columns
+    by_source = dict(zip(ids, sources, strict=True))
+    structures = dict(zip(by_source, _structures(list(by_source.values()), advance), strict=True))
+    clusters = [cluster_id(structures[kernel]) for kernel in ids]
+    found = list(_stale(ids, stored, clusters))
+    found += _mixed("twin", "near-duplicate cluster", zip(clusters, splits, ids, strict=True), set(HELD_OUT))
+    found += _mixed("kernel", "kernel", zip(ids, splits, problems, strict=True), set(HELD_OUT))
+    # A problem may lie in train and in test_seen, which is what seen means; test and validation problems are unseen.
+    sides = [split if split in ("test", "validation") else "train" for split in splits]
+    found += _mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))
+    if "pairs" in corpus.configs:
+        found += _pairs(corpus, dict(zip(ids, splits, strict=True)))
+    return found
+
+
+def _structures(sources: list[str], advance: Callable[[int], object]) -> Iterator[str]:
+    if len(sources) < POOL_FROM:
+        for source in sources:
+            yield structure_id(source)
+            advance(1)
+        return
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for found in pool.map(structure_id, sources, chunksize=64):
+            yield found
+            advance(1)
+
+
+def _stale(ids: Iterable[str], stored: Iterable[str], fresh: Iterable[str]) -> Iterator[SplitViolation]:
+    for kernel, old, new in zip(ids, stored, fresh, strict=True):
+        if old != new:
+            yield SplitViolation("stale_cluster", kernel, f"cluster_id is {old!r}; its source is of cluster {new!r}")
+
+
+def _mixed(rule: str, noun: str, rows: Iterable[tuple[str, str, str]], known: set[str]) -> Iterator[SplitViolation]:
+    places: dict[str, dict[str, str]] = defaultdict(dict)
+    for subject, split, example in rows:
+        if split not in known:
+            yield SplitViolation("split", example, f"split is {split!r}; it must be one of {', '.join(HELD_OUT)}")
+        places[subject].setdefault(split, example)
+    for subject, found in places.items():
+        if len(found) > 1:
+            where = ", ".join(f"{split} ({example})" for split, example in sorted(found.items()))
+            yield SplitViolation(rule, subject, f"{noun} {subject!r} lies in several splits: {where}")
+
+
+def _pairs(corpus: Corpus, splits: Mapping[str, str]) -> Iterator[SplitViolation]:
+    table = corpus.table("pairs", columns=["pair_id", "anchor_id", "candidate_id", "split"])
+    for pair in table.to_pylist():
+        anchor, candidate = pair["anchor_id"], pair["candidate_id"]
+        if candidate not in splits or (anchor is not None and anchor not in splits):
+            missing = candidate if candidate not in splits else anchor
+            yield SplitViolation("pair", pair["pair_id"], f"kernel {missing!r} of the pair is not in the corpus")
+            continue
+        wanted = pair_split(splits[anchor] if anchor is not None else None, splits[candidate])
+        if pair["split"] != wanted:
+            message = f"split is {pair['split']!r}; its kernels' splits make it {wanted!r}"
+            yield SplitViolation("pair", pair["pair_id"], message)

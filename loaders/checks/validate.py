@@ -1,0 +1,168 @@
+"""Validate a corpus: each file by columns and against the manifest, then what rows say about one another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbench.loaders.checks import columns
+from kbench.loaders.checks.columns import Issue, rows_where
+from kbench.loaders.checks.figures import figure_issues
+from kbench.loaders.checks.folder import folder_issues
+from kbench.loaders.checks.lookup import Part
+from kbench.loaders.checks.references import duplicates, reference_issues
+from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.fingerprint import rows_hash
+from kbench.loaders.corpus.manifest import FileEntry, file_sha256
+from kbench.loaders.corpus.shards import read_parquet
+from kbench.loaders.corpus.writer import facet_values
+from kbench.schemas import DataError, PairKind, arrow_schema
+from kbench.schemas.bins import EDGES
+from kbench.schemas.ids import kernel_id
+
+
+def validate(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[Issue]:
+    """Everything wrong with a corpus; empty when it is sound.
+
+    Args:
+        corpus: the corpus.
+        advance: told how many rows were looked at since the last call.
+    """
+    issues: list[Issue] = []
+    parts: dict[str, list[Part]] = {name: [] for name in CONFIGS}
+    for name in corpus.configs:
+        for path, entry in corpus.select(name).files:
+            table, found = _read(CONFIGS[name], path, entry)
+            issues += found
+            if table is not None:
+                parts[name].append((str(path), table))
+                issues += _file_issues(CONFIGS[name], str(path), entry, table)
+            advance(entry.rows)
+    for name in corpus.configs:
+        issues += duplicates(CONFIGS[name], parts[name])
+    issues += reference_issues(parts)
+    issues += figure_issues(parts)
+    for folder in corpus.folders:
+        issues += folder_issues(folder)
+    return issues
+
+
+def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None, list[Issue]]:
+    try:
+        table = read_parquet(path)
+    except DataError as error:
+        return None, [Issue(str(path), None, None, None, str(error).removeprefix(f"{path} "))]
+    issues = list(columns.schema_issues(config, table.schema, str(path)))
+    if issues:
+        return None, issues
+    for field in arrow_schema(config.record):
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    table = table.select(arrow_schema(config.record).names)
+    return table, [Issue(str(path), None, *fault) for fault in _manifest_faults(config, path, entry, table)]
+
+
+def _manifest_faults(
+    config: Config, path: Path, entry: FileEntry, table: pa.Table
+) -> Iterator[tuple[str | None, Any, str]]:
+    """(field, value, message) for what the manifest says of a file and is not so; other rows explain all the rest."""
+    if table.num_rows != entry.rows:
+        yield "rows", table.num_rows, f"the manifest says {entry.rows}"
+    elif f"{rows_hash(table, config.later):064x}" != entry.rows_hash:
+        yield None, None, "the content differs from what the manifest's hash says"
+    elif path.stat().st_size != entry.bytes:
+        yield "bytes", path.stat().st_size, f"the manifest says {entry.bytes}"
+    elif file_sha256(path) != entry.sha256:
+        yield "sha256", file_sha256(path), f"the manifest says {entry.sha256}"
+    else:
+        yield from _listing_faults(config, entry, table)
+
+
+def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterator[tuple[str, Any, str]]:
+    """Values by which a filter would pass over the file wrongly, or look into it in vain."""
+    found = facet_values(table, config.facets)
+    for name, listed in entry.values.items():
+        if name not in config.facets:
+            yield name, None, "the manifest lists values of it, which is no facet"
+        for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
+            where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
+            yield name, value, f"{where}; filters pass over files by this list"
+
+
+def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -> Iterator[Issue]:
+    yield from columns.column_issues(config, table, file)
+    yield from columns.status_issues(table, file)
+    yield from columns.interval_issues(table, file)
+    yield from columns.sample_issues(table, file)
+    if config.is_split:
+        split = table.column("split")
+        allowed = list(config.splits) if entry.split == WHOLE else [entry.split]
+        strange = pc.invert(pc.is_in(split, value_set=pa.array(allowed)))
+        yield from rows_where(strange, file, "split", split, f"must be {' or '.join(allowed)} in this file")
+    if config.name == "kernels":
+        yield from _kernel_ids(file, table)
+    if config.name == "pairs":
+        yield from _bins(file, table)
+        yield from _anchors(file, table)
+    if config.name == "events":
+        yield from _payloads(file, table)
+
+
+def _kernel_ids(file: str, table: pa.Table) -> Iterator[Issue]:
+    names = ("problem_id", "backend", "source", "kernel_id")
+    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
+    wrong = [None not in row and kernel_id(*row[:3]) != row[3] for row in rows]
+    message = "must be the hash of problem, backend and source"
+    yield from rows_where(pa.array(wrong, pa.bool_()), file, "kernel_id", table.column("kernel_id"), message)
+
+
+def _bins(file: str, table: pa.Table) -> Iterator[Issue]:
+    import numpy
+
+    speedup = pc.fill_null(table.column("speedup"), float("nan")).to_numpy()
+    expected = numpy.searchsorted(numpy.asarray(EDGES), speedup, side="right") + 1
+    wrong = pc.and_(pc.not_equal(table.column("bin"), pa.array(expected)), pc.is_finite(table.column("speedup")))
+    message = "disagrees with the speedup (see kbench.schemas.bins)"
+    yield from rows_where(wrong, file, "bin", table.column("bin"), message)
+
+
+def _anchors(file: str, table: pa.Table) -> Iterator[Issue]:
+    """A pair's anchor is a kernel, unless it is the PyTorch reference."""
+    anchor = table.column("anchor_id")
+    against_reference = pc.equal(table.column("kind"), PairKind.REFERENCE.value)
+    stray = pc.and_(against_reference, pc.is_valid(anchor))
+    yield from rows_where(stray, file, "anchor_id", anchor, f"must be null when kind is {PairKind.REFERENCE.value}")
+    missing = pc.and_(pc.invert(against_reference), pc.is_null(anchor))
+    yield from rows_where(missing, file, "anchor_id", anchor, f"must be set unless kind is {PairKind.REFERENCE.value}")
+
+
+def _payloads(file: str, table: pa.Table) -> Iterator[Issue]:
+    """Events whose fields are no JSON object."""
+    import polars
+
+    payload = table.column("payload_json")
+    texts = polars.from_arrow(payload)
+    assert isinstance(texts, polars.Series)
+    doubtful = ~(texts.str.starts_with("{") & texts.str.json_path_match("$").is_not_null())
+    # polars also refuses what JSON allows, such as half a surrogate pair; Python judges the few it doubts.
+    rows = doubtful.fill_null(False).arg_true()
+    wrong = [row for row in rows.to_list() if not _is_object(texts[row])]
+    mask = pc.is_in(pa.array(range(len(payload))), value_set=pa.array(wrong, pa.int64()))
+    yield from rows_where(mask, file, "payload_json", payload, "must be a JSON object")
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and Infinity, which Python reads and JSON does not know

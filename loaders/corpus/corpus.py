@@ -1,0 +1,259 @@
+"""Corpus: open a dataset folder, a Hub id or several shards, and select rows of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, config
+from kbench.loaders.corpus.home import pulled
+from kbench.loaders.corpus.manifest import FileEntry, Manifest, read_manifest
+from kbench.loaders.corpus.selection import Selection
+from kbench.loaders.corpus.shards import describe_shards, first_line
+from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas.record import field_types
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+Location = str | os.PathLike[str]
+ALIASES = {"problem": "problem_id"}
+"""Filter names that differ from their column's."""
+HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
+OPEN_FACETS = ("problem_id", "gpu", "search_method", "family", "kind")
+"""Facets whose values only the data knows; asking for one it does not have is a slip, not an empty answer."""
+UNIONS = ("all", WHOLE)
+"""Splits that mean every row: `datasets` takes all as the union of splits, so it means the same here."""
+CLOSED_FACETS = ("backend", "status", "split")
+
+
+def load(
+    path: Location | Sequence[Location] | None = None,
+    *,
+    config: str = DEFAULT,
+    problem: str | Sequence[str] | None = None,
+    backend: str | Sequence[str] | None = None,
+    gpu: str | Sequence[str] | None = None,
+    search_method: str | Sequence[str] | None = None,
+    status: str | Sequence[str] | None = None,
+    family: str | Sequence[str] | None = None,
+    split: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | pc.Expression | None = None,
+    **equals: Any,
+) -> Selection:
+    """Select rows of a corpus.
+
+    Args:
+        path: a corpus folder, a Hub id, Parquet files, or several of them; the shipped dataset when left out.
+        config: kernels, measurements, problems, pairs, environments or events.
+        problem: problem id or ids.
+        backend: backend or backends.
+        gpu: GPU name or names, as the driver reports them or any unambiguous part, such as H200.
+        search_method: search method or methods.
+        status: status or statuses.
+        family: problem family or families.
+        split: split or splits.
+        columns: columns to read; all when left out.
+        where: a filter such as "runtime_us < 10", or a pyarrow expression.
+        **equals: further columns and the value or values they must have.
+
+    Raises:
+        UserError: an unknown column or value, with the nearest known ones; or the path is not a corpus.
+        DataError: a file is damaged.
+    """
+    named = {
+        "problem": problem, "backend": backend, "gpu": gpu, "search_method": search_method,
+        "status": status, "family": family, "split": split,
+    }  # fmt: skip
+    filters = {name: value for name, value in named.items() if value is not None} | equals
+    corpus = Corpus.open(path)
+    corpus.refuse_absent(config)
+    return corpus.select(config, columns=columns, where=where, **filters)
+
+
+def shipped() -> Path:
+    """The dataset that comes with the package."""
+    import kbench
+
+    return Path(kbench.__file__).parent / "benchmark" / "dataset"
+
+
+class Corpus:
+    """An opened corpus: its manifest, and where its files are."""
+
+    def __init__(
+        self,
+        files: Mapping[str, Sequence[tuple[Path, FileEntry]]],
+        manifest: Manifest,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        self._files = files
+        self.manifest = manifest
+        self.folders = tuple(folders)
+        """The folders it was opened from, where names and Hub ids have led to; Parquet files given alone have none."""
+
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest) -> Corpus:
+        """The corpus a manifest describes, its files in `folder`."""
+        files = {name: [(folder / entry.path, entry) for entry in found] for name, found in manifest.files.items()}
+        return cls(files, manifest, [folder])
+
+    @classmethod
+    def open(cls, path: Location | Sequence[Location] | None = None, *, check_files: bool = True) -> Corpus:
+        """Open a corpus.
+
+        Args:
+            path: a corpus folder, a Hub id, Parquet files, or several of them; the shipped dataset when left out.
+            check_files: whether to look that every file is there and has its size.
+
+        Raises:
+            UserError: the path is not a corpus.
+            DataError: the corpus is damaged.
+        """
+        paths = [path] if path is None or isinstance(path, str | os.PathLike) else list(path)
+        if not paths:
+            raise UserError("no path given; give a corpus folder, a Hub id or Parquet files")
+        files: dict[str, list[tuple[Path, FileEntry]]] = {}
+        loose = [Path(item) for item in paths if item is not None and str(item).endswith(".parquet")]
+        folders = [_folder(item) for item in paths if item is None or not str(item).endswith(".parquet")]
+        for folder in folders:
+            for name, entries in read_manifest(folder, check_files=check_files).files.items():
+                files.setdefault(name, []).extend((folder / entry.path, entry) for entry in entries)
+        for name, found in describe_shards(loose).items():
+            files.setdefault(name, []).extend(found)
+        listed = {name: tuple(entry for _, entry in found) for name, found in files.items()}
+        return cls(files, Manifest(listed), folders)
+
+    @property
+    def fingerprint(self) -> str:
+        """The content fingerprint."""
+        return self.manifest.fingerprint
+
+    @property
+    def configs(self) -> tuple[str, ...]:
+        """Configs that have rows, in order."""
+        return tuple(name for name in CONFIGS if self._files.get(name))
+
+    def refuse_absent(self, name: str) -> None:
+        """Refuse a config that Parquet files given alone do not hold; a folder may hold no rows of one.
+
+        Raises:
+            UserError: names the configs they hold.
+        """
+        if not self.folders and config(name).name not in self.configs:
+            held = ", ".join(self.configs)
+            raise UserError(f"config {name!r} is in none of the files given, which hold {held}; choose with --config")
+
+    def files(self, name: str = DEFAULT) -> tuple[FileEntry, ...]:
+        """The files of a config."""
+        return tuple(entry for _, entry in self._files.get(name, ()))
+
+    def rows(self, name: str = DEFAULT) -> int:
+        """How many rows a config has."""
+        return sum(entry.rows for entry in self.files(name))
+
+    def table(
+        self, name: str = DEFAULT, *, columns: Sequence[str] | None = None, where: Any = None, **filters: Any
+    ) -> pa.Table:
+        """Rows of a config as an Arrow table; filters as in `load`."""
+        return self.select(name, columns=columns, where=where, **filters).to_arrow()
+
+    def select(
+        self, name: str = DEFAULT, *, columns: Sequence[str] | None = None, where: Any = None, **filters: Any
+    ) -> Selection:
+        """Rows of a config, not yet read; filters as in `load`."""
+        chosen = config(name)
+        known = field_types(chosen.record)
+        for column in columns or ():
+            if column not in known:
+                raise UnknownNameError(f"column of config {name!r}", column, known)
+        equals = {ALIASES.get(key, key): _values(value) for key, value in filters.items() if value is not None}
+        if any(split in UNIONS for split in equals.get("split", ())):
+            self._known(chosen, "split", tuple(split for split in equals.pop("split") if split not in UNIONS))
+        for column in equals:
+            if column not in known:
+                raise UnknownNameError(f"column of config {name!r}", column, known)
+        equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
+        touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
+        return Selection(chosen, touched, equals, where, tuple(columns) if columns is not None else None)
+
+    def _known(self, chosen: Config, column: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values as the data spells them; a value it cannot have is refused."""
+        if column in CLOSED_FACETS:
+            allowed = chosen.splits if column == "split" else [m.value for m in field_types(chosen.record)[column].base]
+            for value in values:
+                if value not in allowed:
+                    raise UnknownNameError(column, value, allowed)
+            return tuple(str(value) for value in values)
+        found = self.manifest.values(chosen.name, column) if column in OPEN_FACETS else None
+        if found is None or not self._files.get(chosen.name):
+            return values
+        return tuple(_resolve(column, value, found) for value in values)
+
+
+def _resolve(column: str, value: Any, known: Iterable[str]) -> str:
+    names = list(known)
+    if value in names:
+        return str(value)
+    if column == "gpu":
+        near = [name for name in names if re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", name, re.IGNORECASE)]
+        if len(near) == 1:
+            return near[0]
+    raise UnknownNameError(column, value, names)
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return (value,)
+    return tuple(value)
+
+
+def _may_match(entry: FileEntry, chosen: Config, equals: Mapping[str, tuple[Any, ...]]) -> bool:
+    for column, values in equals.items():
+        if column == "split" and chosen.is_split and entry.split not in values:
+            return False
+        listed = entry.values.get(column)
+        if listed is not None and not set(values) & set(listed):
+            return False
+    return True
+
+
+def _folder(path: Location | None) -> Path:
+    if path is None:
+        folder = shipped()
+        if not folder.is_dir():
+            raise UserError("no corpus is shipped with this install; give the path of a corpus folder or a Hub id")
+        return folder
+    folder = Path(path)
+    if isinstance(path, str) and not folder.exists():
+        folder = pulled(path) or folder
+    if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):
+        if not folder.exists():
+            raise UserError(f"path {str(path)!r} does not exist; give a corpus folder, Parquet files or a Hub id")
+        return folder
+    return fetch(path)
+
+
+def fetch(repository: str, revision: str | None = None) -> Path:
+    """The folder of a dataset repository on the Hub, downloaded once and kept in the Hub's cache.
+
+    Raises:
+        UserError: there is no such local folder and the Hub does not answer with one.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
+    except HFValidationError as error:
+        raise UserError(
+            f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"
+        ) from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"path {repository!r} is no local folder, and the Hub did not serve it: {reason}") from error

@@ -1,0 +1,217 @@
+"""The manifest: which files a corpus consists of. It is written last, so that what it names is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version
+from kbench.schemas import DataError, UserError
+from kbench.schemas.record import field_types
+
+NAME = "manifest.json"
+FORMAT = "kbench-corpus/1"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+KINDS: Mapping[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One Parquet file."""
+
+    path: str
+    """Relative to the corpus folder."""
+    split: str
+    rows: int
+    bytes: int
+    sha256: str
+    """Of the file's bytes."""
+    rows_hash: str
+    """Summed row hashes, in hex."""
+    schema_version: str
+    values: Mapping[str, tuple[str, ...]]
+    """For each facet the values that occur, when they are few."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files of each config."""
+
+    files: Mapping[str, tuple[FileEntry, ...]]
+    stated: str | None = None
+    """The fingerprint its file states; None when it was not read from one."""
+
+    @property
+    def config_hashes(self) -> dict[str, str]:
+        """Content hash of every config that has rows."""
+        return {
+            name: config_hash(
+                name,
+                (field for field in field_types(CONFIGS[name].record) if field not in CONFIGS[name].later),
+                sum(entry.rows for entry in entries),
+                sum(int(entry.rows_hash, 16) for entry in entries) % MODULUS,
+            )
+            for name, entries in self.files.items()
+            if entries
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """The corpus's content fingerprint."""
+        return corpus_fingerprint(self.config_hashes)
+
+    def versions(self) -> dict[str, str]:
+        """The `version:` of every config in the card."""
+        return {
+            name: dataset_version(value, CONFIGS[name].record.VERSION) for name, value in self.config_hashes.items()
+        }
+
+    def values(self, config: str, column: str) -> set[str] | None:
+        """The values a facet takes in a config; None when some file does not list them."""
+        found: set[str] = set()
+        for entry in self.files.get(config, ()):
+            if column not in entry.values:
+                return None
+            found |= set(entry.values[column])
+        return found
+
+    def to_json(self) -> str:
+        """The manifest's text."""
+        configs = {
+            name: {"version": self.versions()[name], "files": [dataclasses.asdict(entry) for entry in entries]}
+            for name, entries in self.files.items()
+            if entries
+        }
+        return json.dumps({"format": FORMAT, "fingerprint": self.fingerprint, "configs": configs}, indent=1) + "\n"
+
+
+EMPTY = Manifest({})
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
+    """The manifest of a corpus folder.
+
+    Args:
+        folder: the corpus folder.
+        check_files: whether to look that every file is there and has its size.
+
+    Raises:
+        UserError: the folder is not a corpus.
+        DataError: the manifest is damaged, or a file it names is missing or cut short.
+    """
+    path = folder / NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(
+            f"path {str(folder)!r} is not a corpus: it has no {NAME}; give a folder written by kbench, Parquet files, "
+            "or a Hub id such as owner/name"
+        ) from None
+    except OSError as error:
+        raise UserError(f"path {str(folder)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not text in UTF-8 ({error.reason}); fetch the corpus again") from None
+    manifest = _parse(text, path)
+    for entry in (entry for entries in manifest.files.values() for entry in entries if check_files):
+        _check_file(folder / entry.path, entry)
+    return manifest
+
+
+def _check_file(path: Path, entry: FileEntry) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing, though the manifest names it; fetch the corpus again") from None
+    if size != entry.bytes:
+        raise DataError(f"{path} has {size} bytes where the manifest says {entry.bytes}; fetch the corpus again")
+
+
+def _parse(text: str, path: Path) -> Manifest:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON ({error}); fetch the corpus again") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else data
+        raise DataError(f"{path} has format {found!r}; this kbench reads {FORMAT!r}")
+    try:
+        configs = _must(dict, "configs", data.get("configs"))
+        files = {name: tuple(_entries(name, value)) for name, value in configs.items()}
+        stated = _must(str, "fingerprint", data.get("fingerprint"))
+    except _DamageError as error:
+        raise DataError(f"{path} is damaged: {error}; fetch the corpus again") from None
+    unknown = sorted(set(files) - set(CONFIGS))
+    if unknown:
+        raise DataError(f"{path} names the unknown config {unknown[0]!r}; a newer kbench may have written it")
+    return Manifest(files, stated)
+
+
+class _DamageError(Exception):
+    """Something in a manifest is not what it must be."""
+
+
+def _must(kind: type[T], what: str, value: Any) -> T:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _DamageError(f"{what} is {value!r:.60}, not {KINDS[kind]}")
+    return value
+
+
+def _entries(config: str, value: Any) -> Iterator[FileEntry]:
+    found = _must(dict, f"config {config!r}", value).get("files")
+    for item in _must(list, f"files of config {config!r}", found):
+        yield _entry(_must(dict, f"a file of config {config!r}", item))
+
+
+def _entry(item: dict[str, Any]) -> FileEntry:
+    known = [field.name for field in dataclasses.fields(FileEntry)]
+    if set(item) != set(known):
+        odd = sorted(set(item) ^ set(known))[0]
+        raise _DamageError(f"a file's field {odd!r} is {'unknown' if odd in item else 'missing'}")
+    values = {
+        name: tuple(_must(str, f"a value of {name!r}", value) for value in _must(list, f"values of {name!r}", found))
+        for name, found in _must(dict, "values of a file", item["values"]).items()
+    }
+    return FileEntry(
+        path=_inside(item["path"]),
+        split=_must(str, "split", item["split"]),
+        rows=_count("rows", item["rows"]),
+        bytes=_count("bytes", item["bytes"]),
+        sha256=_hash("sha256", item["sha256"]),
+        rows_hash=_hash("rows_hash", item["rows_hash"]),
+        schema_version=_must(str, "schema_version", item["schema_version"]),
+        values=values,
+    )
+
+
+def _count(name: str, value: Any) -> int:
+    if _must(int, name, value) < 0:
+        raise _DamageError(f"{name} is {value}, less than 0")
+    return int(value)
+
+
+def _hash(name: str, value: Any) -> str:
+    if SHA256.fullmatch(_must(str, name, value)) is None:
+        raise _DamageError(f"{name} is {value!r:.60}, not 64 hex digits")
+    return str(value)
+
+
+def _inside(value: Any) -> str:
+    path = Path(_must(str, "path", value))
+    if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet":
+        # A manifest from elsewhere must not make the loader read outside the corpus.
+        raise _DamageError(f"path is {value!r:.60}, not a Parquet file in the folder")
+    return str(value)

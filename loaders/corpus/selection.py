@@ -1,0 +1,186 @@
+"""Selection: rows chosen but not yet read, handed out in whichever form is wanted."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.loaders.corpus.configs import Config
+from kbench.loaders.corpus.expression import Dialect, Polars, PyArrow, among, read_expression
+from kbench.loaders.corpus.literal import member
+from kbench.loaders.corpus.manifest import FileEntry
+from kbench.loaders.corpus.shards import first_line
+from kbench.schemas import DataError, Record, UserError, arrow_schema, from_dict
+from kbench.schemas.record import field_types
+
+if TYPE_CHECKING:
+    import datasets
+    import pandas
+    import polars
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+BATCH_ROWS = 8192
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Selection:
+    """Rows of one config that match; nothing is read before a `to_…`, `batches` or `records` is called."""
+
+    config: Config
+    files: list[tuple[Path, FileEntry]]
+    equals: Mapping[str, tuple[Any, ...]]
+    where: Any
+    columns: tuple[str, ...] | None
+
+    def __repr__(self) -> str:
+        """What was selected, in a line: a notebook shows it."""
+        chosen = [f"{name}={', '.join(map(str, values))}" for name, values in self.equals.items()]
+        chosen += [f"where={self.where}"] if self.where is not None else []
+        chosen += [f"columns={', '.join(self.columns)}"] if self.columns is not None else []
+        return f"<{'; '.join([f'{self.config.name} in {len(self.files)} files', *chosen])}>"
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table, in the corpus's order."""
+        with self._plain_errors():
+            return self._dataset().to_table(columns=self._names(), filter=self._filter())
+
+    def to_polars(self) -> polars.LazyFrame:
+        """The rows as a lazy frame; polars pushes further filters and selections into the files."""
+        import polars
+
+        if not self.files or (self.where is not None and not isinstance(self.where, str)):
+            frame = polars.from_arrow(self.to_arrow())
+            assert isinstance(frame, polars.DataFrame)
+            return frame.lazy()
+        empty = polars.from_arrow(arrow_schema(self.config.record).empty_table())
+        assert isinstance(empty, polars.DataFrame)
+        paths = [path for path, _ in self.files]
+        # With the schema given, a column that an older file lacks reads as null.
+        lazy = polars.scan_parquet(paths, schema=empty.schema, missing_columns="insert")
+        condition = self._condition(Polars())
+        if condition is not None:
+            lazy = lazy.filter(condition)
+        return lazy.select(self._names())
+
+    def to_hf(self) -> datasets.Dataset:
+        """The rows as a `datasets.Dataset`."""
+        import datasets
+
+        return datasets.Dataset(self.to_arrow())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas frame."""
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The rows in Arrow batches of at most `rows`, read as they are asked for: for corpora larger than memory."""
+        with self._plain_errors():
+            scanner = self._dataset().scanner(
+                columns=self._names(), filter=self._filter(), batch_size=rows,
+                # The defaults read sixteen batches of four files ahead, which is gigabytes when rows hold sources.
+                batch_readahead=2, fragment_readahead=1,
+            )  # fmt: skip
+            for batch in scanner.to_batches():
+                if batch.num_rows:
+                    yield batch
+
+    def records(self) -> Iterator[Record]:
+        """The rows as typed records, checked as they are read.
+
+        Raises:
+            UserError: only some columns were selected.
+            DataError: a value is not what its field must be.
+        """
+        if self.columns is not None and set(self.columns) != set(field_types(self.config.record)):
+            raise UserError("columns= cannot be combined with records(); a record has every column of its config")
+        row = 0
+        for batch in self.batches(1024):
+            for values in batch.to_pylist():
+                yield from_dict(self.config.record, values, where=f"{self.config.name}[{row}]")
+                row += 1
+
+    def count(self) -> int:
+        """How many rows match."""
+        if not self.equals and self.where is None:
+            return sum(entry.rows for _, entry in self.files)
+        with self._plain_errors():
+            return int(self._dataset().count_rows(filter=self._filter()))
+
+    __len__ = count
+
+    def _names(self) -> list[str]:
+        return list(self.columns) if self.columns is not None else list(field_types(self.config.record))
+
+    def _dataset(self) -> ds.Dataset:
+        import pyarrow.dataset as ds
+
+        schema = arrow_schema(self.config.record)
+        if not self.files:
+            return ds.dataset(schema.empty_table())
+        return ds.dataset([str(path) for path, _ in self.files], schema=schema, format="parquet")
+
+    def _filter(self) -> Any:
+        import pyarrow.compute as pc
+
+        if self.where is None or isinstance(self.where, str):
+            return self._condition(PyArrow())
+        if not isinstance(self.where, pc.Expression):
+            raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
+        # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
+        arrow_schema(self.config.record).empty_table().filter(self.where)
+        condition = self._equalities(PyArrow())
+        return self.where if condition is None else condition & self.where
+
+    def _condition(self, dialect: Dialect) -> Any:
+        parts = [] if self.where is None else [read_expression(self.where, field_types(self.config.record), dialect)]
+        equalities = self._equalities(dialect)
+        if equalities is not None:
+            parts.insert(0, equalities)
+        return functools.reduce(operator.and_, parts) if parts else None
+
+    def _equalities(self, dialect: Dialect) -> Any:
+        parts = [self._equality(dialect, column, values) for column, values in self.equals.items()]
+        return functools.reduce(operator.and_, parts) if parts else None
+
+    def _equality(self, dialect: Dialect, column: str, values: tuple[Any, ...]) -> Any:
+        declared = field_types(self.config.record)[column]
+        listed = [member(column, declared, value) for value in values]
+        if len(listed) == 1 and listed[0] is not None:
+            return dialect.field(column) == listed[0]
+        return among(dialect, dialect.field(column), listed)
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        """What pyarrow says about a damaged or foreign file, as one line that names the file."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: Exception) -> Exception:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = arrow_schema(self.config.record)
+        for path, _ in self.files:
+            try:
+                found = pq.read_schema(path)
+            except (pa.ArrowException, OSError) as fault:
+                return DataError(f"{path} cannot be read as Parquet: {first_line(fault)}; fetch it again")
+            for field in found:
+                if field.name in schema.names and field.type != schema.field(field.name).type:
+                    wanted = schema.field(field.name).type
+                    return DataError(f"{path}: column {field.name!r} is {field.type}; it must be {wanted}")
+        misfits = pa.ArrowNotImplementedError | pa.ArrowInvalid | pa.ArrowTypeError
+        if isinstance(error, misfits) and (self.where is not None or self.equals):
+            return UserError(f"the filter does not fit its column: {first_line(error)}")
+        return DataError(f"config {self.config.name!r} cannot be read: {first_line(error)}")

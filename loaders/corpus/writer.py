@@ -1,0 +1,283 @@
+"""Write a corpus: shards first, then card, metadata and manifest together, then away with what nothing names.
+
+At every moment the folder opens as the state before or the state after a commit, whenever the writer is killed: for us
+by its manifest, for `datasets` by its card. No shard that either of them names is ever removed or replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kbench.loaders.corpus import manifest as manifests
+from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config, config
+from kbench.loaders.corpus.conform import config_table, conform, tabulate
+from kbench.loaders.corpus.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
+from kbench.loaders.corpus.fingerprint import rows_hash
+from kbench.loaders.corpus.manifest import FileEntry, Manifest, file_sha256, read_manifest
+from kbench.loaders.corpus.shards import marked
+from kbench.loaders.storage.atomic import ENDING, replace_together, write_new
+from kbench.schemas import DataError, InfrastructureError, Record, UserError
+
+if TYPE_CHECKING:
+    from kbench.loaders.corpus.corpus import Corpus
+
+ROW_GROUP_ROWS = 1024
+"""Small enough that a four-facet filter touches few rows, large enough to compress."""
+SHARD_ROWS = 65_536
+"""Rows of a file, and rows held in memory before one is written."""
+LISTED_VALUES = 1024
+"""A facet with more values than this is not listed in the manifest."""
+
+
+class CorpusWriter:
+    """Appends to a corpus, or starts one; use it as a context manager.
+
+    A clean exit commits; an exception leaves the corpus as it was.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Prepare to write.
+
+        Args:
+            path: the corpus folder; made when missing.
+
+        Raises:
+            UserError: the target cannot be written, is not a corpus, or another process is writing to it.
+        """
+        self.folder = Path(path)
+        self._files: dict[str, list[FileEntry]] = {}
+        self._buffers: dict[str, list[pa.Table]] = {}
+        self._new: list[Path] = []
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        with _plain_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _take_lock(self.folder)
+            self._files = {name: list(entries) for name, entries in _existing(self.folder).files.items()}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self._discard()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def append(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
+        """Add rows to a config.
+
+        Args:
+            name: the config.
+            rows: records of its type, or a table with its columns.
+
+        Raises:
+            DataError: a column is missing, unknown or of the wrong type.
+        """
+        chosen = config(name)
+        table = conform(chosen, rows) if isinstance(rows, pa.Table) else tabulate(chosen, rows)
+        if table.num_rows:
+            self._buffers.setdefault(name, []).append(table)
+        if sum(part.num_rows for part in self._buffers.get(name, [])) >= SHARD_ROWS:
+            self._flush(name)
+
+    def replace(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
+        """Put rows in place of all a config had."""
+        self._files[name] = []
+        self._buffers.pop(name, None)
+        self.append(name, rows)
+
+    def commit(self) -> str:
+        """Make everything appended so far part of the corpus.
+
+        Returns:
+            the corpus's new fingerprint.
+        """
+        from kbench.loaders.card.describe import describe
+        from kbench.loaders.corpus.corpus import Corpus
+
+        for name in list(self._buffers):
+            self._flush(name)
+        manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
+        with _plain_errors(self.folder):
+            files = describe(Corpus.of(self.folder, manifest), self.folder)
+            replace_together(self.folder, {**files, manifests.NAME: manifest.to_json().encode()})
+            self._new.clear()
+            _remove_strays(self.folder, manifest)
+        return manifest.fingerprint
+
+    def _flush(self, name: str) -> None:
+        chosen = config(name)
+        table = pa.concat_tables(self._buffers.pop(name))
+        for split, part in _by_split(chosen, table):
+            for start in range(0, part.num_rows, SHARD_ROWS):
+                self._write_shard(chosen, split, part.slice(start, SHARD_ROWS))
+
+    def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
+        table = table.sort_by([(column, "ascending") for column in chosen.sort])
+        total = f"{rows_hash(table, chosen.later):064x}"
+        marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
+        with _plain_errors(self.folder):
+            (self.folder / chosen.name).mkdir(exist_ok=True)
+            path = write_new(self._places(chosen, split, total), partial(_write_parquet, marked_table))
+            size, sha256 = path.stat().st_size, file_sha256(path)
+        relative = path.relative_to(self.folder).as_posix()
+        version, values = chosen.record.VERSION, facet_values(table, chosen.facets)
+        entry = FileEntry(relative, split, table.num_rows, size, sha256, total, version, values)
+        self._files.setdefault(chosen.name, []).append(entry)
+
+    def _places(self, chosen: Config, split: str, total: str) -> Iterator[Path]:
+        """Paths for a shard, by number; the first may be taken: an earlier kbench put the same rows in other bytes."""
+        first = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
+        for number in itertools.count(first):
+            path = self.folder / chosen.name / f"{split}-{number:05d}-{total[:16]}.parquet"
+            # Noted before it is written, so that nothing stays behind whatever ends the writing.
+            self._new.append(path)
+            yield path
+
+    def _discard(self) -> None:
+        """Remove what was written since the last commit, unless a writer that was killed left a card that names it."""
+        named = _texts(self.folder) if self._new else ""
+        for path in self._new:
+            if path.relative_to(self.folder).as_posix() not in named:
+                path.unlink(missing_ok=True)
+        self._new.clear()
+        self._buffers.clear()
+
+
+def compact(path: str | os.PathLike[str]) -> str:
+    """Rewrite a corpus with few, sorted shards; rows and fingerprint stay.
+
+    Works one problem at a time, so that memory is bounded by the largest problem.
+
+    Returns:
+        the fingerprint.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+
+    corpus = Corpus.open(path)
+    with CorpusWriter(path) as writer:
+        for name in corpus.configs:
+            if len(corpus.files(name)) <= len({entry.split for entry in corpus.files(name)}):
+                continue
+            parts = list(_portions(corpus, name)) if corpus.rows(name) <= SHARD_ROWS else _portions(corpus, name)
+            writer.replace(name, config_table(name, []))
+            for table in parts:
+                writer.append(name, table)
+    return Corpus.open(path).fingerprint
+
+
+def _portions(corpus: Corpus, name: str) -> Iterator[pa.Table]:
+    problems = corpus.manifest.values(name, "problem_id")
+    if not problems or corpus.rows(name) <= SHARD_ROWS:
+        yield corpus.table(name)
+        return
+    for problem in sorted(problems):
+        yield corpus.table(name, problem=problem)
+
+
+def _by_split(chosen: Config, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    if not chosen.is_split:
+        yield WHOLE, table
+        return
+    known = set(chosen.splits)
+    for split in pc.unique(table.column("split")).to_pylist():
+        if split not in known:
+            raise DataError(f"config {chosen.name!r}: split is {split!r}; it must be one of {', '.join(chosen.splits)}")
+    for split in chosen.splits:
+        part = table.filter(pc.equal(table.column("split"), split))
+        if part.num_rows:
+            yield split, part
+
+
+def facet_values(table: pa.Table, facets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The values that occur of each facet that has few."""
+    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in facets}
+    return {name: tuple(sorted(values)) for name, values in found.items() if len(values) <= LISTED_VALUES}
+
+
+def _number(relative: str) -> int:
+    return int(Path(relative).name.rsplit("-", 2)[1])
+
+
+def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
+    pq.write_table(
+        table, file, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True,
+        write_page_index=True, use_content_defined_chunking=True,
+    )  # fmt: skip
+
+
+def _texts(folder: Path) -> str:
+    """Card and manifest as they are now."""
+    paths = (folder / CARD, folder / manifests.NAME)
+    return "".join(path.read_text("utf-8", "replace") for path in paths if path.is_file())
+
+
+def _existing(folder: Path) -> Manifest:
+    if (folder / manifests.NAME).exists():
+        return read_manifest(folder)
+    strangers: Sequence[str] = [item.name for item in folder.iterdir() if not _is_ours(item)]
+    if strangers:
+        raise UserError(f"path {str(folder)!r} holds {strangers[0]!r} and is not a corpus; give an empty or new folder")
+    return manifests.EMPTY
+
+
+def _is_ours(item: Path) -> bool:
+    # What a writer that was killed before its first commit leaves behind.
+    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(ENDING)
+
+
+def _remove_strays(folder: Path, manifest: Manifest) -> None:
+    """Files no manifest names any more: replaced shards, and leftovers of writers that were killed."""
+    named = {folder / entry.path for entries in manifest.files.values() for entry in entries}
+    for name in CONFIGS:
+        for path in (folder / name).glob("*.parquet"):
+            if path not in named:
+                path.unlink()
+    for place in (folder, *(folder / name for name in (PLOTS, *CONFIGS))):
+        for path in (path for path in place.glob(f".*{ENDING}") if path.is_file()):
+            path.unlink()
+    for name in CONFIGS:
+        with suppress(OSError):  # not there, or not empty
+            (folder / name).rmdir()
+
+
+def _take_lock(folder: Path) -> int:
+    """Hold the folder itself, which leaves no lock file behind and ends with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError(f"corpus {str(folder)!r} is being written by another process; wait for it to end") from None
+    return handle
+
+
+@contextmanager
+def _plain_errors(folder: Path) -> Iterator[None]:
+    """An operating-system error as one line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise InfrastructureError(
+                f"writing to {str(folder)!r} failed: {reason}; the corpus is unchanged"
+            ) from error
+        raise UserError(f"path {str(folder)!r} cannot be written: {reason}; choose another target") from error

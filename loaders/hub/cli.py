@@ -1,0 +1,173 @@
+"""`kbench data pull`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbench.schemas import UserError
+
+SHOWN = 20
+FORMATS = (
+    "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, flashinfer-trace, gpu-mode or gpu-forecasters;"
+    " told from the files' content when left out."
+)
+"""Named here so that help reads no importer; a test compares."""
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+bad_rows = click.Choice(["error", "skip"])
+
+
+@contextlib.contextmanager
+def _bar(length: int, label: str) -> Iterator[Any]:
+    stream = sys.stderr if sys.stderr.isatty() else io.StringIO()
+    with click.progressbar(length=length, label=label, file=stream) as bar:
+        yield bar
+
+
+@contextlib.contextmanager
+def _importing(size: int) -> Iterator[Callable[[int], object]]:
+    with _bar(size, "importing") as bar:
+        yield bar.update
+
+
+@click.command("pull", short_help="Download a corpus, or the published release.")
+@click.argument("name")
+@click.option("--revision", "revisions", multiple=True, metavar="[DATASET=]SHA", help="Commit, tag or branch to pull.")
+@click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
+@click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; by default in $KBENCH_HOME.")
+@click.option(
+    "--on-bad-rows", type=bad_rows, default="skip", show_default=True, help="Stop at a bad row, or report it."
+)
+@json_option
+def pull(
+    name: str, revisions: tuple[str, ...], only: str | None, out: Path | None, on_bad_rows: str, as_json: bool
+) -> None:
+    """Download NAME: the published release gpu-forecasters, or a kbench corpus such as owner/name."""
+    from kbench.loaders.hub.pull import pull_corpus, pull_release
+    from kbench.loaders.importers.published import gpu_forecasters
+
+    if name != gpu_forecasters.NAME:
+        if only is not None or len(revisions) > 1:
+            raise UserError(f"--only and several revisions are for {gpu_forecasters.NAME}; {name!r} is one repository")
+        done = pull_corpus(name, out, revisions[0] if revisions else None)
+    else:
+        chosen = [item.strip() for item in only.split(",")] if only else []
+        done = pull_release(
+            out, only=chosen, revisions=_revisions(revisions), on_bad_rows=on_bad_rows,
+            say=lambda text: click.echo(f"{text} …", err=True), importing=_importing,
+        )  # fmt: skip
+    values = {"folder": str(done.folder), "revisions": dict(done.revisions), **done.report}
+    if as_json:
+        click.echo(json.dumps(values, indent=1))
+        return
+    for repository, commit in done.revisions.items():
+        click.echo(f"{repository} at {commit}")
+    show_report(done.report)
+    click.echo(f"corpus: {done.folder}")
+
+
+def _revisions(given: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in given:
+        dataset, equals, commit = item.partition("=")
+        key, value = (dataset, commit) if equals else ("", item)
+        if key in found or not value:
+            raise UserError(f"--revision is {item!r}; give a commit once, or dataset=commit for each dataset")
+        found[key] = value
+    return found
+
+
+@click.command("import", short_help="Import measurements in other formats.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--format", "form", metavar="NAME", help=FORMATS)
+@click.option("--out", "-o", required=True, type=click.Path(path_type=Path), help="Corpus folder to make.")
+@click.option(
+    "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report it."
+)
+@click.option("--gpu", help="GPU of files that do not name one.")
+@click.option("--license", "license_", help="Licence of kernels whose file states none, as an SPDX name.")
+@click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of times the files do not state.")
+@click.option("--suite", type=click.Choice(["v0", "v0.1"]), help="KernelBench suite of the files.")
+@click.option("--level", type=click.IntRange(1, 4), help="KernelBench level of the files.")
+@click.option("--first-id", type=click.IntRange(0, 1), help="Number of the first KernelBench problem: 0 or 1.")
+@click.option("--split", type=click.Choice(["train", "validation", "test", "test_seen"]), default="test",
+              show_default=True, help="Split the rows are put in.")  # fmt: skip
+@json_option
+def import_command(
+    files: tuple[Path, ...], form: str | None, out: Path, license_: str | None, as_json: bool, **given: Any
+) -> None:
+    """Import measured kernels from FILES of other formats into a new corpus."""
+    from kbench.loaders.importers.context import Settings
+    from kbench.loaders.importers.formats import NAMES
+    from kbench.loaders.importers.run import import_files
+    from kbench.schemas import UnknownNameError
+
+    if form is not None and form not in NAMES:
+        raise UnknownNameError("import format", form, NAMES)
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    with _bar(size, "importing") as bar:
+        report = import_files(form, files, out, Settings(license=license_, **given), bar.update)
+    if as_json:
+        click.echo(json.dumps(report.to_json() | {"folder": str(out)}, indent=1))
+        return
+    show_report(report.to_json())
+    click.echo(f"corpus: {out}")
+
+
+def show_report(report: Mapping[str, Any]) -> None:
+    """What an import found, for people."""
+    click.echo(", ".join(f"{count:,} {name}" for name, count in report["rows"].items()))
+    for title, values in (("null", report.get("nulls", {})), ("note", report.get("notes", {}))):
+        for text, count in sorted(values.items(), key=lambda item: -item[1])[:SHOWN]:
+            click.echo(f"{title}: {count:,} × {text}")
+    if "differences" in report:
+        click.echo("licence: not stated by the origin" if _unlicensed(report) else "licence: see the rows")
+    for line in report.get("differences", []):
+        click.echo(f"differs: {line}")
+    if report.get("bad_rows"):
+        click.echo(f"{report['bad_rows']:,} bad rows were passed over:", err=True)
+        for row in report["bad"][:SHOWN]:
+            click.echo(
+                f"  {row['file']}, row {row['row']}: {row['field']} is {row['value']}: {row['message']}", err=True
+            )
+
+
+def _unlicensed(report: Mapping[str, Any]) -> bool:
+    from kbench.loaders.importers.published import gpu_forecasters
+
+    return report["format"] == gpu_forecasters.NAME or any(text.startswith("license:") for text in report["nulls"])
+
+
+@click.command("push", short_help="Upload a corpus to the Hub.")
+@click.argument("repository")
+@click.option("--path", type=click.Path(path_type=Path), help="Corpus folder; the shipped dataset when left out.")
+@click.option("--private", is_flag=True, help="Make the repository private.")
+@click.option("--dry-run", is_flag=True, help="Check everything and say what would be uploaded.")
+@json_option
+def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_json: bool) -> None:
+    """Upload a corpus to the dataset repository REPOSITORY, tagged with its fingerprint."""
+    import dataclasses
+
+    from kbench.loaders.corpus.corpus import Corpus, shipped
+    from kbench.loaders.hub.repository import push as upload
+
+    folder = path or shipped()
+    corpus = Corpus.open(folder)
+    with _bar(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
+        done = upload(folder, repository, private=private, dry_run=dry_run, advance=bar.update)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(done), indent=1))
+        return
+    verb = "would upload" if dry_run else "uploaded"
+    click.echo(f"{verb} {len(done.files)} files, {done.bytes:,} bytes, to {repository}, tag {done.fingerprint}")
+    if "eval.yaml" not in done.files:
+        click.echo("note: the corpus has no test split, so the Hub shows no benchmark", err=True)
+    if done.url:
+        click.echo(done.url)

@@ -1,0 +1,231 @@
+"""The Hugging Face Hub: fetch dataset repositories pinned by commit, and push a corpus that may be redistributed."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kbench.loaders.card.eval_tasks import render_eval
+from kbench.loaders.corpus.corpus import HUB_ID, Corpus
+from kbench.loaders.corpus.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
+from kbench.loaders.corpus.manifest import NAME as MANIFEST
+from kbench.loaders.corpus.shards import first_line
+from kbench.loaders.storage.atomic import write_atomically
+from kbench.schemas import DataError, InfrastructureError, UserError
+
+COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
+"""What is pushed beside the tables."""
+OPEN_LICENCES = re.compile(
+    r"(?:CC-BY-(?:SA-)?[34]\.0|CC0-1\.0|Apache-2\.0|MIT|MIT-0|BSD-[23]-Clause|ISC|Unlicense|0BSD|BSL-1\.0|"
+    r"CDLA-Permissive-[12]\.0|ODC-By-1\.0|PDDL-1\.0|MPL-2\.0)"
+)
+"""Licences that let the text be passed on."""
+TRANSPORT = ("httpx", "httpx2", "httpcore", "httpcore2", "huggingface_hub")
+"""Packages whose errors mean that the Hub or the way to it failed."""
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@contextmanager
+def plain_errors(repository: str) -> Iterator[None]:
+    """What the Hub's client raises, as one line that says what to do."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except errors.RepositoryNotFoundError as error:
+        hint = "check the name, or log in with `hf auth login` if it is private"
+        raise UserError(f"repository {repository!r} was not found on the Hub; {hint}") from error
+    except errors.RevisionNotFoundError as error:
+        raise UserError(f"repository {repository!r} has no such revision; give a commit, tag or branch") from error
+    except errors.HFValidationError as error:
+        raise UserError(f"repository {repository!r} has no name the Hub allows: {first_line(error)}") from error
+    except errors.LocalEntryNotFoundError as error:
+        raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
+    except errors.HfHubHTTPError as error:
+        raise _explained(repository, error) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InfrastructureError(
+                f"the disk is full while fetching {repository!r}; free some space and run the same command"
+            ) from error
+        raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
+    except Exception as error:
+        # The client wraps what broke an upload in errors of no family of its own; the cause tells them from ours.
+        chain = list(_causes(error))
+        told = next((cause for cause in chain if isinstance(cause, errors.HfHubHTTPError)), None)
+        if told is not None:
+            raise _explained(repository, told) from error
+        if not any(type(cause).__module__.split(".")[0] in TRANSPORT for cause in chain):
+            raise
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise InfrastructureError(f"the connection to the Hub broke ({reason}); run the command again") from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _explained(repository: str, error: Exception) -> Exception:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status == 401:
+        return UserError(f"the Hub refused the token for {repository!r}; log in with `hf auth login` or set HF_TOKEN")
+    if status == 403:
+        return UserError(f"the token may not do this with {repository!r}; ask its owner, or use a token that may write")
+    if status is not None and status < 500:
+        return UserError(f"the Hub refused {repository!r} ({status}): {first_line(error)}")
+    return InfrastructureError(f"the Hub failed for {repository!r} ({status}); run the same command to go on")
+
+
+def commit_of(repository: str, revision: str | None = None) -> str:
+    """The commit a branch or tag points to, so that what is fetched is pinned.
+
+    Raises:
+        UserError: there is no such repository or revision.
+        InfrastructureError: the Hub does not answer.
+    """
+    from huggingface_hub import HfApi
+
+    if revision is not None and COMMIT.fullmatch(revision):
+        return revision
+    with plain_errors(repository):
+        found = HfApi().dataset_info(repository, revision=revision).sha
+    if found is None:
+        raise InfrastructureError(f"the Hub names no commit for {repository!r}; try again")
+    return str(found)
+
+
+def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = None) -> Path:
+    """A repository's files at a commit, downloaded once into the Hub's cache; an interrupted download goes on.
+
+    Args:
+        repository: owner/name.
+        commit: the commit.
+        patterns: which files; all when left out.
+
+    Raises:
+        UserError: there is no such repository or commit.
+        InfrastructureError: the Hub does not answer, or the disk is full.
+    """
+    from huggingface_hub import snapshot_download
+
+    with plain_errors(repository):
+        allowed = None if patterns is None else list(patterns)
+        return Path(snapshot_download(repository, repo_type="dataset", revision=commit, allow_patterns=allowed))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Push:
+    """What a push does."""
+
+    repository: str
+    fingerprint: str
+    files: tuple[str, ...]
+    bytes: int
+    url: str | None = None
+    """Where it went; None for a dry run."""
+
+
+def push(
+    folder: Path,
+    repository: str,
+    *,
+    private: bool = False,
+    dry_run: bool = False,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Push:
+    """Upload a corpus as a dataset repository; what a broken upload sent before is not sent again.
+
+    Args:
+        folder: the corpus.
+        repository: owner/name; made when missing.
+        private: make it private.
+        dry_run: check everything and upload nothing.
+        advance: told how many rows were validated since the last call.
+
+    Raises:
+        DataError: the corpus does not validate, or a row may not be passed on.
+        UserError: the name is no repository, the token is refused, or the token may not write there.
+        InfrastructureError: the connection broke; the same call goes on.
+    """
+    if HUB_ID.match(repository) is None:
+        raise UserError(f"repository is {repository!r}; it must be owner/name")
+    corpus = Corpus.open(folder)
+    refuse_unsound(corpus, advance)
+    refuse_closed(corpus)
+    files = [entry.path for name in corpus.configs for entry in corpus.files(name)]
+    tasks = None if (folder / EVAL).is_file() else render_eval(corpus)
+    files += [name for name in COMPANIONS if (folder / name).is_file()]
+    files += sorted(f"{PLOTS}/{path.name}" for path in (folder / PLOTS).glob("*.svg"))
+    size = sum((folder / name).stat().st_size for name in files)
+    if tasks is not None:
+        # A folder written before tasks were part of its description: without them the Hub shows no benchmark.
+        files, size = [*files, EVAL], size + len(tasks.encode())
+    made = Push(repository, corpus.fingerprint, tuple(files), size)
+    if dry_run:
+        return made
+    if tasks is not None:
+        write_atomically(folder / EVAL, tasks.encode())
+    return dataclasses.replace(made, url=_upload(folder, made, private))
+
+
+def _upload(folder: Path, plan: Push, private: bool) -> str:
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    with plain_errors(plan.repository):
+        url = api.create_repo(plan.repository, repo_type="dataset", private=private, exist_ok=True)
+        api.upload_folder(
+            repo_id=plan.repository,
+            folder_path=folder,
+            repo_type="dataset",
+            commit_message=f"kbench corpus {plan.fingerprint}",
+            allow_patterns=list(plan.files),
+            # Shards of an earlier state would be found by nobody's manifest.
+            delete_patterns=["*.parquet"],
+        )
+        api.create_tag(plan.repository, tag=plan.fingerprint, repo_type="dataset", exist_ok=True)
+    return str(url)
+
+
+def refuse_unsound(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> None:
+    """Refuse a corpus that does not validate.
+
+    Raises:
+        DataError: names the first thing wrong.
+    """
+    from kbench.loaders.checks.validate import validate
+
+    issues = validate(corpus, advance)
+    if issues:
+        raise DataError(f"the corpus does not validate ({len(issues)} issues): {issues[0]}; see kbench data validate")
+
+
+def refuse_closed(corpus: Corpus) -> None:
+    """Refuse rows whose licence does not let them be passed on, or is not stated.
+
+    Raises:
+        DataError: names how many rows of which origin, and their licence.
+    """
+    import pyarrow as pa
+
+    table = corpus.table("kernels", columns=["origin", "license"])
+    counted = pa.Table.group_by(table, ["origin", "license"]).aggregate([([], "count_all")]).to_pylist()
+    for row in sorted(counted, key=lambda row: str(row["origin"])):
+        licence = row["license"]
+        if licence is None or OPEN_LICENCES.fullmatch(licence) is None:
+            stated = "is not stated" if licence is None else f"is {licence!r}, which is not known to allow it"
+            raise DataError(
+                f"{row['count_all']:,} kernels of {row['origin']!r} may not be pushed: their licence {stated}; "
+                "leave them out"
+            )
+    origins = {row["origin"] for row in counted}
+    pairs = set(corpus.table("pairs", columns=["origin"]).column("origin").to_pylist())
+    strange = sorted(origin for origin in pairs if origin not in origins)
+    if strange:
+        raise DataError(f"pairs of {strange[0]!r} may not be pushed: no kernel states that origin's licence")

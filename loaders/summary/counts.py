@@ -1,0 +1,76 @@
+"""What a corpus holds, counted: the figures of `kbench data info`, of the card and of the metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy
+import pyarrow.compute as pc
+
+from kbench.loaders.corpus.corpus import Corpus
+
+UNMEASURED = "unmeasured"
+"""Where a kernel's gpu or status is null."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows by config, kernels by facet."""
+
+    rows: Mapping[str, int]
+    distinct_kernels: int
+    splits: Mapping[str, int]
+    backends: Mapping[str, int]
+    gpus: Mapping[str, int]
+    search_methods: Mapping[str, int]
+    proposers: Mapping[str, int]
+    statuses: Mapping[str, int]
+    families: Mapping[str, int]
+    origins: Mapping[str, int]
+    problems: int
+    """Problems that have kernels, or those listed when there are more."""
+    problems_with_kernels: int
+    first_measured: str | None
+    last_measured: str | None
+
+
+FACETS = ("split", "backend", "gpu", "search_method", "proposer", "status", "family", "origin", "problem_id")
+
+
+def count(corpus: Corpus) -> Counts:
+    """Count a corpus; reads only the facet columns, a batch at a time."""
+    found: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
+    # Half of each id: 64 bits tell ten million kernels apart and take a tenth of the memory their texts would.
+    ids = array("Q")
+    for batch in corpus.select("kernels", columns=["kernel_id", *FACETS]).batches():
+        for name in FACETS:
+            for item in pc.value_counts(pc.fill_null(batch.column(name), UNMEASURED)).to_pylist():
+                found[name][item["values"]] += item["counts"]
+        ids.extend(int(text[:16], 16) for text in batch.column("kernel_id").to_pylist())
+    spans = [
+        pc.min_max(batch.column(0)).as_py() for batch in corpus.select("measurements", columns=["started_at"]).batches()
+    ]
+    return Counts(
+        rows={name: corpus.rows(name) for name in corpus.configs},
+        distinct_kernels=len(numpy.unique(numpy.frombuffer(ids, numpy.uint64))),
+        splits=_ordered(found["split"]),
+        backends=_ordered(found["backend"]),
+        gpus=_ordered(found["gpu"]),
+        search_methods=_ordered(found["search_method"]),
+        proposers=_ordered(found["proposer"]),
+        statuses=_ordered(found["status"]),
+        families=_ordered(found["family"]),
+        origins=_ordered(found["origin"]),
+        problems_with_kernels=len(found["problem_id"]),
+        problems=max(corpus.rows("problems"), len(found["problem_id"])),
+        first_measured=min((span["min"] for span in spans if span["min"]), default=None),
+        last_measured=max((span["max"] for span in spans if span["max"]), default=None),
+    )
+
+
+def _ordered(values: Counter[str]) -> dict[str, int]:
+    """Most frequent first, then by name."""
+    return dict(sorted(values.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,155 @@
+"""How well a corpus covers its problems, beside what the shipped dataset aims at."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import pyarrow as pa
+
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.timed import WRITERS, Timed
+
+BACKENDS = ("triton", "cuda")
+WELL, LEAST = 30, 10
+"""Timed kernels that make a cell well covered, and covered at all."""
+AIMS: dict[str, float] = {
+    "kernels": 12_388,
+    "problems": 118,
+    "well_covered": 0.95,
+    "covered": 1.0,
+    "method_share": 0.1,
+    "written": 600,
+    "written_problems": 40,
+    "structures": 8,
+    "spread": 3,
+    "bin_share": 0.04,
+    "beaten": 0.6,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProblemCoverage:
+    """The timed kernels of one problem."""
+
+    problem_id: str
+    kernels: dict[str, int]
+    """By backend."""
+    structures: dict[str, int]
+    """Distinct structures by backend."""
+    spread: float | None
+    """95th over 5th percentile of the runtime."""
+    best_speedup: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Goal:
+    """One property, what is aimed at and what is there."""
+
+    name: str
+    what: str
+    aim: float
+    found: float
+    share: bool = False
+    """Whether the figures are shares, shown in percent."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the aim is met."""
+        return self.found >= self.aim
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Coverage:
+    """Every problem's coverage, and the goals."""
+
+    problems: tuple[ProblemCoverage, ...]
+    goals: tuple[Goal, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        goals = [dataclasses.asdict(goal) | {"reached": goal.reached} for goal in self.goals]
+        return {"goals": goals, "problems": [dataclasses.asdict(problem) for problem in self.problems]}
+
+
+def coverage_of(corpus: Corpus, kernels: Timed) -> Coverage:
+    """The coverage of a corpus."""
+    problems = tuple(_problems(corpus, kernels))
+    return Coverage(problems, tuple(_goals(corpus, kernels, problems)))
+
+
+def _problems(corpus: Corpus, kernels: Timed) -> Iterator[ProblemCoverage]:
+    cells = dict(kernels.groups("problem_id", "backend"))
+    whole = {name: at for (name,), at in kernels.groups("problem_id")}
+    listed = corpus.table("problems", columns=["problem_id"]).column(0).to_pylist() if corpus.rows("problems") else []
+    for name in sorted({*listed, *whole}):
+        at = whole.get(name)
+        backends = sorted({*BACKENDS, *(backend for problem, backend in cells if problem == name)}, reverse=True)
+        found = {backend: cells.get((name, backend), numpy.empty(0, numpy.int64)) for backend in backends}
+        runtimes = None if at is None else kernels.figures["runtime_us"][at]
+        spread = None if runtimes is None else float(numpy.quantile(runtimes, 0.95) / numpy.quantile(runtimes, 0.05))
+        yield ProblemCoverage(
+            problem_id=name,
+            kernels={backend: len(rows) for backend, rows in found.items()},
+            structures={backend: len(numpy.unique(kernels.structures[rows])) for backend, rows in found.items()},
+            spread=spread,
+            best_speedup=None if at is None else float(kernels.figures["speedup"][at].max()),
+        )
+
+
+def _goals(corpus: Corpus, kernels: Timed, problems: tuple[ProblemCoverage, ...]) -> Iterator[Goal]:
+    def goal(name: str, what: str, found: float, share: bool = False) -> Goal:
+        return Goal(name, what, AIMS[name], found, share)
+
+    timed = [problem for problem in problems if problem.best_speedup is not None]
+    cells = [problem.kernels[backend] for problem in problems for backend in BACKENDS]
+    structures = [problem.structures[backend] for problem in problems for backend in BACKENDS]
+    written = _written(kernels)
+    methods = Counter({method: len(at) for (method,), at in kernels.groups("search_method")})
+    bins = bins_of_test(corpus)
+    yield goal("kernels", "distinct kernels with status ok", len(numpy.unique(kernels.codes["kernel_id"])))
+    yield goal("problems", "problems with such kernels", len(timed))
+    yield goal("well_covered", f"cells (problem × backend) with at least {WELL}", _share(cells, WELL), True)
+    yield goal("covered", f"cells with at least {LEAST}", _share(cells, LEAST), True)
+    yield goal("method_share", "smallest share of a search method", _least_share(methods), True)
+    yield goal("written", "kernels written freely, not from templates", sum(written.values()))
+    yield goal("written_problems", "problems with kernels written freely", len(written))
+    yield goal("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
+    spreads = [problem.spread or 0.0 for problem in timed]
+    yield goal("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
+    yield goal("bin_share", "smallest share of a bin among test pairs", _least_share(bins), True)
+    beaten = sum((problem.best_speedup or 0) > 1 for problem in timed)
+    yield goal("beaten", "problems whose best kernel beats PyTorch", beaten / max(len(timed), 1), True)
+
+
+def _share(cells: list[int], least: int) -> float:
+    return sum(number >= least for number in cells) / max(len(cells), 1)
+
+
+def _least_share(counted: Counter[Any]) -> float:
+    return min(counted.values()) / counted.total() if counted.total() else 0.0
+
+
+def _written(kernels: Timed) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for (proposer, problem), at in kernels.groups("proposer", "problem_id"):
+        if proposer in WRITERS:
+            found[problem] += len(at)
+    return dict(found)
+
+
+def bins_of_test(corpus: Corpus) -> Counter[int]:
+    """Pairs of the test split by bin; bins without a pair count zero."""
+    from kbench.schemas.bins import NUMBERS
+
+    found: Counter[int] = Counter(dict.fromkeys(NUMBERS, 0))
+    if not any(entry.split == "test" for entry in corpus.files("pairs")):
+        return found
+    for batch in corpus.select("pairs", columns=["bin"], split="test").batches():
+        for row in pa.table(batch).group_by("bin").aggregate([([], "count_all")]).to_pylist():
+            found[row["bin"]] += row["count_all"]
+    return found

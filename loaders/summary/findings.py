@@ -1,0 +1,74 @@
+"""Findings: all that the card says about a corpus beyond its counts, computed once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from kbench.loaders.card.plots import render_plots
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.coverage import Coverage, coverage_of
+from kbench.loaders.summary.ledger import Costs, costs_of
+from kbench.loaders.summary.repeats import Repeats, repeats_of
+from kbench.loaders.summary.timed import Timed, timed
+from kbench.loaders.summary.trust import Trust, trust_of
+
+PEAKS = 10
+"""How many of the largest speedups are shown and explained."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Peak:
+    """The fastest kernel of a problem, against the PyTorch reference."""
+
+    problem_id: str
+    kernel_id: str
+    backend: str
+    runtime_us: float
+    speedup: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Findings:
+    """What a corpus shows."""
+
+    peaks: tuple[Peak, ...]
+    """The problems with the largest speedups, largest first."""
+    coverage: Coverage
+    trust: Trust
+    repeats: Repeats | None
+    costs: Costs | None
+    plots: Mapping[str, str]
+    """SVG by file name."""
+    parquet_bytes: int
+
+
+def findings_of(corpus: Corpus) -> Findings:
+    """Compute the findings of a corpus."""
+    kernels = timed(corpus)
+    return Findings(
+        peaks=peaks_of(kernels),
+        coverage=coverage_of(corpus, kernels),
+        trust=trust_of(corpus),
+        repeats=repeats_of(corpus),
+        costs=costs_of(corpus, len(kernels)),
+        plots=render_plots(corpus, kernels),
+        parquet_bytes=sum(entry.bytes for name in corpus.configs for entry in corpus.files(name)),
+    )
+
+
+def peaks_of(kernels: Timed, number: int = PEAKS) -> tuple[Peak, ...]:
+    """The problems with the largest speedups, each by its best kernel."""
+    speedups = kernels.figures["speedup"]
+    best = [int(at[speedups[at].argmax()]) for _, at in kernels.groups("problem_id")]
+    best.sort(key=lambda position: -float(speedups[position]))
+    return tuple(
+        Peak(
+            kernels.text("problem_id", position),
+            kernels.text("kernel_id", position),
+            kernels.text("backend", position),
+            float(kernels.figures["runtime_us"][position]),
+            float(speedups[position]),
+        )
+        for position in best[:number]
+    )

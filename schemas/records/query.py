@@ -1,0 +1,41 @@
+"""Query: what a surrogate is asked. It carries no label, no runtime and no comment."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from kbench.schemas.record import Name, Record, Sha
+from kbench.schemas.records.kernel import Backend
+from kbench.schemas.records.pair import PairKind
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Query(Record):
+    """What a surrogate is asked: how much faster is the candidate than the anchor?"""
+
+    TYPE: ClassVar[str] = "query"
+    VERSION: ClassVar[str] = "1.1.0"
+
+    query_id: Sha
+    """Opaque identifier; says nothing about the answer."""
+    problem_id: Name
+    """The problem both kernels solve."""
+    family: Name
+    """The problem's family."""
+    problem_text: str
+    """The problem's prompt: what is computed, shapes, dtypes, reference source."""
+    workloads_json: str
+    """The timed workloads: names, inputs, outputs, flops and bytes, as JSON."""
+    backend: Backend
+    """The candidate's backend."""
+    kind: PairKind
+    """What the anchor is to the candidate."""
+    anchor_source: str
+    """Anchor source without comments and docstrings; the reference's source for kind reference."""
+    candidate_source: str
+    """Candidate source without comments and docstrings."""
+    gpu: str
+    """GPU name."""
+    gpu_facts_json: str
+    """Public facts of the GPU: capability, SM count, memory, L2, bandwidth, peaks, as JSON."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kbench.loaders.near_group import NearGroup
+from kbench.loaders.options import NearGroup
 from kbench.schemas import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import io
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.loaders.near_group import NearGroup
+from kbench.loaders.options import F, NearGroup, corpus_argument, echo_json, json_option, progress
 from kbench.schemas.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.selection import Selection
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 TELLING = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
@@ -30,38 +25,20 @@ TELLING = {
 }
 """Columns shown to people who chose none; of other configs, all."""
 
-# command name -> (module, attribute). These talk to the network or read foreign formats and load only when called.
-LAZY_COMMANDS: dict[str, tuple[str, str]] = {
-    "import": ("kbench.loaders.hub.cli", "import_command"),
-    "pull": ("kbench.loaders.hub.cli", "pull"),
-    "push": ("kbench.loaders.hub.cli", "push"),
+# Commands that talk to the network or read foreign formats.
+LAZY_COMMANDS = {
+    "import": "kbench.loaders.hub.cli:import_command",
+    "pull": "kbench.loaders.hub.cli:pull",
+    "push": "kbench.loaders.hub.cli:push",
 }
 
 
-class DataGroup(NearGroup):
-    """Commands of this module, and those that load when called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*super().list_commands(ctx), *LAZY_COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in LAZY_COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module, attribute = LAZY_COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-
-@click.group(cls=DataGroup)
+@click.group(cls=NearGroup, lazy=LAZY_COMMANDS)
 def data() -> None:
     """Inspect, query, assemble, import, export, pull and push corpora.
 
     PATH is a corpus folder, a Hub id such as owner/name, or Parquet files; the shipped dataset when left out.
     """
-
-
-path_argument = click.argument("path", nargs=-1)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def filter_options(command: F) -> F:
@@ -91,17 +68,8 @@ def _select(path: tuple[str, ...], config: str, columns: str | None, where: str 
     return load(list(path) or None, config=config, columns=chosen, where=where, **filters)
 
 
-def _echo_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
-
-
-def _progress(length: int, label: str) -> Any:
-    """A bar on stderr, none when stderr is no terminal (click would still print the label)."""
-    return click.progressbar(length=length, label=label, file=sys.stderr if sys.stderr.isatty() else io.StringIO())
-
-
 @data.command()
-@path_argument
+@corpus_argument
 @click.option("--coverage", is_flag=True, help="Say how well problems are covered, beside the shipped dataset's aims.")
 @json_option
 def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
@@ -129,7 +97,7 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
         "fingerprint": corpus.fingerprint,
     }
     if as_json:
-        _echo_json(facts)
+        echo_json(facts)
         return
     for name, value in facts.items():
         shown = value if not isinstance(value, int) else f"{value:,}"
@@ -145,7 +113,7 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
 
     found = coverage_of(corpus, timed(corpus))
     if as_json:
-        _echo_json(found.to_json())
+        echo_json(found.to_json())
         return
     head = ("property", "aim", "found", "reached")
     for line in _layout([dict(zip(head, goal_row(goal), strict=True)) for goal in found.goals], width=60):
@@ -153,7 +121,7 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
 
 
 @data.command(short_help="Show rows that match.")
-@path_argument
+@corpus_argument
 @filter_options
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show; 0 for all.")
 @json_option
@@ -167,7 +135,7 @@ def query(
     found = (row for batch in selection.batches(limit or 8192) for row in batch.to_pylist())
     rows = list(islice(found, limit or None))
     if as_json:
-        _echo_json(rows)
+        echo_json(rows)
         return
     shown = rows if columns else [_telling(row, config, where or "") for row in rows]
     for line in _layout(shown):
@@ -199,9 +167,9 @@ def _short(value: Any, width: int) -> str:
 
 
 @data.command(short_help="Write rows that match to a file.")
-@path_argument
+@corpus_argument
 @filter_options
-@click.option("--output", "-o", required=True, help="File to write, or - for standard output.")
+@click.option("--out", "--output", "-o", "output", required=True, help="File to write, or - for standard output.")
 @click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace; by ending when left out.")
 @json_option
 def export(
@@ -222,16 +190,16 @@ def export(
     if output == "-":
         write_stream(selection, sys.stdout.buffer, form or "jsonl")
         return
-    with _progress(selection.count(), "exporting") as bar:
+    with progress(selection.count(), "exporting") as bar:
         rows = write_file(selection, Path(output), form, bar.update)
     if as_json:
-        _echo_json({"rows": rows, "path": output})
+        echo_json({"rows": rows, "path": output})
     else:
         click.echo(f"{rows:,} rows written to {output}")
 
 
 @data.command(short_help="Check every row of a corpus.")
-@path_argument
+@corpus_argument
 @json_option
 def validate(path: tuple[str, ...], as_json: bool) -> None:
     """Check every row of a corpus; exit 1 when something is wrong."""
@@ -244,10 +212,10 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
     except DataError as error:
         issues = [Issue(path[0] if path else "the shipped dataset", None, None, None, str(error))]
     else:
-        with _progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
+        with progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
             issues = find_issues(corpus, bar.update)
     if as_json:
-        _echo_json({"ok": not issues, "errors": [dataclasses.asdict(issue) for issue in issues]})
+        echo_json({"ok": not issues, "errors": [dataclasses.asdict(issue) for issue in issues]})
     else:
         for issue in issues:
             click.echo(str(issue))
@@ -256,7 +224,7 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
 
 
 @data.command(short_help="Print or rewrite the dataset card.")
-@path_argument
+@corpus_argument
 @click.option("--croissant", is_flag=True, help="Print the Croissant metadata instead.")
 @click.option("--write", is_flag=True, help="Write card, plots, cost ledger and metadata anew into the corpus folder.")
 @json_option
@@ -276,19 +244,19 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
         folder = corpus.folders[0]
         fingerprint = refresh(folder)
         if as_json:
-            _echo_json({"path": str(folder), "fingerprint": fingerprint})
+            echo_json({"path": str(folder), "fingerprint": fingerprint})
         else:
             click.echo(f"card, plots, ledger and metadata written to {folder}")
     elif croissant:
         click.echo(render_croissant(corpus), nl=False)
     elif as_json:
-        _echo_json(front_matter(corpus, count(corpus)))
+        echo_json(front_matter(corpus, count(corpus)))
     else:
         click.echo(render_card(corpus), nl=False)
 
 
 @data.command("split-check", short_help="Prove that no test kernel has a twin in train.")
-@path_argument
+@corpus_argument
 @json_option
 def split_check(path: tuple[str, ...], as_json: bool) -> None:
     """Prove that no held-out kernel has a twin in train; exit 1 when one has."""
@@ -296,10 +264,10 @@ def split_check(path: tuple[str, ...], as_json: bool) -> None:
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(list(path) or None)
-    with _progress(corpus.rows("kernels"), "comparing sources") as bar:
+    with progress(corpus.rows("kernels"), "comparing sources") as bar:
         found = check_splits(corpus, bar.update)
     if as_json:
-        _echo_json({"ok": not found, "violations": [dataclasses.asdict(violation) for violation in found]})
+        echo_json({"ok": not found, "violations": [dataclasses.asdict(violation) for violation in found]})
     else:
         for violation in found:
             click.echo(violation.message)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kbench.loaders.options import echo_json, json_option, out_option, progress
 from kbench.schemas import UserError
 
 SHOWN = 20
@@ -20,20 +18,12 @@ FORMATS = (
     " told from the files' content when left out."
 )
 """Named here so that help reads no importer; a test compares."""
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 bad_rows = click.Choice(["error", "skip"])
 
 
 @contextlib.contextmanager
-def _bar(length: int, label: str) -> Iterator[Any]:
-    stream = sys.stderr if sys.stderr.isatty() else io.StringIO()
-    with click.progressbar(length=length, label=label, file=stream) as bar:
-        yield bar
-
-
-@contextlib.contextmanager
 def _importing(size: int) -> Iterator[Callable[[int], object]]:
-    with _bar(size, "importing") as bar:
+    with progress(size, "importing") as bar:
         yield bar.update
 
 
@@ -41,7 +31,7 @@ def _importing(size: int) -> Iterator[Callable[[int], object]]:
 @click.argument("name")
 @click.option("--revision", "revisions", multiple=True, metavar="[DATASET=]SHA", help="Commit, tag or branch to pull.")
 @click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
-@click.option("--out", type=click.Path(path_type=Path), help="Corpus folder; by default in $KBENCH_HOME.")
+@out_option("Corpus folder; by default in $KBENCH_HOME.")
 @click.option(
     "--on-bad-rows", type=bad_rows, default="skip", show_default=True, help="Stop at a bad row, or report it."
 )
@@ -65,7 +55,7 @@ def pull(
         )  # fmt: skip
     values = {"folder": str(done.folder), "revisions": dict(done.revisions), **done.report}
     if as_json:
-        click.echo(json.dumps(values, indent=1))
+        echo_json(values)
         return
     for repository, commit in done.revisions.items():
         click.echo(f"{repository} at {commit}")
@@ -87,7 +77,7 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
 @click.command("import", short_help="Import measurements in other formats.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--format", "form", metavar="NAME", help=FORMATS)
-@click.option("--out", "-o", required=True, type=click.Path(path_type=Path), help="Corpus folder to make.")
+@out_option("Corpus folder to make.", required=True)
 @click.option(
     "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report it."
 )
@@ -112,10 +102,10 @@ def import_command(
     if form is not None and form not in NAMES:
         raise UnknownNameError("import format", form, NAMES)
     size = sum(path.stat().st_size for path in files if path.is_file())
-    with _bar(size, "importing") as bar:
+    with progress(size, "importing") as bar:
         report = import_files(form, files, out, Settings(license=license_, **given), bar.update)
     if as_json:
-        click.echo(json.dumps(report.to_json() | {"folder": str(out)}, indent=1))
+        echo_json(report.to_json() | {"folder": str(out)})
         return
     show_report(report.to_json())
     click.echo(f"corpus: {out}")
@@ -160,10 +150,10 @@ def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_js
 
     folder = path or shipped()
     corpus = Corpus.open(folder)
-    with _bar(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
+    with progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
         done = upload(folder, repository, private=private, dry_run=dry_run, advance=bar.update)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(done), indent=1))
+        echo_json(dataclasses.asdict(done))
         return
     verb = "would upload" if dry_run else "uploaded"
     click.echo(f"{verb} {len(done.files)} files, {done.bytes:,} bytes, to {repository}, tag {done.fingerprint}")

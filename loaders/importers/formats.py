@@ -44,7 +44,7 @@ def importer(name: str) -> Callable[[Path, Context], Items]:
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(f"kbench.loaders.importers.{MODULES[name]}")
+    return importlib.import_module(f"kbench.loaders.importers.suites.{MODULES[name]}")
 
 
 def sniff_all(paths: Sequence[Path]) -> str:

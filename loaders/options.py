@@ -1,0 +1,75 @@
+"""What every command shares: its options, its JSON, its progress bar, and a group that says "did you mean"."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+corpus_argument = click.argument("path", nargs=-1)
+"""Corpus folders, Hub ids or Parquet files; none means the shipped dataset."""
+dataset_option = click.option(
+    "--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default."
+)
+
+
+def out_option(help: str, *, required: bool = False) -> Callable[[F], F]:
+    """`--out`, also `-o`: the file or folder that a command writes, as a Path."""
+    return click.option("--out", "-o", required=required, type=click.Path(path_type=Path), help=help)
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def progress(length: int, label: str, *, quiet: bool = False) -> Any:
+    """A progress bar on stderr, as a context; silent when quiet, or when stderr is not a terminal."""
+    # click prints the label even where it shows no bar.
+    shown = sys.stderr.isatty() and not quiet
+    return click.progressbar(length=length, label=label, file=sys.stderr if shown else io.StringIO())
+
+
+class NearGroup(click.Group):
+    """A group that offers the nearest command for one it lacks, and imports lazy commands only when they run."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **attributes: Any) -> None:
+        """Make a group.
+
+        Args:
+            *args: as click takes them.
+            lazy: `module:attribute` by command name.
+            **attributes: as click takes them.
+        """
+        super().__init__(*args, **attributes)
+        self._lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *self._lazy]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._lazy[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)

@@ -9,9 +9,10 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.problems.adversarial import InputCase
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, draw
 from kbench.benchmark.problems.lazy_torch import torch
-from kbench.schemas import Problem, Workload
+from kbench.schemas import Problem, UnknownNameError, Workload
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +31,8 @@ class Tolerance:
     rtol: float
     reason: str
     mismatch_share: float = 0.0
+    unjudged: tuple[str, ...] = ()
+    """Outputs that may hold anything."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,19 +68,40 @@ class ProblemDefinition:
     """High-precision answer; by default the reference on inputs upcast to float64."""
     aliases: tuple[str, ...] = ()
     seed: int = 0
+    cases: tuple[InputCase, ...] = ()
+    """Adversarial inputs beside the drawn ones, on which a kernel must be right too; none unless declared, because
+    each is a promise of the specification."""
 
     def size(self, name: str) -> Size:
         """The size with this name, `tiny` included."""
         for size in (*self.sizes, self.tiny):
             if size.name == name:
                 return size
-        from kbench.schemas import UnknownNameError
-
         raise UnknownNameError(f"workload of problem {self.id!r}", name, [s.name for s in (*self.sizes, self.tiny)])
 
     def draw(self, size: Size, seed: int, device: str = "cpu") -> tuple[Tensor | int | float, ...]:
         """Fresh inputs for a size."""
         return draw(self.inputs(size.params), seed, device)
+
+    def case(self, name: str) -> InputCase:
+        """The adversarial case with this name."""
+        for case in self.cases:
+            if case.name == name:
+                return case
+        raise UnknownNameError(f"input case of problem {self.id!r}", name, [case.name for case in self.cases])
+
+    def draw_case(
+        self, case: InputCase, size: Size, seed: int, device: str = "cpu"
+    ) -> tuple[Tensor | int | float, ...]:
+        """Fresh adversarial inputs for a size: same shapes, dtypes and layout as `draw` gives."""
+        return case.draw(self.inputs(size.params), seed, device)
+
+    def tolerance_of(self, case: InputCase) -> Tolerance:
+        """What counts as right on a case."""
+        own = self.tolerance
+        return dataclasses.replace(
+            own, atol=own.atol * case.atol_scale, rtol=own.rtol * case.rtol_scale, unjudged=case.unjudged
+        )
 
     def expected(self, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """The high-precision answer: float outputs in float64, others as they are."""

@@ -46,6 +46,26 @@ def test_an_infinity_that_is_expected_is_right(expected: torch.Tensor) -> None:
     assert compare(expected.float(), expected, TOLERANCE, SPEC).ok
 
 
+@pytest.mark.parametrize("answer", [65504.0, float("inf"), float("nan"), 0.0])
+def test_an_element_that_overflows_its_type_is_not_judged_and_the_others_are(answer: float) -> None:
+    spec = (TensorSpec("y", (2,), "float16"),)
+    expected = torch.tensor([1e6, 2.0], dtype=torch.float64)
+    assert compare(torch.tensor([answer, 2.0], dtype=torch.float16), expected, TOLERANCE, spec).ok
+    verdict = compare(torch.tensor([answer, 3.0], dtype=torch.float16), expected, TOLERANCE, spec)
+    assert "1 of 2 elements" in verdict.reason
+    assert verdict.max_abs_error == 1.0
+
+
+def test_an_unjudged_output_may_hold_anything_of_its_shape() -> None:
+    spec = (TensorSpec("values", (2,)), TensorSpec("places", (2,), "int32"))
+    expected = (torch.tensor([2.0, 2.0]).double(), torch.tensor([0, 1]))
+    answer = (torch.tensor([2.0, 2.0]), torch.tensor([1, 0], dtype=torch.int32))
+    assert not compare(answer, expected, TOLERANCE, spec).ok
+    open_places = Tolerance(1e-6, 1e-5, "float32", unjudged=("places",))
+    assert compare(answer, expected, open_places, spec).ok
+    assert not compare((answer[0], answer[1].long()), expected, open_places, spec).ok
+
+
 def test_a_share_of_mismatches_is_forgiven_where_declared_and_no_more(expected: torch.Tensor) -> None:
     tolerance = Tolerance(1e-6, 1e-5, "ties", mismatch_share=2 / 64)
     answer = expected.float()

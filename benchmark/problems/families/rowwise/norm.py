@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import constant_rows, outliers, shifted, ties
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -11,6 +12,13 @@ from kbench.benchmark.problems.lazy_torch import F, torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+SOFTMAX_CASES = (
+    # exp2(x * log2(e)) of an exponent near 200 rounds by 1e-5.
+    shifted("x", by=100.0, rtol_scale=10.0, atol_scale=10.0),
+    outliers("x", factor=50.0, atol_scale=10.0, rtol_scale=10.0),
+    constant_rows("x"),
+    ties("x"),
+)
 KB_IMAGE = Size("kb_v0", {"batch": 16, "channels": 64, "height": 256, "width": 256})
 TINY_IMAGE = Size("tiny", {"batch": 3, "channels": 16, "height": 5, "width": 7})
 FP32_STATISTICS = Tolerance(
@@ -97,6 +105,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"rows": 7, "cols": 45}),
         tolerance=Tolerance(1e-8, 2e-5, "float32 exponentials of exponents down to -20, summed over up to 16384"),
         aliases=("kernelbench/v0/L1/23",),
+        cases=SOFTMAX_CASES,
     ),
     ProblemDefinition(
         id="log_softmax",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.campaign.session import Drive, drive, recorded_states
 from kbench.generation.cli import generate
@@ -16,7 +17,6 @@ from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers import registry
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.proposers.llm.batch import WaitingForResponsesError
 from kbench.schemas import DataError, InfrastructureError, Measurement, UnknownNameError, UserError
 
 from .conftest import FAMILY, PROBLEM, settings_for

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
+from kbench.benchmark.llm.chat import Body, Endpoint, Reply, reply_from_body
 from kbench.generation.campaign.session import Drive, drive, recorded_states
-from kbench.generation.proposers.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
-from kbench.generation.proposers.llm.endpoint import Endpoint, Messages
 from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import feedback, messages
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
-from kbench.generation.proposers.llm.reply import Reply, reply_from_body
 from kbench.generation.proposers.proposal import Ask, Task
 from kbench.generation.search.request import Operator
 from kbench.generation.search.state import Node
@@ -102,7 +101,7 @@ def test_a_kernel_is_found_between_any_words(before: str, after: str, ticks: int
 def test_a_completion_without_text_is_a_failure(body: Any, failure: str) -> None:
     reply = reply_from_body(body)
     assert (reply.failure or "").startswith(failure)
-    assert reply.input_tokens == (7 if isinstance(body, dict) and isinstance(body.get("usage"), dict) else 0)
+    assert reply.input_tokens == (7 if isinstance(body, dict) and isinstance(body.get("usage"), dict) else None)
 
 
 def completion(text: str) -> dict[str, Any]:
@@ -128,6 +127,7 @@ class Server:
                     status = 200
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
+                self.send_header("Retry-After-Ms", "1")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -157,11 +157,11 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 GOOD = json.dumps(completion(fenced(KERNEL))).encode()
-ASKED: Messages = [{"role": "user", "content": "hello"}]
+ASKED: Body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 
 def endpoint(server: Server, **more: Any) -> Endpoint:
-    return Endpoint(model="m", base_url=server.url, sleep=lambda s: None, **more)
+    return Endpoint(base_url=server.url, **more)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -183,7 +183,7 @@ def test_a_server_that_recovers_is_asked_again(status: int) -> None:
         ((400, b"{}"), "request refused: HTTP 400", 1),
         ((413, b"{}"), "request refused: HTTP 413", 1),
         ((422, b"{}"), "request refused: HTTP 422", 1),
-        ((200, b"<html>"), "malformed reply: not JSON", 4),
+        ((200, b"<html>"), "malformed reply: not JSON", 1),
         ((200, b'{"choices": []}'), "empty reply", 1),
         ((0, GOOD), "timeout: no reply within 0.2 s", 2),
     ],
@@ -192,7 +192,7 @@ def test_a_server_that_recovers_is_asked_again(status: int) -> None:
 def test_a_server_that_does_not_is_a_failure_with_its_reason(
     answer: tuple[int, bytes], failure: str, asked: int
 ) -> None:
-    timed = {"timeout_s": 0.2, "attempts": 2} if answer[0] == 0 else {}
+    timed = {"timeout_s": 0.2, "retries": 1} if answer[0] == 0 else {}
     with Server([answer]) as server:
         (reply,) = endpoint(server, **timed).ask([ASKED])
         assert (reply.failure or "").startswith(failure)
@@ -200,21 +200,19 @@ def test_a_server_that_does_not_is_a_failure_with_its_reason(
 
 
 def test_nobody_listening_is_a_failure_too() -> None:
-    (reply,) = Endpoint(model="m", base_url="http://127.0.0.1:9/v1", attempts=1).ask([ASKED])
+    (reply,) = Endpoint(base_url="http://127.0.0.1:9/v1", retries=0).ask([ASKED])
     assert (reply.failure or "").startswith("connection error")
 
 
 class Scripted:
     """A model that answers from a list, over and over."""
 
-    model = "scripted"
-
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies, self.at = replies, 0
 
-    def ask(self, requests: Sequence[Messages], /) -> list[Reply]:
-        found = [self.replies[(self.at + i) % len(self.replies)] for i in range(len(requests))]
-        self.at += len(requests)
+    def ask(self, bodies: Sequence[Body], /) -> list[Reply]:
+        found = [self.replies[(self.at + i) % len(self.replies)] for i in range(len(bodies))]
+        self.at += len(bodies)
         return found
 
 
@@ -228,7 +226,7 @@ def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_fo
         Reply(failure="timeout: no reply within 300 s"),
         Reply(text=fenced(KERNEL), input_tokens=10, output_tokens=5),
     ]
-    proposer = LlmProposer(Scripted(replies))
+    proposer = LlmProposer(Scripted(replies), "m")
     settings = settings_for("random", proposer="llm", seeds=9, batch=9)
     drive(run_folder, [settings], Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer))
     (state,) = recorded_states(run_folder).values()
@@ -266,8 +264,8 @@ def respond(files: BatchFiles, text: str) -> None:
 
 
 def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path, how: Drive) -> None:
-    files = BatchFiles(model="m", requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
-    proposer = LlmProposer(files)
+    files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
+    proposer = LlmProposer(files, "m")
     settings = settings_for("random", proposer="llm", seeds=2, batch=2)
     search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
     for _ in range(2):
@@ -300,8 +298,8 @@ ERRORS = [
 def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_it(
     tmp_path: Path, error: dict[str, Any]
 ) -> None:
-    files = BatchFiles(model="m", requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
-    other: Messages = [{"role": "user", "content": "and you"}]
+    files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
+    other: Body = {"model": "m", "messages": [{"role": "user", "content": "and you"}]}
     with pytest.raises(WaitingForResponsesError):
         files.ask([ASKED, other])
     good, bad = (json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines())
@@ -339,7 +337,7 @@ def test_a_client_that_cannot_be_is_the_users_mistake_before_anything_is_written
 ) -> None:
     monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
     monkeypatch.setenv(variable, value)
-    with pytest.raises(UserError, match=rf"^no client for model 'm' \({reason}.*; set OPENAI_API_KEY"):
+    with pytest.raises(UserError, match=rf"^no client for the language model \({reason}.*; set OPENAI_API_KEY"):
         drive(run_folder, [settings_for("random", proposer="llm")], Drive(executor=how.executor))
     assert not run_folder.exists()
 
@@ -351,7 +349,7 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
     run_folder: Path, how: Drive, failure: str
 ) -> None:
     model = Scripted([Reply(failure=failure)])
-    search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: LlmProposer(model))
+    search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: LlmProposer(model, "m"))
     progress = drive(run_folder, [settings_for("random", proposer="llm")], search)
     assert list(progress.halted.values()) == [failure]
     model.replies = [Reply(text=fenced(KERNEL))]
@@ -363,7 +361,7 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
 
 def test_a_prompt_that_the_server_refuses_does_not_halt_the_run(run_folder: Path, how: Drive) -> None:
     with Server([(400, b"{}"), (200, GOOD)]) as server:
-        proposer = LlmProposer(endpoint(server))
+        proposer = LlmProposer(endpoint(server), "m")
         search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
         progress = drive(run_folder, [settings_for("random", proposer="llm", seeds=1, batch=1)], search)
     (state,) = recorded_states(run_folder).values()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from kbench.generation.proposers.llm.batch import BatchFiles
-from kbench.generation.proposers.llm.endpoint import Endpoint, Messages
+from kbench.benchmark.llm.batch import BatchFiles
+from kbench.benchmark.llm.chat import Body, ChatModel, Endpoint, Reply
 from kbench.generation.proposers.llm.extract import NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import messages
-from kbench.generation.proposers.llm.reply import Reply
 from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import UserError
@@ -22,40 +20,36 @@ BATCH_VARIABLE = "KBENCH_LLM_BATCH"
 LONGEST_EDIT = 300
 
 
-class Model(Protocol):
-    """Whoever answers: an endpoint or files."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        ...
-
-    def ask(self, requests: Sequence[Messages], /) -> list[Reply]:
-        """A reply for each request, in order."""
-        ...
-
-
 class LlmProposer:
     """Kernels written by a language model."""
 
     name = "llm"
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, chat: ChatModel, model: str, temperature: float | None = None) -> None:
+        """Set up.
+
+        Args:
+            chat: who answers.
+            model: the model's name there.
+            temperature: sampling temperature; the model's default when left out.
+        """
+        self._chat, self._model, self._temperature = chat, model, temperature
 
     def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One kernel, or a refusal with its reason, for each ask; all requests go out together."""
-        requests = [self._numbered(task, ask) for ask in asks]
-        for ask, reply in zip(asks, self._model.ask(requests), strict=True):
+        replies = self._chat.ask([self._body(task, ask) for ask in asks])
+        for ask, reply in zip(asks, replies, strict=True):
             yield self._answer(task, ask, reply)
 
-    def _numbered(self, task: Task, ask: Ask) -> Messages:
+    def _body(self, task: Task, ask: Ask) -> Body:
         # Equal prompts would be one request: a number from the slot's own generator makes each a draw of its own.
         system, user = messages(task, ask)
-        return [system, user | {"content": f"{user['content']}\n\nVariation {ask.rng.randrange(10**6)}."}]
+        numbered = user | {"content": f"{user['content']}\n\nVariation {ask.rng.randrange(10**6)}."}
+        options = {} if self._temperature is None else {"temperature": self._temperature}
+        return {"model": self._model, "messages": [system, numbered], **options}
 
     def _answer(self, task: Task, ask: Ask, reply: Reply) -> Answer:
-        spent = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
+        spent = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
         if reply.failure is not None:
             return Refusal(reason=reply.failure, proposer=self.name, **spent)
         try:
@@ -69,7 +63,7 @@ class LlmProposer:
             edit=summary(reply.text) if parent else None,
             parent_id=parent,
             other_id=ask.other.kernel_id if ask.other else None,
-            recipe={"model": self._model.model},
+            recipe={"model": self._model},
             niche=structure_id(source),
             **spent,
         )
@@ -107,10 +101,8 @@ def proposer_from_environment() -> LlmProposer:
         )
     folder = os.environ.get(BATCH_VARIABLE)
     if folder:
-        files = Path(folder)
-        return LlmProposer(
-            BatchFiles(model=model, requests=files / "requests.jsonl", responses=files / "responses.jsonl")
-        )
-    endpoint = Endpoint(model=model, base_url=os.environ.get(ENDPOINT_VARIABLE))
+        files = BatchFiles(requests=Path(folder) / "requests.jsonl", responses=Path(folder) / "responses.jsonl")
+        return LlmProposer(files, model)
+    endpoint = Endpoint(base_url=os.environ.get(ENDPOINT_VARIABLE))
     endpoint.check()
-    return LlmProposer(endpoint)
+    return LlmProposer(endpoint, model, temperature=1.0)

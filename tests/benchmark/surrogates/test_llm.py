@@ -39,6 +39,7 @@ class Endpoint:
                 time.sleep(wait)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
+                self.send_header("Retry-After-Ms", "1")
                 self.end_headers()
                 try:
                     self.wfile.write(text.encode())
@@ -52,7 +53,7 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def surrogate(self, **arguments: Any) -> LlmSurrogate:
-        settings = {"model": "m", "first_wait": 0.01, "timeout": 5.0, "concurrency": 2} | arguments
+        settings = {"model": "m", "timeout": 5.0, "concurrency": 2} | arguments
         return LlmSurrogate(base_url=f"http://127.0.0.1:{self.server.server_port}/v1", **settings)
 
 
@@ -119,18 +120,18 @@ def test_wrong_key_is_not_tried_again(endpoint: Endpoint, questions: Questions) 
 
 def test_endpoint_that_never_answers_times_out(endpoint: Endpoint, questions: Questions) -> None:
     endpoint.script = lambda call: (200, completion(GOOD), 1.0)
-    (forecast,) = endpoint.surrogate(timeout=0.05).forecast(questions.queries[:1])
-    assert "no answer within 0.05 s" in str(forecast.failure)
+    (forecast,) = endpoint.surrogate(timeout=0.05, retries=0).forecast(questions.queries[:1])
+    assert "no reply within 0.05 s" in str(forecast.failure)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("this is not json", "nonsense"),
-        ("{}", "no message"),
-        ('{"choices": []}', "no message"),
+        ("this is not json", "not JSON"),
+        ("{}", "empty reply"),
+        ('{"choices": []}', "empty reply"),
         (completion("I would rather not say."), "no JSON object"),
-        (completion(""), "no JSON object"),
+        (completion(""), "empty reply"),
     ],
 )
 def test_malformed_responses_are_failures(endpoint: Endpoint, questions: Questions, text: str, reason: str) -> None:
@@ -140,8 +141,8 @@ def test_malformed_responses_are_failures(endpoint: Endpoint, questions: Questio
 
 
 def test_no_server_is_a_failure(questions: Questions) -> None:
-    (forecast,) = LlmSurrogate("m", base_url="http://127.0.0.1:9/v1", first_wait=0.001).forecast(questions.queries[:1])
-    assert "no connection" in str(forecast.failure)
+    (forecast,) = LlmSurrogate("m", base_url="http://127.0.0.1:9/v1", retries=0).forecast(questions.queries[:1])
+    assert "connection error" in str(forecast.failure)
 
 
 def test_missing_key_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, questions: Questions) -> None:
@@ -189,7 +190,7 @@ def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
         ]
 
     url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
-    settings = {"model": "m", "base_url": url, "first_wait": 0.001, "timeout": 5.0}
+    settings = {"model": "m", "base_url": url, "timeout": 5.0}
     options = Options(arguments=settings, limit=24, tracks=("forecast", "select"), resamples=20)
     endpoint.script = flaky
     first = evaluate("llm", corpus, options, out=tmp_path)

@@ -1,19 +1,18 @@
 """Batch files: requests written as JSON lines, responses read back, so that any model or person can answer offline.
 
-The lines are those of the OpenAI Batch API. A search that finds a request unanswered writes it and stops; once the
-responses are there, starting it again goes on where it was. An error in place of a response answers nothing.
+The lines are those of the OpenAI Batch API. Whoever finds requests unanswered writes them and stops; once the responses
+are there, the same command goes on where it was. An error in place of a response answers nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.proposers.llm.endpoint import Messages
-from kbench.generation.proposers.llm.reply import Reply, reply_from_body
+from kbench.benchmark.llm.chat import Body, Reply, reply_from_body
 from kbench.schemas import DataError, KbenchError
 from kbench.schemas.ids import content_hash
 
@@ -31,22 +30,21 @@ class WaitingForResponsesError(KbenchError):
 class BatchFiles:
     """A file of requests and a file of responses."""
 
-    model: str
     requests: Path
     responses: Path
 
-    def ask(self, asked: Sequence[Messages]) -> list[Reply]:
+    def ask(self, bodies: Sequence[Body], /) -> list[Reply]:
         """A reply for each request, in order.
 
         Raises:
-            WaitingForResponsesError: names those that are unanswered; they are in the requests file now.
+            WaitingForResponsesError: names the unanswered requests, which are now in the requests file.
             DataError: the responses file cannot be read.
         """
-        ids = [request_id(self.model, messages) for messages in asked]
+        ids = [request_id(body) for body in bodies]
         answers = read_responses(self.responses)
-        missing = {key: messages for key, messages in zip(ids, asked, strict=True) if key not in answers.replies}
+        missing = {key: body for key, body in zip(ids, bodies, strict=True) if key not in answers.replies}
         if missing:
-            self._write(missing)
+            write_requests(self.requests, missing)
             names = [f"{key} (got {answers.errors[key]})" if key in answers.errors else key for key in missing]
             raise WaitingForResponsesError(
                 f"{len(missing)} requests wait in {self.requests}; put their responses into {self.responses} "
@@ -54,22 +52,22 @@ class BatchFiles:
             )
         return [answers.replies[key] for key in ids]
 
-    def _write(self, missing: dict[str, Messages]) -> None:
-        written = set()
-        if self.requests.is_file():
-            written = {json.loads(line)["custom_id"] for line in self.requests.read_text("utf-8").splitlines() if line}
-        self.requests.parent.mkdir(parents=True, exist_ok=True)
-        with self.requests.open("a", encoding="utf-8") as stream:
-            for key, messages in missing.items():
-                if key not in written:
-                    body = {"model": self.model, "messages": list(messages)}
-                    line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
-                    stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+def request_id(body: Body) -> str:
+    """The name of a request by its model and messages: equal requests are asked once."""
+    return content_hash("request", body["model"], json.dumps(list(body["messages"]), sort_keys=True))
 
 
-def request_id(model: str, messages: Messages) -> str:
-    """The name of a request: equal requests are asked once."""
-    return content_hash("request", model, json.dumps(list(messages), sort_keys=True))
+def write_requests(path: Path, bodies: Mapping[str, Body]) -> None:
+    """Append requests by custom id, except those that the file already holds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = set(path.read_bytes().splitlines()) if path.is_file() else set()
+    with path.open("ab") as stream:
+        for key, body in bodies.items():
+            request = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": dict(body)}
+            line = json.dumps(request, ensure_ascii=False).encode()
+            if line not in written:
+                stream.write(line + b"\n")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class Responses:
 
 
 def read_responses(path: Path) -> Responses:
-    """The responses in a file; of two replies to a request the later wins, and an error never stands for a reply.
+    """The responses in a file; the later of two replies wins, and an error never replaces a reply.
 
     Raises:
         DataError: names the line that is not a response.
@@ -98,27 +96,20 @@ def read_responses(path: Path) -> Responses:
             key = str(data["custom_id"])
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{path}: line {number} is no response: it must be JSON with a custom_id") from None
-        error = _error(data)
-        if error is None:
-            found.replies[key] = _reply(data)
+        answer = _answer(data)
+        if isinstance(answer, Reply):
+            found.replies[key] = answer
             found.errors.pop(key, None)
         elif key not in found.replies:
-            found.errors[key] = error
+            found.errors[key] = answer
     return found
 
 
-def _error(data: dict[str, Any]) -> str | None:
-    """Why a line answers nothing; None when it is a reply, if only an empty one."""
-    if isinstance(data.get("text"), str):
-        return None
-    response = data.get("response")
-    if not data.get("error") and isinstance(response, dict) and response.get("status_code", 200) == 200:
-        return None
-    return f"error {' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR]}"
-
-
-def _reply(data: dict[str, Any]) -> Reply:
-    """A response line as a reply; a line may carry the bare text under `text`, for people who answer by hand."""
+def _answer(data: dict[str, Any]) -> Reply | str:
+    """The reply of a line, or why it answers nothing; people who answer by hand may put bare text under `text`."""
     if isinstance(data.get("text"), str):
         return Reply(text=data["text"])
-    return reply_from_body(data["response"].get("body"))
+    response = data.get("response")
+    if not data.get("error") and isinstance(response, dict) and response.get("status_code", 200) == 200:
+        return reply_from_body(response.get("body"))
+    return f"error {' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR]}"

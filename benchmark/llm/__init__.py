@@ -1,0 +1,1 @@
+"""Language models: the one chat client, live or through Batch files."""

@@ -103,7 +103,5 @@ def test_unknown_names_in_a_spec_are_named(tmp_path: Path, field: dict[str, list
         runs_of(read_spec(tmp_path / "c.json"))
 
 
-def test_the_example_campaigns_are_valid() -> None:
-    examples = Path(__file__).parents[2] / "examples"
-    for name in ("campaign.json", "live_search.json"):
-        assert runs_of(read_spec(examples / name))[0]
+def test_the_example_campaign_is_valid() -> None:
+    assert runs_of(read_spec(Path(__file__).parents[2] / "examples" / "campaign.json"))[0]

@@ -7,13 +7,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.schemas import UserError
+
+if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.compiler import Compiler
 
 TRACK_NAMES = "forecast,select,rank,search,validity"
 
@@ -75,7 +78,10 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 @click.option("--no-report", is_flag=True, help="Skip report.html.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.pass_obj
 def evaluate(
+    compiler: Compiler | None,
+    /,
     specs: tuple[str, ...],
     all_baselines: bool,
     dataset: str | None,
@@ -101,7 +107,7 @@ def evaluate(
         arguments=parse_arguments(arguments),
         **settings,
     )
-    command = Command(names=names, dataset=dataset, options=options, out=out, report=not no_report)
+    command = Command(names=names, dataset=dataset, options=options, out=out, report=not no_report, compiler=compiler)
     shown = TerminalProgress(quiet=as_json and not sys.stderr.isatty())
     if dry_run:
         plan = command.plan(shown)

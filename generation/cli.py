@@ -84,6 +84,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> None:
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
     from kbench.generation.campaign.session import Drive, drive
     from kbench.generation.log.pack import check_target
+    from kbench.generation.search.question import surrogate_named
 
     if options["out"] is None:
         raise UserError("--out is missing; name a folder for the run's log")
@@ -96,6 +97,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> None:
         deadline_s=options["deadline"],
         gpu_seconds=options["gpu_seconds"],
         proposer_for=proposer_for,
+        surrogate_for=functools.partial(surrogate_named, compiler=ctx.obj),
         report=_reporter(),
         order=options["order"],
     )

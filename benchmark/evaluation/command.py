@@ -14,6 +14,7 @@ from kbench.benchmark.evaluation.published_edges import is_published, rescored
 from kbench.benchmark.evaluation.results import results, terminal, write
 from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
 from kbench.benchmark.scoring.compare import comparison, comparison_text
+from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.resolve import Target, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.task import PAIR_TRACKS
@@ -44,6 +45,7 @@ class Command:
     options: Options
     out: Path | None
     report: bool = True
+    compiler: Compiler | None = None
 
     def corpus(self) -> Corpus:
         """The corpus asked for; a name of a pulled dataset finds it in the data folder."""
@@ -148,7 +150,7 @@ class Command:
             raise UserError(f"--out {str(folder)!r} cannot be written ({error.strerror}); choose another") from None
         evaluation = evaluate(
             name, corpus, self._options_of(name), out=folder, forecasts_folder=self._forecasts_folder(),
-            questions=questions, progress=progress,
+            questions=questions, progress=progress, compiler=self.compiler,
         )  # fmt: skip
         if evaluation.run.interrupted and earlier(folder).queries:
             progress.stage(f"interrupted: {folder} keeps the results of an earlier run")

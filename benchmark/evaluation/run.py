@@ -12,6 +12,7 @@ from typing import Any
 from kbench.benchmark.evaluation.ensemble import ensembled
 from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.scoring.score import Scored, Settings, score
+from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.isolation.limits import REPEATS
 from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate
 from kbench.benchmark.surrogates.isolation.runner import Answers, Run, run
@@ -81,6 +82,7 @@ def evaluate(
     forecasts_folder: Path | None = None,
     questions: Questions | None = None,
     progress: Progress | None = None,
+    compiler: Compiler | None = None,
 ) -> Evaluation:
     """Score one surrogate.
 
@@ -92,6 +94,7 @@ def evaluate(
         forecasts_folder: where `replay:NAME` looks.
         questions: reuse questions built before; they must be of this corpus and these options.
         progress: told what is going on.
+        compiler: asked by surrogates that look at compiler output.
     """
     options, progress = options or Options(), progress or Progress()
     target = locate(spec, forecasts_folder)
@@ -99,7 +102,7 @@ def evaluate(
         progress.stage("reading the corpus")
         questions = build_questions(corpus, options.split, options.tracks, options.limit)
     with contextlib.ExitStack() as stack:
-        surrogates, facts = prepare(target, corpus, questions, options, out, stack, progress)
+        surrogates, facts = prepare(target, corpus, questions, options, out, stack, progress, compiler)
         store = stack.enter_context(ForecastStore(store_path(target, questions, options, out)))
         tell = stack.enter_context(progress.asking(len(questions.queries)))
         finished = run(
@@ -147,10 +150,11 @@ def prepare(
     out: Path | None,
     stack: contextlib.ExitStack,
     progress: Progress,
+    compiler: Compiler | None,
 ) -> tuple[Sequence[Answers], dict[str, Any]]:
     """Construct the surrogate, in this process when it is ours and in its own otherwise, and let it learn."""
     if target.trusted:
-        return _prepare_built_in(target, corpus, questions, options, progress)
+        return _prepare_built_in(target, corpus, questions, options, progress, compiler)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = out / "surrogate.log" if out is not None else None
@@ -169,9 +173,14 @@ def prepare(
 
 
 def _prepare_built_in(
-    target: Target, corpus: Tables, questions: Questions, options: Options, progress: Progress
+    target: Target,
+    corpus: Tables,
+    questions: Questions,
+    options: Options,
+    progress: Progress,
+    compiler: Compiler | None,
 ) -> tuple[Sequence[Answers], dict[str, Any]]:
-    surrogate = construct(target, _with_seed(target, options))
+    surrogate = construct(target, _with_seed(target, options), compiler)
     facts: dict[str, Any] = {
         "inputs": getattr(surrogate, "inputs", INPUTS[0]),
         "repeats": getattr(surrogate, "repeats", 1),

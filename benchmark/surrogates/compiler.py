@@ -1,15 +1,16 @@
-"""What a compiler can say of an unmeasured kernel, and who is asked: the benchmark compiles nothing itself.
+"""What a compiler can say of an unmeasured kernel. The benchmark compiles nothing itself: a compiler is passed to it.
 
-Compiling runs a stranger's text, so it belongs to the harness, which has the sandbox. Whoever may import both (the
-command does) says how kernels are compiled; without that, surrogates that look at compiler output say what is missing.
+Compiling runs foreign text, so it belongs to the harness, which has the sandbox. The kbench command passes the
+harness's compiler to whatever asks surrogates.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from kbench.schemas import KernelSource, UserError
+from kbench.schemas import KernelSource
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,33 +21,12 @@ class CompilerFacts:
     shared_bytes: int
     spill_bytes: int
     instructions: Mapping[str, int] | None = None
-    """Counts of PTX instructions by class, `total` among them; None where there is no PTX."""
+    """Counts of PTX instructions by class, including `total`; None without PTX."""
 
 
-Compiler = Callable[[Sequence[KernelSource], str], Sequence[CompilerFacts | None]]
-"""Facts of each kernel for a compute capability such as 9.0; None where it does not compile."""
+class Compiler(Protocol):
+    """Compiles kernels and runs none."""
 
-_known: list[Callable[[], Compiler]] = []
-
-
-def provide(make: Callable[[], Compiler]) -> None:
-    """Say how kernels are compiled from now on.
-
-    Args:
-        make: called once a compiler is needed, so that saying so costs nothing.
-    """
-    _known[:] = [make]
-
-
-def provided() -> Compiler:
-    """The compiler.
-
-    Raises:
-        UserError: nobody said how kernels are compiled.
-    """
-    if not _known:
-        raise UserError(
-            "no compiler is known to the surrogate; run it through the kbench command, or name one with "
-            "kbench.benchmark.surrogates.compiler.provide"
-        )
-    return _known[0]()
+    def __call__(self, kernels: Sequence[KernelSource], capability: str, /) -> Sequence[CompilerFacts | None]:
+        """Facts of each kernel for a compute capability such as 9.0; None where it does not compile."""
+        ...

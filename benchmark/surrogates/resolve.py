@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.ids import content_hash
@@ -129,13 +131,20 @@ def _forecasts(name: str, folder: Path | None) -> Target:
     return Target(stem, "forecasts", str(found.resolve()))
 
 
-def construct(target: Target, arguments: Mapping[str, Any]) -> Surrogate:
+def construct(target: Target, arguments: Mapping[str, Any], compiler: Compiler | None = None) -> Surrogate:
     """Import and make the surrogate. This runs its code.
+
+    Args:
+        target: where it is found.
+        arguments: its constructor's arguments.
+        compiler: passed to the built-in that looks at compiler output.
 
     Raises:
         UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
     """
     found = imported(target)
+    if target.kind == "built_in" and "compiler" in inspect.signature(found).parameters:
+        found = functools.partial(found, compiler=compiler)
     if inspect.isclass(found) or not hasattr(found, "forecast"):
         if not callable(found):
             raise UserError(f"surrogate {target.name!r} is {type(found).__name__}; it must have forecast(queries)")
@@ -201,6 +210,6 @@ def _attribute(module: Any, target: Target) -> Any:
     return able[0]
 
 
-def resolve(spec: str, **arguments: Any) -> Surrogate:
+def resolve(spec: str, *, compiler: Compiler | None = None, **arguments: Any) -> Surrogate:
     """Find and make a surrogate in this process."""
-    return construct(locate(spec), arguments)
+    return construct(locate(spec), arguments, compiler)

@@ -7,12 +7,14 @@ import functools
 import json
 from collections.abc import Sequence
 
+from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate
+from kbench.benchmark.surrogates.resolve import resolve
 from kbench.generation.search.filter import Surrogate
 from kbench.generation.search.settings import Settings
 from kbench.generation.search.state import Node
 from kbench.loaders.source.strip import strip_comments
-from kbench.schemas import Forecast, Pair, PairKind, Query, UnknownNameError, bins
+from kbench.schemas import Forecast, Pair, PairKind, Query, bins
 from kbench.schemas.ids import content_hash
 
 
@@ -95,17 +97,16 @@ def _pair(settings: Settings, node: Node, gpu: str) -> Pair:
     )
 
 
-def surrogate_named(name: str) -> Surrogate:
+def surrogate_named(name: str, compiler: Compiler | None = None) -> Surrogate:
     """A surrogate by name: `online`, or whatever `kbench evaluate --surrogate` accepts.
+
+    Args:
+        name: of the surrogate.
+        compiler: asked by surrogates that look at compiler output.
 
     Raises:
         UnknownNameError: no such surrogate.
     """
     if name == "online":
         return OnlineSurrogate()
-    try:
-        from kbench.benchmark.surrogates.resolve import resolve
-    except ImportError:
-        raise UnknownNameError("surrogate", name, ["online"]) from None
-    found: Surrogate = resolve(name)
-    return found
+    return resolve(name, compiler=compiler)

@@ -2,74 +2,86 @@
 
 from __future__ import annotations
 
-import difflib
+import dataclasses
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kbench import __version__
+from kbench.loaders.options import NearGroup
 from kbench.schemas.errors import KbenchError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.compiler import Compiler
+    from kbench.benchmark.surrogates.compiler import CompilerFacts
+    from kbench.schemas import KernelSource
 
-# command name -> (module, attribute, one-line help). The help stands here so that `kbench --help` imports no folder.
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "evaluate": ("kbench.benchmark.cli", "evaluate", "Score a surrogate on the benchmark."),
-    "measure": ("kbench.harness.cli", "measure", "Verify and time kernels on a local GPU."),
-    "compare": ("kbench.harness.cli", "compare", "Say which of two kernels is faster, and how sure."),
-    "doctor": ("kbench.harness.cli", "doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
-    "generate": ("kbench.generation.cli", "generate", "Search for kernels and record a corpus."),
-    "problems": ("kbench.benchmark.problems.cli", "problems", "List, show and check problems."),
-    "data": (
-        "kbench.loaders.cli",
-        "data",
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command is; its help is here so that `kbench --help` imports no folder."""
+
+    place: str
+    """module:attribute."""
+    help: str
+    adds: tuple[str, ...] = ()
+    """Commands that users look for in this group although its folder may not import theirs."""
+
+
+COMMANDS = {
+    "evaluate": Entry("kbench.benchmark.cli:evaluate", "Score a surrogate on the benchmark."),
+    "measure": Entry("kbench.harness.cli:measure", "Verify and time kernels on a local GPU."),
+    "compare": Entry("kbench.harness.cli:compare", "Say which of two kernels is faster, and how sure."),
+    "doctor": Entry("kbench.harness.cli:doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
+    "generate": Entry("kbench.generation.cli:generate", "Search for kernels and record a corpus."),
+    "problems": Entry("kbench.benchmark.problems.cli:problems", "List, show and check problems."),
+    "data": Entry(
+        "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",
+        adds=("kbench.generation.cli:assemble",),
     ),
-    "leaderboard": ("kbench.leaderboard.cli", "leaderboard", "Check, score and publish submissions."),
+    "leaderboard": Entry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),
 }
 
-# Commands that users look for in a group whose folder may not import theirs.
-GUESTS: dict[str, tuple[tuple[str, str], ...]] = {"data": (("kbench.generation.cli", "assemble"),)}
+
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
-# Commands that ask surrogates, some of which ask a compiler; the benchmark may not import the one there is.
-ASKING = ("evaluate", "generate")
-
-
-def _compiler() -> Compiler:
-    from kbench.generation.campaign.compiler import compiler_facts
-
-    return compiler_facts
-
-
-class LazyGroup(click.Group):
+class KbenchGroup(NearGroup):
     """Imports a command's folder only when that command runs."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
-            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
-        module, attribute, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        if cmd_name in ASKING:
-            importlib.import_module("kbench.benchmark.surrogates.compiler").provide(_compiler)
-        for place, name in GUESTS.get(cmd_name, ()):
-            assert isinstance(command, click.Group)
-            command.add_command(getattr(importlib.import_module(place), name))
+        command = super().get_command(ctx, cmd_name)
+        if isinstance(command, click.Group) and cmd_name in COMMANDS:
+            for place in COMMANDS[cmd_name].adds:
+                command.add_command(_imported(place))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry[2]) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def harness_compiler(kernels: Sequence[KernelSource], capability: str) -> Sequence[CompilerFacts | None]:
+    """The compiler for surrogates that look at compiler output, imported when one asks.
+
+    It reaches commands as the context's object: the benchmark may not import the harness.
+    """
+    found: Sequence[CompilerFacts | None] = _imported("kbench.generation.campaign.compiler:compiler_facts")(
+        kernels, capability
+    )
+    return found
+
+
+@click.group(
+    cls=KbenchGroup,
+    lazy={name: entry.place for name, entry in COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "obj": harness_compiler},
+)
 @click.version_option(__version__, prog_name="kbench")
 def cli() -> None:
     """How fast will this GPU kernel run, and how sure are you?"""

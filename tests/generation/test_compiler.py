@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates import compiler
-from kbench.cli import cli
+from kbench.cli import cli, harness_compiler
 from kbench.generation.campaign.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource
 
@@ -48,7 +48,15 @@ def test_resources_come_from_a_build_and_not_from_running(tmp_path: Path, monkey
     assert refused is None
 
 
-def test_commands_that_ask_surrogates_offer_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_known", [])
-    assert cli.get_command(cli.make_context("kbench", ["evaluate"], resilient_parsing=True), "evaluate") is not None
-    assert compiler.provided() is compiler_facts
+def test_commands_that_ask_surrogates_get_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def compiler(kernels: Sequence[KernelSource], capability: str) -> list[None]:
+        asked.append(capability)
+        return [None] * len(kernels)
+
+    monkeypatch.setattr("kbench.generation.campaign.compiler.compiler_facts", compiler)
+    context = cli.make_context("kbench", ["evaluate"], resilient_parsing=True)
+    assert context.obj is harness_compiler
+    assert harness_compiler([], "9.0") == []
+    assert asked == ["9.0"]

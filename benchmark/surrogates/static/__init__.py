@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.surrogates.compiler import CompilerFacts, provided
+from kbench.benchmark.surrogates.compiler import Compiler, CompilerFacts
 from kbench.benchmark.surrogates.static.features.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.features.rows import Pool, capability
 from kbench.benchmark.surrogates.static.model import Forecasts, StaticModel
@@ -86,19 +86,32 @@ class CompiledStaticSurrogate(StaticSurrogate):
     batch_size = 256
     """Queries asked at once: compiling a batch takes a while, and what is answered is kept."""
 
+    def __init__(
+        self, model: str | None = None, retrain: bool = False, seed: int = 0, *, compiler: Compiler | None = None
+    ) -> None:
+        """Choose the model, as for `static`, and the compiler."""
+        super().__init__(model, retrain, seed)
+        self._compiler = compiler
+
     def fit_corpus(self, corpus: Any) -> None:
-        """Train where that was asked for; refuse at once where nobody can compile, not query by query."""
-        provided()
+        """Train where that was asked for; without a compiler refuse here, not query by query."""
+        self._needed_compiler()
         super().fit_corpus(corpus)
+
+    def _needed_compiler(self) -> Compiler:
+        if self._compiler is None:
+            raise UserError(
+                "static-compiler has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
+            )
+        return self._compiler
 
     def _answers(self, model: StaticModel, queries: Sequence[Query]) -> Forecasts:
         pool = Pool(queries)
-        return model.forecast(queries, pool, compiled_facts(pool))
+        return model.forecast(queries, pool, compiled_facts(pool, self._needed_compiler()))
 
 
-def compiled_facts(pool: Pool) -> list[CompilerFacts | None]:
+def compiled_facts(pool: Pool, compiler: Compiler) -> list[CompilerFacts | None]:
     """What the compiler says of each kernel of a pool, for the GPU each is asked about."""
-    compiler = provided()
     found: list[CompilerFacts | None] = [None] * len(pool.sources)
     by_capability: dict[str, list[int]] = {}
     for at, query in enumerate(pool.queries):

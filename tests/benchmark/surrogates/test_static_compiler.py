@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.surrogates import compiler
-from kbench.benchmark.surrogates.compiler import CompilerFacts, provide
+from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
 from kbench.benchmark.surrogates.static.features.rows import Pool
@@ -32,14 +31,6 @@ class Recording:
         return [CompilerFacts(min(len(kernel.source) % 200 + 16, 255), 0, 0) for kernel in kernels]
 
 
-@pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> Recording:
-    monkeypatch.setattr(compiler, "_known", [])
-    made = Recording()
-    provide(lambda: made)
-    return made
-
-
 @pytest.fixture(scope="module")
 def model_file(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "compiled.npz"
@@ -47,38 +38,32 @@ def model_file(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
-def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(recording: Recording, questions: Questions) -> None:
+def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(questions: Questions) -> None:
+    recording = Recording()
     pool = Pool(questions.queries[:30])
-    facts = compiled_facts(pool)
+    facts = compiled_facts(pool, recording)
     assert len(facts) == len(pool.sources) == len(recording.asked)
     assert {kernel.source for kernel, _ in recording.asked} == set(pool.sources)
     assert all(capability.split(".")[0].isdecimal() for _, capability in recording.asked)
 
 
-def test_evaluation_asks_the_compiler_and_says_so(
-    recording: Recording, corpus: Corpus, questions: Questions, model_file: Path
-) -> None:
+def test_evaluation_asks_the_compiler_and_says_so(corpus: Corpus, questions: Questions, model_file: Path) -> None:
+    recording = Recording()
     options = Options(arguments={"model": str(model_file)}, resamples=50)
-    done = evaluate("static-compiler", corpus, options, questions=questions)
+    done = evaluate("static-compiler", corpus, options, questions=questions, compiler=recording)
     assert not done.run.failures
     assert done.inputs == "source+compiler"
     assert recording.asked
 
 
-def test_a_kernel_that_does_not_compile_is_answered_too(
-    monkeypatch: pytest.MonkeyPatch, questions: Questions, model_file: Path
-) -> None:
-    monkeypatch.setattr(compiler, "_known", [])
-    provide(lambda: lambda kernels, capability: [None] * len(kernels))
-    made = CompiledStaticSurrogate(model=str(model_file)).forecast(questions.queries[:5])
+def test_a_kernel_that_does_not_compile_is_answered_too(questions: Questions, model_file: Path) -> None:
+    surrogate = CompiledStaticSurrogate(model=str(model_file), compiler=lambda kernels, _: [None] * len(kernels))
+    made = surrogate.forecast(questions.queries[:5])
     assert all(forecast.probabilities is not None for forecast in made)
 
 
-def test_without_a_compiler_it_refuses_before_the_first_query(
-    monkeypatch: pytest.MonkeyPatch, corpus: Corpus, model_file: Path
-) -> None:
-    monkeypatch.setattr(compiler, "_known", [])
-    with pytest.raises(UserError, match="no compiler is known"):
+def test_without_a_compiler_it_refuses_before_the_first_query(corpus: Corpus, model_file: Path) -> None:
+    with pytest.raises(UserError, match="static-compiler has no compiler"):
         CompiledStaticSurrogate(model=str(model_file)).fit_corpus(corpus)
 
 

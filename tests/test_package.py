@@ -1,5 +1,6 @@
 """The package as a whole: what the wheel holds, what importing costs, versions that agree, imports that go one way."""
 
+import importlib
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 import kbench
 from kbench.cli import COMMANDS, cli
+from kbench.schemas import RECORD_TYPES
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("benchmark", "loaders", "harness", "leaderboard", "schemas", "generation")
@@ -31,8 +33,11 @@ HEAVY = (
 )
 
 
-def test_what_the_package_offers_is_listed() -> None:
-    assert dir(kbench) == ["__version__", "load"]
+def test_every_public_name_can_be_imported_and_is_listed() -> None:
+    assert {"evaluate", "load", "Surrogate", "Forecast", "Measurement"} <= set(dir(kbench))
+    for name in dir(kbench):
+        assert getattr(kbench, name) is not None
+    assert {record.__name__ for record in RECORD_TYPES} <= set(dir(kbench))
 
 
 def tracked_files() -> list[str]:
@@ -89,12 +94,25 @@ def test_asking_for_help_imports_only_errors_and_options() -> None:
     assert {f"kbench.{folder}" for folder in FOLDERS} & loaded == {"kbench.schemas", "kbench.loaders"}
 
 
-def test_loading_is_reached_from_the_package() -> None:
+def test_public_names_are_the_ones_of_their_modules() -> None:
+    import kbench.harness
+    from kbench.harness.harness import Harness
     from kbench.loaders.corpus.corpus import load
 
     assert kbench.load is load
-    with pytest.raises(AttributeError, match="has no attribute 'laod'"):
-        kbench.laod  # noqa: B018
+    assert kbench.harness.Harness is Harness
+
+
+@pytest.mark.parametrize("package", ["kbench", "kbench.harness"])
+def test_a_mistyped_public_name_is_an_attribute_error(package: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'laod'"):
+        importlib.import_module(package).laod  # noqa: B018
+
+
+def test_evaluating_from_python_gives_the_scores_of_the_command() -> None:
+    evaluation = kbench.evaluate("uniform", limit=40, resamples=20, tracks=("forecast",))
+    scores = {score.metric: score.value for score in evaluation.scored.scores() if score.slice == "all"}
+    assert scores["accuracy"] == pytest.approx(1 / 8)
 
 
 def test_versions_agree() -> None:

@@ -1,12 +1,13 @@
-"""Kernel templates: `${name}` is a value; a line that starts with `%%` is a statement (`%% if`, `%% for`, `%% endif`).
+"""Kernel templates: files in the `templates` folders of the families, named by their path under `families`.
 
+`${name}` is a value; a line that starts with `%%` is a statement (`%% if`, `%% for`, `%% include`, `%% endif`).
 CUDA and Python both use braces and percent signs, so the usual template marks would collide.
 """
 
 from __future__ import annotations
 
 import functools
-import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 
 @functools.cache
 def _environment() -> Environment:
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "families"), auto_reload=False, cache_size=-1,
         block_start_string="<%%", block_end_string="%%>",
         variable_start_string="${", variable_end_string="}",
         comment_start_string="<%#", comment_end_string="%>",
@@ -26,12 +28,15 @@ def _environment() -> Environment:
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=512)
-def _compiled(template: str) -> Template:
-    # Compiling takes far longer than filling, and a search fills the same few templates thousands of times.
-    return _environment().from_string(textwrap.dedent(template).lstrip("\n"))
+@functools.cache
+def _template(name: str) -> Template:
+    if "\n" in name:
+        import textwrap
+
+        return _environment().from_string(textwrap.dedent(name).lstrip("\n"))
+    return _environment().get_template(name)
 
 
-def render(template: str, **values: Any) -> str:
+def render(name: str, **values: Any) -> str:
     """Fill a template; a missing value is an error, never an empty string."""
-    return _compiled(template).render(**values).rstrip() + "\n"
+    return _template(name).render(**values).rstrip() + "\n"

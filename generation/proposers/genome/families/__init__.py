@@ -1,1 +1,1 @@
-"""One module a group of operations, each with a tuple FAMILIES."""
+"""Kernel families by group: a folder per operation, with `family.py` and the kernel text in `templates`."""

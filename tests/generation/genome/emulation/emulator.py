@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.proposers.genome.families import intrinsics_cuda as intrinsics
+from kbench.generation.proposers.genome.families.dense.tiled import intrinsics_cuda as intrinsics
 
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
 FUNCTION = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)\s*{')

@@ -1,0 +1,1 @@
+"""Matrix products, plain, fused and quantised."""

@@ -1,0 +1,1 @@
+"""A diagonal matrix times a matrix, and a matrix times a scalar."""

@@ -1,0 +1,1 @@
+"""Tiled products: matmul, linear layers with their epilogues, grouped and quantised products."""

@@ -1,0 +1,1 @@
+"""The triangle multiplicative update: normalise and project, multiply, project back."""

@@ -1,0 +1,1 @@
+"""Kernels whose memory accesses depend on the data: gather, scatter, sort, routing."""

@@ -1,0 +1,1 @@
+"""Tokens brought into expert order: count, scan, place, move."""

@@ -1,0 +1,1 @@
+"""Counts of bin numbers: private or shared copies, warp votes, global atomics."""

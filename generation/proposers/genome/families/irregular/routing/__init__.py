@@ -1,0 +1,1 @@
+"""Choice of experts: top-k of the router's softmax."""

@@ -1,0 +1,1 @@
+"""Draw of a token: softmax and an arg-max of probability over noise."""

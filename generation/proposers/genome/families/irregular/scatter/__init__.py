@@ -1,0 +1,1 @@
+"""Rows added into indexed places: atomics, or lists of items per row."""

@@ -1,0 +1,1 @@
+"""Sparse matrix times vector: rows, blocks of rows, or entries with segmented sums."""

@@ -1,0 +1,1 @@
+"""Kernels that walk rows or columns: elementwise, norms, reductions, scans, losses."""

@@ -1,0 +1,1 @@
+"""What several row-wise families share."""

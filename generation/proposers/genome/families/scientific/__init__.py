@@ -1,0 +1,1 @@
+"""Kernels of scientific computing: solvers, Fourier transforms, clustering, n-body."""

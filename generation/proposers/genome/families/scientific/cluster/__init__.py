@@ -1,0 +1,1 @@
+"""The nearest centroid of every point."""

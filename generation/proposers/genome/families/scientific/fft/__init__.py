@@ -1,0 +1,1 @@
+"""Fourier transforms: in registers, in shared memory, or passes over device memory."""

@@ -1,0 +1,1 @@
+"""Forces between all bodies."""

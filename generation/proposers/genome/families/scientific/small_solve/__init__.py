@@ -1,0 +1,1 @@
+"""Many small positive definite systems: a tile or a lane per row, or a thread per system."""

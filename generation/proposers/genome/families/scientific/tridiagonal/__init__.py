@@ -1,0 +1,1 @@
+"""Many tridiagonal systems: elimination, parallel reduction, and both in turn."""

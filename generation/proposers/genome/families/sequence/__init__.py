@@ -1,0 +1,1 @@
+"""Kernels over token sequences: attention, state-space scans, caches."""

@@ -1,0 +1,1 @@
+"""Attention of one new token to a dense, grouped or paged cache."""

@@ -1,0 +1,1 @@
+"""The gated delta network: chunk states, outputs, and w and u."""

@@ -1,0 +1,1 @@
+"""A paged int8 cache, collected and dequantised."""

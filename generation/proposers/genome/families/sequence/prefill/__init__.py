@@ -1,0 +1,1 @@
+"""Attention over a whole prompt: one pass, two passes, or stored scores."""

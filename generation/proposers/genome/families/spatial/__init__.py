@@ -1,0 +1,1 @@
+"""Kernels over image planes: convolutions, pooling windows, stencils."""

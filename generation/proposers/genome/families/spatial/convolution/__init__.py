@@ -1,0 +1,1 @@
+"""Convolutions, plain, transposed, grouped and depthwise."""

@@ -1,0 +1,1 @@
+"""Depthwise-separable convolutions."""

@@ -1,0 +1,7 @@
+"""Stencils over grids."""
+
+from __future__ import annotations
+
+from kbench.generation.proposers.genome.families.spatial.stencil import cuda, triton
+
+FAMILIES = (*triton.FAMILIES, *cuda.FAMILIES)

@@ -18,7 +18,7 @@ import click
 from kbench.schemas import InfrastructureError, UserError
 
 if TYPE_CHECKING:
-    from kbench.generation.campaign.progress import Progress
+    from kbench.generation.campaign.progress import CampaignProgress
 
 REPORT_EVERY_S = 2.0
 MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
@@ -80,9 +80,9 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _run(ctx: click.Context, options: dict[str, Any]) -> None:
+    from kbench.generation.campaign.drive import Drive, drive
     from kbench.generation.campaign.options import refuse_unused
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
-    from kbench.generation.campaign.session import Drive, drive
     from kbench.generation.log.pack import check_target
     from kbench.generation.search.question import surrogate_named
 
@@ -124,14 +124,14 @@ def _pack(options: dict[str, Any]) -> list[Path]:
     return pack(options["out"], options["pack_to"]) if options["pack_to"] is not None else []
 
 
-def _tell(progress: Progress, pack: Callable[[], list[Path]]) -> None:
+def _tell(progress: CampaignProgress, pack: Callable[[], list[Path]]) -> None:
     # What was found is told first: packing takes a while, and may fail.
     click.echo(progress.result())
     for path in pack():
         click.echo(f"packed {path} ({path.stat().st_size / 2**20:.1f} MiB)")
 
 
-def _tell_json(progress: Progress, runs: int, pack: Callable[[], list[Path]]) -> None:
+def _tell_json(progress: CampaignProgress, runs: int, pack: Callable[[], list[Path]]) -> None:
     packed: list[Path] = []
     try:
         packed = pack()
@@ -147,12 +147,12 @@ def _tell_json(progress: Progress, runs: int, pack: Callable[[], list[Path]]) ->
         click.echo(json.dumps(summary))
 
 
-def _reporter() -> Callable[[Progress], None]:
+def _reporter() -> Callable[[CampaignProgress], None]:
     last = time.monotonic()
     ending = "\r" if sys.stderr.isatty() else "\n"
     every = REPORT_EVERY_S if sys.stderr.isatty() else 10 * REPORT_EVERY_S
 
-    def report(progress: Progress) -> None:
+    def report(progress: CampaignProgress) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= every:
@@ -208,7 +208,7 @@ def assemble(
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
 def study(corpus: Path, out: Path, as_json: bool, **options: int) -> None:
     """Replay every method on recorded pools: best speedup found against measurements spent."""
-    from kbench.generation.campaign import study as replay
+    from kbench.generation.study import study as replay
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     found = replay.pools_in(corpus, options["least"], options["pools"])

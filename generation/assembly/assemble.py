@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.generation.assembly.corrections import corrected
+from kbench.benchmark.problems.registry import problems
 from kbench.generation.assembly.gather import gather
 from kbench.generation.assembly.kernels import kernel_rows, orphans
 from kbench.generation.assembly.ledger import Ledger, ledger_of
 from kbench.generation.assembly.pairs import build_pairs
-from kbench.generation.assembly.repeats import repeated
+from kbench.generation.assembly.repeats import corrected, repeated
 from kbench.schemas import DataError, UserError
 
 
@@ -32,7 +32,6 @@ def assemble(
         DataError: a log is damaged or its lineage is incomplete.
         UserError: the logs hold no measurement, or a corpus of repeats or corrections no kernel of theirs.
     """
-    from kbench.benchmark.problems.registry import problems
     from kbench.loaders.corpus.writer import CorpusWriter
 
     gathered = gather(folders)

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.assembly.texts import TextFacts, text_facts
-from kbench.generation.log.entry import Entry
+from kbench.generation.log.entry import LogEntry
 from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import by_run, read_log
-from kbench.generation.search.settings import Settings
-from kbench.generation.search.state import Node, RunState, replay
+from kbench.generation.search.methods import written
+from kbench.generation.search.reducer import replay
+from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.state import Node, RunState
+from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.structure import structure_id
 from kbench.schemas import DataError, Environment, Event, Measurement, Status, from_dict
+from kbench.schemas.ids import content_hash
 
 LONG_FIELDS = ("source", "measurements")
 """Payload fields that other tables hold; events carry the ids."""
+FEW = 200
+"""Texts below which starting processes costs more than it saves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextFacts:
+    """Two identities of a source text."""
+
+    stripped: str
+    """Hash of the text without comments."""
+    structure: str
+    """Hash of its shape."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,7 +43,7 @@ class Measured:
     """One measured kernel with the run it came from."""
 
     run_id: str
-    settings: Settings
+    settings: RunSettings
     node: Node
     measurements: tuple[Measurement, ...]
 
@@ -32,6 +51,12 @@ class Measured:
     def gpu(self) -> str:
         """Where it was measured."""
         return self.measurements[0].gpu
+
+    @property
+    def search_method(self) -> str:
+        """How it was found, as the corpus names it: a kernel from a folder was written, whatever varied it later."""
+        method = self.settings.search_method
+        return written.METHOD.name if method.startswith(written.PREFIX) and self.node.parent_id is None else method
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,7 +113,7 @@ def check_lineage(state: RunState) -> None:
                 raise DataError(f"run {state.run_id!r}: kernel {node.kernel_id} has the unknown parent {parent}")
 
 
-def _measured(state: RunState, entries: Sequence[Entry]) -> Iterator[Measured]:
+def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured]:
     for entry in entries:
         if entry.kind == "kernel_measured":
             where = f"run {entry.run_id!r} entry {entry.index}"
@@ -99,7 +124,7 @@ def _measured(state: RunState, entries: Sequence[Entry]) -> Iterator[Measured]:
             yield Measured(state.run_id, state.settings, state.nodes[entry.payload["kernel_id"]], rows)
 
 
-def _shortened(entry: Entry) -> dict[str, Any]:
+def _shortened(entry: LogEntry) -> dict[str, Any]:
     payload = {name: value for name, value in entry.payload.items() if name not in LONG_FIELDS}
     if entry.kind == "kernel_measured":
         payload["measurement_ids"] = [row["measurement_id"] for row in entry.payload["measurements"]]
@@ -117,3 +142,18 @@ def distinct(rows: Sequence[Measured], texts: Mapping[str, TextFacts]) -> tuple[
         if kept.node.kernel_id != row.node.kernel_id:
             stand_ins[row.node.kernel_id] = kept.node.kernel_id
     return tuple(first.values()), stand_ins
+
+
+def facts_of(source: str) -> TextFacts:
+    """The identities of one text."""
+    return TextFacts(content_hash(strip_comments(source)), structure_id(source))
+
+
+def text_facts(sources: Iterable[str]) -> Mapping[str, TextFacts]:
+    """The identities of many texts, by text; parsing is the slow part of assembly, so processes share it."""
+    distinct = list(dict.fromkeys(sources))
+    if len(distinct) < FEW:
+        return {source: facts_of(source) for source in distinct}
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        return dict(zip(distinct, pool.map(facts_of, distinct, chunksize=32), strict=True))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
 from kbench.harness.record.record import aggregate
+from kbench.loaders.splits import assign_splits
 from kbench.schemas import Kernel
 
 ORIGIN = "kbench"
@@ -15,8 +16,6 @@ LICENSE = "CC-BY-4.0"
 
 def kernel_rows(gathered: Gathered) -> list[Kernel]:
     """One row for every distinct kernel and GPU, clusters and splits assigned."""
-    from kbench.loaders.splits import assign_splits
-
     return assign_splits(_row(measured, gathered) for measured in gathered.kernels)
 
 
@@ -34,7 +33,7 @@ def _row(measured: Measured, gathered: Gathered) -> Kernel:
         family=problem(settings.problem_id).family,
         backend=settings.backend,
         gpu=measured.gpu,
-        search_method=settings.search_method,
+        search_method=measured.search_method,
         proposer=node.proposer,
         run_id=measured.run_id,
         step=node.step,

@@ -72,7 +72,7 @@ def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
         ok=statuses[Status.OK],
         pairs=pairs,
         problems=len({row.settings.problem_id for row in kernels}),
-        by_method=_counted(kernels, lambda row: row.settings.search_method),
+        by_method=_counted(kernels, lambda row: row.search_method),
         by_backend=_counted(kernels, lambda row: row.settings.backend.value),
         by_proposer=_counted(kernels, lambda row: row.node.proposer),
         by_status={status.value: count for status, count in statuses.most_common()},

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kbench.generation.assembly.interval import Interval
+from kbench.harness.timing.interval import Interval
 from kbench.loaders.splits import pair_split
 from kbench.schemas import Kernel, Pair, PairKind, bins
 from kbench.schemas.ids import content_hash
@@ -79,7 +80,15 @@ def balanced(ends: Iterable[Ends], per_bin: int) -> list[Ends]:
 
 def _ratio(anchor: Kernel | None, candidate: Kernel) -> Interval:
     assert anchor is not None
-    return _runtime(anchor).over(_runtime(candidate))
+    return quotient(_runtime(anchor), _runtime(candidate))
+
+
+def quotient(one: Interval, other: Interval) -> Interval:
+    """One figure divided by an independent one: log half-widths add in quadrature."""
+    value = one.value / other.value
+    down = math.hypot(math.log(one.value / one.low), math.log(other.high / other.value))
+    up = math.hypot(math.log(one.high / one.value), math.log(other.value / other.low))
+    return Interval(value, value * math.exp(-down), value * math.exp(up))
 
 
 def _runtime(kernel: Kernel) -> Interval:

@@ -1,0 +1,1 @@
+"""Many searches at once: what to run, and running it."""

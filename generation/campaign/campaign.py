@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from kbench.generation.campaign.progress import Progress
+from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor, Result
-from kbench.generation.log.entry import Entry
-from kbench.generation.search.outcome import Outcome
+from kbench.generation.log.entry import LogEntry
+from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.search import Search
 from kbench.generation.search.state import Node, RunState
 from kbench.schemas import Backend, KernelSource
@@ -33,7 +33,7 @@ WRITE_EVERY_S = 0.25
 class Log(Protocol):
     """Where entries go."""
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[LogEntry]) -> None:
         """Keep a batch."""
         ...
 
@@ -45,13 +45,13 @@ class Campaign:
         self, executor: Executor, log: Log, *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
         write_every_s: float = WRITE_EVERY_S, order: str = "rounds",
-        report: Callable[[Progress], None] = lambda progress: None,
+        report: Callable[[CampaignProgress], None] = lambda progress: None,
     ) -> None:  # fmt: skip
         self._executor, self._log, self._ahead, self._report = executor, log, ahead, report
         self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
         self._turn = ORDERS[order]
         self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
-        self._known: dict[str, tuple[Outcome, str]] = {}
+        self._known: dict[str, tuple[KernelOutcome, str]] = {}
         self._proposed: set[str] = set()
         self._cells: defaultdict[tuple[str, Backend], list[Search]] = defaultdict(list)
         self._waiting: dict[str, list[Search]] = {}
@@ -60,7 +60,7 @@ class Campaign:
         self._attempts: defaultdict[str, int] = defaultdict(int)
         self._searches: list[Search] = []
         self._written = 0.0
-        self.progress = Progress()
+        self.progress = CampaignProgress()
 
     def add(self, search: Search) -> None:
         """Take a search in; what its log already knows serves its siblings."""
@@ -87,7 +87,7 @@ class Campaign:
             if other.state.run_id != search_id:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
-    def run(self) -> Progress:
+    def run(self) -> CampaignProgress:
         """Drive all searches until they end, halt or the deadline comes; the log is consistent at every moment."""
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
@@ -172,7 +172,7 @@ class Campaign:
                 search.reuse(key, *self._known[key])
         return [search for search in waiting if self._release(search)]
 
-    def _count(self, result: Result, outcome: Outcome | None) -> None:
+    def _count(self, result: Result, outcome: KernelOutcome | None) -> None:
         if outcome is None:
             self.progress.lost += 1
             return

@@ -13,11 +13,11 @@ from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from kbench.generation.executors.executor import Executor
-    from kbench.generation.proposers.proposal import Proposer
-    from kbench.generation.search.settings import FilterSettings, Settings
+    from kbench.generation.search.proposal import Proposer
+    from kbench.generation.search.settings import FilterSettings, RunSettings
 
 Options = Mapping[str, Any]
-Runs = tuple["list[Settings]", "Callable[[Settings], Proposer] | None"]
+Runs = tuple["list[RunSettings]", "Callable[[RunSettings], Proposer] | None"]
 """Runs, and who proposes for them where their settings do not say."""
 
 WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
@@ -33,14 +33,14 @@ def planned_runs(options: Options) -> Runs:
     if mode == "campaign":
         return _campaign(options["campaign"]), None
     if mode == "from_folder":
-        from kbench.generation.campaign.ingest import folder_runs
+        from kbench.generation.proposers.folder import folder_runs
 
         writer, variants = options["proposer"] or "human", options["variants"]
         return folder_runs(options["from_folder"], writer, options["method"], variants)
     return [_single(options)], None
 
 
-def _campaign(path: Path) -> list[Settings]:
+def _campaign(path: Path) -> list[RunSettings]:
     from kbench.generation.campaign.spec import read_spec, runs_of
 
     runs, uncovered = runs_of(read_spec(path))
@@ -51,17 +51,17 @@ def _campaign(path: Path) -> list[Settings]:
     return runs
 
 
-def _single(options: Options) -> Settings:
+def _single(options: Options) -> RunSettings:
     from kbench.benchmark.problems.registry import listed
     from kbench.generation.search.budget import parse_budget
-    from kbench.generation.search.methods.method import search_method
-    from kbench.generation.search.settings import Settings, check
+    from kbench.generation.search.methods.registry import search_method
+    from kbench.generation.search.settings import RunSettings, check
     from kbench.schemas import Backend
 
     for name in ("backend", "budget"):
         if options[name] is None:
             raise UserError(f"--{name} is missing; a search needs it")
-    settings = Settings(
+    settings = RunSettings(
         problem_id=listed(options["problem_id"]).id, backend=Backend(options["backend"]),
         method=search_method(options["method"]).name, proposer=options["proposer"] or "genome", seed=options["seed"],
         seeds=options["seeds"], batch=options["batch"], filter=_filter(options), budget=parse_budget(options["budget"]),
@@ -105,8 +105,7 @@ def chosen_executor(options: Options) -> Executor:
 
 
 def _local(gpu: int, half_width: float) -> Executor:
-    from kbench.generation.executors.local import LocalExecutor, open_harness
-    from kbench.generation.search.workloads import workload_count
+    from kbench.generation.executors.local import LocalExecutor, open_harness, workload_count
     from kbench.harness.device.doctor import require_gpus
 
     require_gpus([gpu], WITHOUT_GPU)

@@ -11,7 +11,7 @@ LONGEST_REASON = 120
 
 
 @dataclasses.dataclass(slots=True)
-class Progress:
+class CampaignProgress:
     """What has happened since the campaign was started or resumed."""
 
     total: int = 0

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from kbench.generation.campaign.drive import recorded_states
 from kbench.generation.campaign.progress import failed_forecasts
-from kbench.generation.campaign.session import recorded_states
 from kbench.generation.search.state import RunState
 from kbench.schemas import UserError
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from kbench.generation.proposers.genome.registry import families_for
 from kbench.generation.search.budget import Budget, check_budget
-from kbench.generation.search.methods.method import search_method
-from kbench.generation.search.settings import FilterSettings, Settings, settings_from_json
+from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.settings import FilterSettings, RunSettings, settings_from_json
 from kbench.schemas import Backend, DataError, UserError, from_dict, to_dict
 from kbench.schemas.record import Record
 
@@ -97,7 +97,7 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
 
 def _changes(value: Any, where: str) -> Changes:
     """Settings that may be changed; their values are checked with the run they make."""
-    known = sorted({field.name for field in dataclasses.fields(Settings)} - set(OF_THE_CELL))
+    known = sorted({field.name for field in dataclasses.fields(RunSettings)} - set(OF_THE_CELL))
     unknown = sorted(set(_object(value, where)) - set(known))
     if unknown:
         raise DataError(f"{where} has unknown setting {unknown[0]!r}; known: {', '.join(known)}")
@@ -105,13 +105,13 @@ def _changes(value: Any, where: str) -> Changes:
     return dict(value)
 
 
-def runs_of(spec: CampaignSpec) -> tuple[list[Settings], list[str]]:
+def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     """The campaign's runs, and the cells left out because no genome family covers them.
 
     Raises:
         UserError: names the problem, backend, method or setting that cannot be.
     """
-    runs: list[Settings] = []
+    runs: list[RunSettings] = []
     uncovered: list[str] = []
     problem_ids = _problem_ids(spec)
     _refuse_idle_overrides(spec, problem_ids)
@@ -148,7 +148,7 @@ def _problem_ids(spec: CampaignSpec) -> list[str]:
     return [listed(problem_id).id for problem_id in spec.problems]
 
 
-def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Settings]:
+def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[RunSettings]:
     shared = {"proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label}
     extra = {**shared, **spec.settings, **spec.overrides.get(problem_id, {})}
     extra["budget"] = to_dict(spec.budget) | extra.get("budget", {})

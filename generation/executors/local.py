@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import collections
+import functools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
+from kbench.benchmark.problems.registry import problem
 from kbench.generation.executors.executor import Result, result_of
+from kbench.harness.harness import Harness
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
 CLOSE_S = 3.0
@@ -46,20 +49,24 @@ BUILD_TIMEOUT_S = 15.0
 
 def open_harness(gpu: int, half_width: float) -> Measurer:
     """The harness on one GPU."""
-    from kbench.harness.harness import Harness
-
     return Harness(gpu=gpu, half_width=half_width, build_timeout_s=BUILD_TIMEOUT_S)
+
+
+@functools.cache
+def workload_count(problem_id: str) -> int:
+    """Number of timed workloads of a problem: so many measurements complete a kernel."""
+    return len(problem(problem_id).sizes)
 
 
 class LocalExecutor:
     """Measures on one local GPU. The harness runs in a thread and pulls kernels as it has room for them."""
 
-    def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int]) -> None:
+    def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int] = workload_count) -> None:
         """Prepare.
 
         Args:
             make: opens the harness.
-            workloads: number of timed workloads of a problem, which is how many measurements complete a kernel.
+            workloads: number of timed workloads of a problem.
         """
         self._make, self._workloads = make, workloads
         self._queue: queue.Queue[KernelSource] = queue.Queue()

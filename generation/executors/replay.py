@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from kbench.generation.executors.executor import Result, result_of
-from kbench.generation.log.entry import Entry
+from kbench.generation.log.entry import LogEntry
 from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import found_files, read_log
 from kbench.schemas import Environment, KernelSource, Measurement, from_dict
@@ -51,7 +51,7 @@ class ReplayExecutor:
         self._queue.clear()
 
 
-def measurements_in(entries: Iterable[Entry]) -> dict[str, tuple[Measurement, ...]]:
+def measurements_in(entries: Iterable[LogEntry]) -> dict[str, tuple[Measurement, ...]]:
     """Recorded measurements of a log by kernel id."""
     return {
         entry.payload["kernel_id"]: tuple(from_dict(Measurement, row) for row in entry.payload["measurements"])

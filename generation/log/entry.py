@@ -18,7 +18,7 @@ Clock = Callable[[], str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One fact of one run. `index` counts the run's facts from 0 without gaps."""
 
     run_id: str
@@ -41,7 +41,7 @@ class Entry:
         )
 
 
-def parse_entry(line: str, where: str) -> Entry:
+def parse_entry(line: str, where: str) -> LogEntry:
     """Read one line strictly.
 
     Raises:
@@ -55,7 +55,7 @@ def parse_entry(line: str, where: str) -> Entry:
     numbers = all(isinstance(data[name], int) and data[name] >= 0 for name in ("index", "step"))
     if not (text and numbers and isinstance(data["payload"], dict)):
         raise DataError(f"{where} has a field of the wrong type; the log is damaged: restore it from a copy")
-    return Entry(**data)
+    return LogEntry(**data)
 
 
 def utc_now() -> str:

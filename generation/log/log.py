@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kbench.generation.log.entry import Entry, parse_entry
+from kbench.generation.log.entry import LogEntry, parse_entry
 from kbench.loaders.storage.lines import LineWriter, read_lines
 from kbench.schemas import DataError, UserError
 
@@ -40,7 +40,7 @@ def log_files(path: Path) -> list[Path]:
     return files
 
 
-def read_log(path: Path) -> Iterator[Entry]:
+def read_log(path: Path) -> Iterator[LogEntry]:
     """Every entry of a log, in order; each run's indices are checked to have no gap.
 
     Raises:
@@ -66,7 +66,7 @@ class LogWriter:
         self.path = folder / LIVE_NAME
         self._lines = LineWriter(self.path, parse_entry)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[LogEntry]) -> None:
         """Write a batch and wait until it is on disk."""
         self._lines.append(entry.line() for entry in entries)
 
@@ -83,9 +83,9 @@ class LogWriter:
         self.close()
 
 
-def by_run(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+def by_run(entries: Iterable[LogEntry]) -> dict[str, list[LogEntry]]:
     """Entries grouped by run, runs in order of their first entry."""
-    runs: dict[str, list[Entry]] = {}
+    runs: dict[str, list[LogEntry]] = {}
     for entry in entries:
         runs.setdefault(entry.run_id, []).append(entry)
     return runs

@@ -1,18 +1,25 @@
-"""The folder proposer: kernels that already exist as files, brought in as they are."""
+"""Kernels that already exist as files: a run for every problem and backend found in a folder, and its proposer."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.benchmark.problems.registry import listed
 from kbench.generation.proposers.rewrite.proposer import RewriteProposer
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.methods import written
+from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
+from kbench.generation.search.settings import RunSettings
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, DataError, UserError
 from kbench.schemas.ids import kernel_id
 
 SEPARATOR = "__"
+WRITERS = ("llm", "human")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class FolderProposer:
         self._files = list(files)
         self._rewrite = RewriteProposer()
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """A file that was not proposed before for each fresh ask, an edit of the parent for the others."""
         for ask in asks:
             if ask.parent is None:
@@ -66,10 +73,41 @@ class FolderProposer:
             else:
                 yield from self._rewrite.propose(task, [ask])
 
-    def _next(self, task: Task) -> Answer:
+    def _next(self, task: ProposalTask) -> Answer:
         for file in self._files:
             if not task.seen(kernel_id(task.problem_id, task.backend, file.source)):
                 return Proposal(
                     source=file.source, proposer=self.name, niche=structure_id(file.source), recipe={"file": file.name}
                 )
         return Refusal(reason="no more files: every file of the folder was proposed", proposer=self.name)
+
+
+def folder_runs(
+    folder: Path, writer: str, method: str = "evolve", variants: int = 0
+) -> tuple[list[RunSettings], Callable[[RunSettings], Proposer]]:
+    """A run for every problem and backend of a folder, and the proposer of each.
+
+    Args:
+        folder: the kernel files.
+        writer: who wrote them.
+        method: the search that varies them, if there are variants.
+        variants: rewrites measured for each file, on average.
+
+    Raises:
+        UserError: the writer is neither llm nor human, a file names an unknown problem, or there is no such search.
+    """
+    if writer not in WRITERS:
+        raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")
+    chosen = written.PREFIX + search_method(method).name if variants else written.METHOD.name
+    files: defaultdict[tuple[str, Backend], list[KernelFile]] = defaultdict(list)
+    for file in read_folder(folder):
+        files[listed(file.problem_id).id, file.backend].append(file)
+    runs = [
+        RunSettings(
+            problem_id=problem_id, backend=backend, method=chosen, proposer=writer,
+            label=folder.name, seeds=len(found), batch=len(found),
+            budget=Budget(measurements=(1 + variants) * len(found)),
+        )
+        for (problem_id, backend), found in files.items()
+    ]  # fmt: skip
+    return runs, lambda settings: FolderProposer(files[settings.problem_id, settings.backend], writer)

@@ -1,46 +1,51 @@
-"""The explicit list of proposers."""
+"""The explicit list of proposers, and the one that mixes genome and rewrite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kbench.generation.proposers.proposal import Proposer
+from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.llm.proposer import proposer_from_environment
+from kbench.generation.proposers.rewrite.proposer import RewriteProposer
+from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Proposer
+from kbench.generation.search.state import Operator
 from kbench.schemas import UnknownNameError
 
-
-def _genome() -> Proposer:
-    from kbench.generation.proposers.genome.proposer import GenomeProposer
-
-    return GenomeProposer()
+REWRITE_SHARE = 0.3
+"""Share of the derivations of a genome kernel that edit its text instead of its genes."""
 
 
-def _rewrite() -> Proposer:
-    from kbench.generation.proposers.genome.proposer import GenomeProposer
-    from kbench.generation.proposers.mixed import MixedProposer
-    from kbench.generation.proposers.rewrite.proposer import RewriteProposer
+class MixedProposer:
+    """Genome and rewrite together.
 
-    return MixedProposer(GenomeProposer(), RewriteProposer(), share=1.0)
+    Fresh asks and crossings go to the genome; a kernel that no genome describes can only be rewritten; the rest is
+    shared out at random.
+    """
 
+    def __init__(self, genome: GenomeProposer, rewrite: Proposer, share: float = REWRITE_SHARE) -> None:
+        self.name = f"{genome.name}+{rewrite.name}"
+        self._genome, self._rewrite, self._share = genome, rewrite, share
 
-def _mixed() -> Proposer:
-    from kbench.generation.proposers.genome.proposer import GenomeProposer
-    from kbench.generation.proposers.mixed import MixedProposer
-    from kbench.generation.proposers.rewrite.proposer import RewriteProposer
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
+        """One answer for each ask."""
+        for ask in asks:
+            yield from self._choose(ask).propose(task, [ask])
 
-    return MixedProposer(GenomeProposer(), RewriteProposer())
-
-
-def _llm() -> Proposer:
-    from kbench.generation.proposers.llm.proposer import proposer_from_environment
-
-    return proposer_from_environment()
+    def _choose(self, ask: Ask) -> Proposer:
+        if ask.operator is Operator.FRESH or ask.parent is None:
+            return self._genome
+        if not self._genome.knows(ask.parent.recipe):
+            return self._rewrite
+        if ask.operator is Operator.CROSS:
+            return self._genome
+        return self._rewrite if ask.rng.random() < self._share else self._genome
 
 
 PROPOSERS: Mapping[str, Callable[[], Proposer]] = {
-    "genome": _genome,
-    "rewrite": _rewrite,
-    "genome+rewrite": _mixed,
-    "llm": _llm,
+    "genome": GenomeProposer,
+    "rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer(), share=1.0),
+    "genome+rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer()),
+    "llm": proposer_from_environment,
 }
 """Makers by name. `rewrite` edits every parent's text; only its seeds come from the genome."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 
-from kbench.generation.search.methods.method import method
-from kbench.generation.search.request import FRESH, Request
-from kbench.generation.search.state import RunState
+from kbench.generation.search.methods.registry import method
+from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas.ids import content_hash
 
 IDLE_STEPS = 4
@@ -18,7 +17,7 @@ IDLE_STEPS = 4
 class StartStep:
     """Begin a step with these requests."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[ProposalRequest, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

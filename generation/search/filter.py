@@ -5,22 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from kbench.benchmark.surrogates.protocol import accept
 from kbench.generation.search.settings import FilterSettings
-from kbench.schemas import Forecast, Query, bins
-
-
-class Surrogate(Protocol):
-    """What kbench.benchmark.surrogates promises; `fit` is optional and looked up when needed."""
-
-    def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
-        """One forecast for each query, with the query's id."""
-        ...
+from kbench.schemas import Forecast, bins
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class FilterDecision:
     """What the filter made of one candidate."""
 
     kernel_id: str
@@ -39,7 +32,7 @@ class Decision:
 
 def decide(
     kernel_ids: Sequence[str], forecasts: Sequence[Forecast], settings: FilterSettings, keep: int
-) -> list[Decision]:
+) -> list[FilterDecision]:
     """Which candidates to measure, in the order given.
 
     Candidates without a forecast come first, as far as there are places: nothing speaks against them. Of the remaining
@@ -58,7 +51,7 @@ def decide(
     for key in ranked[: keep - len(why)]:
         why[key] = "rank"
     return [
-        Decision(
+        FilterDecision(
             key, key in why, why.get(key) or passed_over.get(key, "below"), scored[key], sure[key], _summary(forecast)
         )
         for key, forecast in zip(kernel_ids, forecasts, strict=True)
@@ -99,8 +92,6 @@ def _summary(forecast: Forecast) -> dict[str, Any]:
 
 def in_order(query_ids: Sequence[str], forecasts: Sequence[Forecast]) -> list[Forecast]:
     """Forecasts in the queries' order, checked; a query nobody answered gets a failure."""
-    from kbench.benchmark.surrogates.protocol import accept
-
     answers = {forecast.query_id: accept(forecast) for forecast in forecasts}
     missing = "the surrogate gave no forecast"
     return [answers.get(key) or Forecast(query_id=key, failure=missing) for key in query_ids]

@@ -1,4 +1,4 @@
-"""Outcome: what the measurements of one kernel on all workloads say together."""
+"""KernelOutcome: what a search remembers of a measured kernel."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kbench.harness.record.record import aggregate
 from kbench.schemas import Measurement, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Figure:
+class WorkloadFigure:
     """One workload of a kernel, as proposers are told of it."""
 
     workload: str
@@ -22,43 +23,33 @@ class Figure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """A kernel's verdict: ok only if every workload is; figures are geometric means over workloads."""
+class KernelOutcome:
+    """A kernel's verdict over all workloads, with the figures of each."""
 
     status: Status
     error: str | None
     runtime_us: float | None
     speedup: float | None
-    workloads: tuple[Figure, ...] = ()
+    workloads: tuple[WorkloadFigure, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
-        data = dataclasses.asdict(self)
-        data["status"] = self.status.value
-        return data
+        return dataclasses.asdict(self) | {"status": self.status.value}
 
 
-def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
+def outcome_from_json(data: Mapping[str, Any]) -> KernelOutcome:
     """Read an outcome back from the log."""
-    figures = tuple(Figure(**figure) for figure in data["workloads"])
-    return Outcome(Status(data["status"]), data["error"], data["runtime_us"], data["speedup"], figures)
+    figures = tuple(WorkloadFigure(**figure) for figure in data["workloads"])
+    return KernelOutcome(Status(data["status"]), data["error"], data["runtime_us"], data["speedup"], figures)
 
 
-def outcome_of(measurements: Sequence[Mapping[str, Any]]) -> Outcome:
-    """The outcome of measurements as the log holds them; the first failing workload names the failure."""
-    names = [field.name for field in dataclasses.fields(Figure)]
-    figures = tuple(Figure(**{name: row[name] for name in names}) for row in measurements)
-    for row in measurements:
-        if row["status"] != Status.OK.value:
-            return Outcome(Status(row["status"]), row["error"], None, None, figures)
-    runtime = _geometric_mean([row["runtime_us"] for row in measurements])
-    return Outcome(Status.OK, None, runtime, _geometric_mean([row["speedup"] for row in measurements]), figures)
-
-
-def _geometric_mean(values: Sequence[float | None]) -> float | None:
-    """Null when a workload's figure is not known, as in imported measurements."""
-    known = [math.log(value) for value in values if value is not None]
-    return math.exp(math.fsum(known) / len(known)) if known and len(known) == len(values) else None
+def outcome_of(measurements: Sequence[Measurement]) -> KernelOutcome:
+    """The outcome of a kernel's measurements."""
+    verdict = aggregate(measurements)
+    figures = tuple(
+        WorkloadFigure(m.workload, m.status.value, m.runtime_us, m.speedup, m.floor_us) for m in measurements
+    )
+    return KernelOutcome(verdict.status, verdict.error, verdict.runtime_us, verdict.speedup, figures)
 
 
 def gpu_seconds(measurements: Sequence[Measurement]) -> float:

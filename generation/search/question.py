@@ -7,11 +7,12 @@ import functools
 import json
 from collections.abc import Sequence
 
+from kbench.benchmark.problems.registry import problem
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate
+from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
-from kbench.generation.search.filter import Surrogate
-from kbench.generation.search.settings import Settings
+from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Forecast, Pair, PairKind, Query, bins
@@ -20,8 +21,6 @@ from kbench.schemas.ids import content_hash
 
 @functools.cache
 def _problem_parts(problem_id: str) -> tuple[str, str, str, str]:
-    from kbench.benchmark.problems.registry import problem
-
     found = problem(problem_id)
     loads = [dataclasses.asdict(found.workload(size)) for size in found.sizes]
     return found.family, found.record().prompt, json.dumps(loads), strip_comments(found.reference_source())
@@ -38,7 +37,7 @@ def query_id(node: Node, gpu: str) -> str:
 
 
 def ask(
-    surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str
+    surrogate: Surrogate, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str
 ) -> Sequence[Forecast]:
     """Forecasts for candidates, in any order."""
     if isinstance(surrogate, OnlineSurrogate):
@@ -46,7 +45,7 @@ def ask(
     return surrogate.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
 
 
-def query_for(settings: Settings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
+def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
     """The question about one candidate against the PyTorch reference."""
     family, prompt, workloads, reference = _problem_parts(settings.problem_id)
     return Query(
@@ -64,7 +63,7 @@ def query_for(settings: Settings, node: Node, gpu: str, gpu_facts_json: str) -> 
     )
 
 
-def teach(surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str) -> None:
+def teach(surrogate: Surrogate, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str) -> None:
     """Let the surrogate learn from measured candidates, where it can.
 
     The online surrogate hears of failures too; any other with `fit` gets answered reference queries.
@@ -77,7 +76,7 @@ def teach(surrogate: Surrogate, settings: Settings, nodes: Sequence[Node], gpu: 
         fit([(query_for(settings, n, gpu, gpu_facts_json), _pair(settings, n, gpu)) for n in nodes if n.reward])
 
 
-def _pair(settings: Settings, node: Node, gpu: str) -> Pair:
+def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
     assert node.reward is not None
     return Pair(
         pair_id=content_hash("filter pair", gpu, node.kernel_id),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.generation.executors.executor import Result
-from kbench.generation.log.entry import Clock, Entry
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Proposer, Refusal, Task
+from kbench.generation.log.entry import Clock, LogEntry
 from kbench.generation.search import action
-from kbench.generation.search.filter import Surrogate, decide, in_order, tokens
-from kbench.generation.search.outcome import Outcome, build_seconds, gpu_seconds
+from kbench.generation.search.filter import decide, in_order, tokens
+from kbench.generation.search.outcome import KernelOutcome, build_seconds, gpu_seconds
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.question import ask, query_id, teach
-from kbench.generation.search.settings import Settings, refuse_changes
-from kbench.generation.search.state import Node, RunState, reduce, start
+from kbench.generation.search.reducer import reduce, start
+from kbench.generation.search.settings import RunSettings, refuse_changes
+from kbench.generation.search.state import Node, RunState
 from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import kernel_id
 
@@ -33,7 +35,7 @@ class Search:
     """One run: its state, and who proposes and forecasts for it."""
 
     def __init__(
-        self, settings: Settings, proposer: Proposer, clock: Clock, *,
+        self, settings: RunSettings, proposer: Proposer, clock: Clock, *,
         surrogate: Surrogate | None = None, state: RunState | None = None,
         seen_elsewhere: Callable[[str], bool] = lambda key: False, siblings: Siblings = no_siblings,
         gpu: str = "", gpu_facts_json: str = "{}",
@@ -42,11 +44,11 @@ class Search:
         self._proposer, self._surrogate, self._clock = proposer, surrogate, clock
         self._seen_elsewhere, self._siblings = seen_elsewhere, siblings
         self._gpu, self._gpu_facts_json = gpu, gpu_facts_json
-        self._fresh: list[Entry] = []
+        self._fresh: list[LogEntry] = []
         self.halted: str | None = None
         """Why the run cannot go on for now; resuming tries again."""
         if state is None:
-            first = Entry(settings.run_id, 0, "run_started", 0, clock(), {"settings": settings.to_json()})
+            first = LogEntry(settings.run_id, 0, "run_started", 0, clock(), {"settings": settings.to_json()})
             self._fresh.append(first)
             self.state = start(first)
         else:
@@ -58,11 +60,11 @@ class Search:
                 self._record("run_resumed")
 
     def _record(self, kind: str, **payload: Any) -> None:
-        entry = Entry(self.state.run_id, self.state.entries, kind, self.state.step, self._clock(), payload)
+        entry = LogEntry(self.state.run_id, self.state.entries, kind, self.state.step, self._clock(), payload)
         self.state = reduce(self.state, entry)
         self._fresh.append(entry)
 
-    def take_entries(self) -> list[Entry]:
+    def take_entries(self) -> list[LogEntry]:
         """New entries, to be appended to the log before anything else happens."""
         fresh, self._fresh = self._fresh, []
         return fresh
@@ -114,7 +116,7 @@ class Search:
         return self._has(key) or self._seen_elsewhere(key)
 
     def _propose(self, slots: Sequence[int]) -> None:
-        task = Task(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
+        task = ProposalTask(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
         answers = self._proposer.propose(task, [self._ask(slot) for slot in slots])
         for slot in slots:
             try:
@@ -190,7 +192,7 @@ class Search:
             build_seconds=build_seconds(result.measurements),
         )
 
-    def reuse(self, key: str, outcome: Outcome, run_id: str) -> None:
+    def reuse(self, key: str, outcome: KernelOutcome, run_id: str) -> None:
         """Record what a sibling run measured, charged nothing."""
         self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
 

@@ -32,7 +32,7 @@ class FilterSettings(Record):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Record):
+class RunSettings(Record):
     """Everything that decides a run's course, machine and clock aside."""
 
     TYPE: ClassVar[str] = "settings"
@@ -78,16 +78,16 @@ class Settings(Record):
         return to_dict(self)
 
 
-def settings_from_json(data: Mapping[str, Any], where: str) -> Settings:
+def settings_from_json(data: Mapping[str, Any], where: str) -> RunSettings:
     """Read settings from the log or a campaign file.
 
     Raises:
         DataError: names the setting, its value and what it must be.
     """
-    return from_dict(Settings, data, where)
+    return from_dict(RunSettings, data, where)
 
 
-def check(settings: Settings) -> None:
+def check(settings: RunSettings) -> None:
     """Refuse settings that cannot be run.
 
     Raises:
@@ -96,13 +96,13 @@ def check(settings: Settings) -> None:
     settings_from_json(settings.to_json(), "settings")
 
 
-def _frozen(settings: Settings) -> dict[str, Any]:
+def _frozen(settings: RunSettings) -> dict[str, Any]:
     data = settings.to_json()
     del data["budget"]
     return data
 
 
-def refuse_changes(recorded: Settings, given: Settings) -> None:
+def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
     """Refuse to resume a run under other settings than it was started with.
 
     Raises:

@@ -1,25 +1,42 @@
-"""RunState: everything known of a run, as a pure function of its log."""
+"""RunState: everything known of a run. It is a pure function of the run's log: see the reducer."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
-from kbench.generation.log.entry import Entry, seconds_between
-from kbench.generation.search.budget import IDLE_LIMIT_S, NOTHING_SPENT, Budget, Charge
-from kbench.generation.search.outcome import Outcome, outcome_from_json, outcome_of
-from kbench.generation.search.request import Request, request_from_json
-from kbench.generation.search.settings import Settings, settings_from_json
-from kbench.schemas import DataError, Status, from_dict
+from kbench.generation.search.budget import NOTHING_SPENT, Charge
+from kbench.generation.search.outcome import KernelOutcome
+from kbench.generation.search.settings import RunSettings
+from kbench.schemas import Status
 
-OUTAGES = frozenset({"connection error", "endpoint error", "timeout"})
-"""First words of the reasons that pass once somebody can be asked again.
 
-An abandoned step asks the same again: a fault that repeats, such as a proposer's own, would halt its run for ever.
-"""
+class Operator(StrEnum):
+    """How a candidate comes about."""
+
+    FRESH = "fresh"
+    MUTATE = "mutate"
+    CROSS = "cross"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProposalRequest:
+    """One slot of a step: an operator, the parents it works on and, for islands, where the child lives."""
+
+    operator: Operator
+    parent_id: str | None = None
+    other_id: str | None = None
+    island: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the log."""
+        return dataclasses.asdict(self) | {"operator": self.operator.value}
+
+
+FRESH = ProposalRequest(Operator.FRESH)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +54,7 @@ class Node:
     edit: str | None
     recipe: Mapping[str, Any] | None
     niche: str
-    outcome: Outcome | None = None
+    outcome: KernelOutcome | None = None
     skipped: bool = False
     lost: str | None = None
 
@@ -57,11 +74,11 @@ class RunState:
     """A run as its log tells it. `requests` is empty between steps."""
 
     run_id: str
-    settings: Settings
+    settings: RunSettings
     nodes: Mapping[str, Node] = dataclasses.field(default_factory=dict)
     step: int = 0
     """The step in progress or, between steps, the next one."""
-    requests: tuple[Request, ...] = ()
+    requests: tuple[ProposalRequest, ...] = ()
     answered: frozenset[int] = frozenset()
     """Slots of this step that have a candidate or a failure."""
     open: tuple[str, ...] = ()
@@ -97,187 +114,3 @@ class RunState:
     def statuses(self) -> Counter[Status]:
         """Measured candidates by verdict."""
         return Counter(node.outcome.status for node in self.nodes.values() if node.outcome is not None)
-
-
-Payload = Mapping[str, Any]
-
-
-def _with_node(state: RunState, node: Node) -> Mapping[str, Node]:
-    nodes = dict(state.nodes)
-    nodes[node.kernel_id] = node
-    return nodes
-
-
-def _step_started(state: RunState, payload: Payload) -> RunState:
-    requests = tuple(request_from_json(data) for data in payload["requests"])
-    return dataclasses.replace(
-        state, requests=requests, answered=frozenset(), open=(), outages=(), halted=None, filtered=False,
-        measured_in_step=0,
-    )  # fmt: skip
-
-
-def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
-    slot = payload["slot"]
-    node = Node(
-        kernel_id=payload["kernel_id"], source=payload["source"], step=state.step, slot=slot,
-        parent_id=payload["parent_id"], other_id=payload["other_id"], island=state.requests[slot].island,
-        proposer=payload["proposer"], edit=payload["edit"], recipe=payload["recipe"], niche=payload["niche"],
-    )  # fmt: skip
-    return dataclasses.replace(
-        state,
-        nodes=_with_node(state, node),
-        answered=state.answered | {slot},
-        open=(*state.open, node.kernel_id),
-        charge=_with_tokens(state.charge, payload),
-    )
-
-
-def _with_tokens(charge: Charge, payload: Payload) -> Charge:
-    spent = payload.get("input_tokens", 0) + payload.get("output_tokens", 0)
-    return dataclasses.replace(charge, tokens=charge.tokens + spent) if spent else charge
-
-
-def _proposal_failed(state: RunState, payload: Payload) -> RunState:
-    reason = payload["reason"]
-    word = reason.split(":")[0]
-    failures = Counter(state.proposal_failures)
-    failures[word] += 1
-    return dataclasses.replace(
-        state,
-        answered=state.answered | {payload["slot"]},
-        outages=(*state.outages, reason) if word in OUTAGES else state.outages,
-        proposal_failures=failures,
-        charge=_with_tokens(state.charge, payload),
-    )
-
-
-def _candidates_filtered(state: RunState, payload: Payload) -> RunState:
-    nodes = dict(state.nodes)
-    for decision in payload["decisions"]:
-        if not decision["measure"]:
-            nodes[decision["kernel_id"]] = dataclasses.replace(nodes[decision["kernel_id"]], skipped=True)
-    silent = [decision["forecast"] for decision in payload["decisions"] if "probabilities" not in decision["forecast"]]
-    return dataclasses.replace(
-        state,
-        nodes=nodes,
-        filtered=True,
-        failed_forecasts=state.failed_forecasts + len(silent),
-        forecast_failure=state.forecast_failure or (silent[0]["failure"] if silent else None),
-        charge=_with_tokens(state.charge, payload),
-    )
-
-
-def _kernel_measured(state: RunState, payload: Payload) -> RunState:
-    node = dataclasses.replace(state.nodes[payload["kernel_id"]], outcome=outcome_of(payload["measurements"]))
-    charge = dataclasses.replace(
-        state.charge,
-        measurements=state.charge.measurements + 1,
-        gpu_seconds=state.charge.gpu_seconds + payload["gpu_seconds"],
-        build_seconds=state.charge.build_seconds + payload["build_seconds"],
-    )
-    return dataclasses.replace(
-        state, nodes=_with_node(state, node), charge=charge, measured_in_step=state.measured_in_step + 1
-    )
-
-
-def _kernel_reused(state: RunState, payload: Payload) -> RunState:
-    node = dataclasses.replace(state.nodes[payload["kernel_id"]], outcome=outcome_from_json(payload["outcome"]))
-    return dataclasses.replace(state, nodes=_with_node(state, node))
-
-
-def _kernel_lost(state: RunState, payload: Payload) -> RunState:
-    node = dataclasses.replace(state.nodes[payload["kernel_id"]], lost=payload["reason"])
-    return dataclasses.replace(state, nodes=_with_node(state, node))
-
-
-def _step_completed(state: RunState, payload: Payload) -> RunState:
-    idle = 0 if state.measured_in_step else state.idle_steps + 1
-    return dataclasses.replace(state, step=state.step + 1, requests=(), open=(), idle_steps=idle)
-
-
-def _step_abandoned(state: RunState, payload: Payload) -> RunState:
-    """The step never was: it is begun again, with the same requests, when the run is resumed."""
-    return dataclasses.replace(state, requests=(), open=(), halted=payload["reason"])
-
-
-def _run_stopped(state: RunState, payload: Payload) -> RunState:
-    return dataclasses.replace(state, stopped=payload["reason"])
-
-
-def _budget_changed(state: RunState, payload: Payload) -> RunState:
-    settings = dataclasses.replace(state.settings, budget=from_dict(Budget, payload["budget"]))
-    return _run_resumed(dataclasses.replace(state, settings=settings), payload)
-
-
-def _run_resumed(state: RunState, payload: Payload) -> RunState:
-    """What kept it from finding anything may be gone: it is given its idle steps anew."""
-    return dataclasses.replace(state, stopped=None, idle_steps=0)
-
-
-HANDLERS: Mapping[str, Callable[[RunState, Payload], RunState]] = {
-    "step_started": _step_started,
-    "candidate_proposed": _candidate_proposed,
-    "proposal_failed": _proposal_failed,
-    "candidates_filtered": _candidates_filtered,
-    "kernel_measured": _kernel_measured,
-    "kernel_reused": _kernel_reused,
-    "kernel_lost": _kernel_lost,
-    "step_completed": _step_completed,
-    "step_abandoned": _step_abandoned,
-    "run_stopped": _run_stopped,
-    "run_resumed": _run_resumed,
-    "budget_changed": _budget_changed,
-}
-"""What each kind of fact does to the state; `run_started` makes it."""
-
-
-@contextlib.contextmanager
-def _fitting(where: str) -> Iterator[None]:
-    """Name the entry whose payload or time is not what its kind has."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{where} does not fit the run so far: {type(error).__name__} {error}") from None
-
-
-def start(entry: Entry) -> RunState:
-    """The state after a run's first fact.
-
-    Raises:
-        DataError: the fact does not begin a run, or its settings or time cannot be read.
-    """
-    where = f"run {entry.run_id!r} entry {entry.index}"
-    if entry.kind != "run_started":
-        raise DataError(f"{where} is {entry.kind!r}; a run begins with 'run_started'")
-    with _fitting(where):
-        settings = settings_from_json(entry.payload["settings"], "settings")
-        seconds_between(entry.at, entry.at)
-    return RunState(run_id=entry.run_id, settings=settings, entries=1, last_at=entry.at)
-
-
-def reduce(state: RunState, entry: Entry) -> RunState:
-    """The state after one more fact.
-
-    Raises:
-        DataError: the fact is of no known kind, or contradicts what is known.
-    """
-    where = f"run {entry.run_id!r} entry {entry.index} ({entry.kind})"
-    handler = HANDLERS.get(entry.kind)
-    if handler is None:
-        raise DataError(f"{where} is of no known kind; known: {', '.join(HANDLERS)}")
-    with _fitting(where):
-        after = handler(state, entry.payload)
-        gap = max(0.0, seconds_between(state.last_at, entry.at))
-    wall = after.charge.wall_seconds + (gap if gap <= IDLE_LIMIT_S else 0.0)
-    charge = dataclasses.replace(after.charge, wall_seconds=wall)
-    return dataclasses.replace(after, entries=state.entries + 1, last_at=entry.at, charge=charge)
-
-
-def replay(entries: Iterable[Entry]) -> RunState | None:
-    """The state after all of a run's entries; None when there are none."""
-    state: RunState | None = None
-    for entry in entries:
-        state = start(entry) if state is None else reduce(state, entry)
-    return state

@@ -16,6 +16,9 @@ TIMED = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_
 PRIVATE = frozenset({"exposed", "drift", "trace"})
 """Fields of a worker's result that serve diagnosis and are not part of the record."""
 
+Bounded = tuple[float | None, float | None, float | None]
+"""A figure with its interval; null where it is not known."""
+
 
 def make_measurement(
     kernel: KernelSource,
@@ -81,7 +84,7 @@ def aggregate(measurements: Sequence[Measurement]) -> Aggregate:
     """One verdict for a kernel: ok only if every workload is, then geometric means.
 
     The intervals of the workloads are independent, so the log half-widths add in squares before dividing by their
-    number.
+    number. A figure that one workload lacks, as imported measurements may, is null for the kernel.
 
     Args:
         measurements: all workloads of one kernel on one GPU, at least one.
@@ -108,9 +111,15 @@ def aggregate(measurements: Sequence[Measurement]) -> Aggregate:
     )
 
 
-def _geometric(intervals: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+def _geometric(intervals: Sequence[Bounded]) -> Bounded:
+    values = [value for value, _, _ in intervals if value is not None]
+    bounds = [(value / low, high / value) for value, low, high in intervals if value and low and high]
     count = len(intervals)
-    mean = math.fsum(math.log(value) for value, _, _ in intervals) / count
-    below = math.sqrt(math.fsum(math.log(value / low) ** 2 for value, low, _ in intervals)) / count
-    above = math.sqrt(math.fsum(math.log(high / value) ** 2 for value, _, high in intervals)) / count
+    if len(values) < count:
+        return None, None, None
+    mean = math.fsum(map(math.log, values)) / count
+    if len(bounds) < count:
+        return math.exp(mean), None, None
+    below = math.sqrt(math.fsum(math.log(down) ** 2 for down, _ in bounds)) / count
+    above = math.sqrt(math.fsum(math.log(up) ** 2 for _, up in bounds)) / count
     return math.exp(mean), math.exp(mean - below), math.exp(mean + above)

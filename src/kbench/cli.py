@@ -71,7 +71,7 @@ def harness_compiler(kernels: Sequence[KernelSource], capability: str) -> Sequen
 
     It reaches commands as the context's object: the benchmark may not import the harness.
     """
-    found: Sequence[CompilerFacts | None] = _imported("kbench.generation.campaign.compiler:compiler_facts")(
+    found: Sequence[CompilerFacts | None] = _imported("kbench.generation.executors.compiler:compiler_facts")(
         kernels, capability
     )
     return found

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign.session import Drive
+from kbench.generation.campaign.drive import Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.search.settings import Settings
+from kbench.generation.search.settings import RunSettings
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -111,7 +111,7 @@ def how(recorded: dict[str, tuple[Measurement, ...]], proposer: GenomeProposer) 
     return Drive(executor=ReplayExecutor(recorded), clock=ticking, proposer_for=lambda settings: proposer)
 
 
-def settings_for(method: str, **changes: object) -> Settings:
+def settings_for(method: str, **changes: object) -> RunSettings:
     """A small run of the family's problem."""
     from kbench.generation.search.budget import Budget
 
@@ -119,7 +119,7 @@ def settings_for(method: str, **changes: object) -> Settings:
         "problem_id": PROBLEM, "backend": Backend.TRITON, "method": method, "seeds": 4, "batch": 4,
         "budget": Budget(measurements=24),
     } | changes  # fmt: skip
-    return Settings(**values)  # type: ignore[arg-type]
+    return RunSettings(**values)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -17,24 +17,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from generation.conftest import FAMILY, recording, settings_for, ticking
-from kbench.generation.campaign.session import Drive, drive
+from kbench.generation.campaign.drive import Drive, drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.settings import FilterSettings, Settings
+from kbench.generation.search.settings import FilterSettings, RunSettings
 
 RECORDED = recording()
 
 
-def run(folder: Path, settings: Settings) -> None:
+def run(folder: Path, settings: RunSettings) -> None:
     """Start or resume one run."""
     proposer = GenomeProposer({FAMILY.name: FAMILY})
     how = Drive(executor=ReplayExecutor(RECORDED), clock=ticking, proposer_for=lambda s: proposer, write_every_s=0.0)
     drive(folder, [settings], how)
 
 
-def killed(folder: Path, settings: Settings, after_s: float) -> bool:
+def killed(folder: Path, settings: RunSettings, after_s: float) -> bool:
     """Run in a child and kill it; whether the kill came before the end."""
     child = os.fork()
     if child == 0:

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.assembly.assemble import assemble
-from kbench.generation.assembly.interval import Interval
 from kbench.generation.assembly.ledger import Ledger
-from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN
-from kbench.generation.campaign.session import Drive, drive
+from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN, quotient
+from kbench.generation.campaign.drive import Drive, drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.log import LogWriter, read_log
 from kbench.generation.log.pack import pack
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import FilterSettings
+from kbench.harness.timing.interval import Interval
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.repeats import repeats_of
@@ -177,7 +177,7 @@ def test_logs_without_measurements_are_refused(tmp_path: Path, how: Drive) -> No
 
 
 def test_independent_intervals_combine_in_quadrature() -> None:
-    ratio = Interval(2.0, 1.98, 2.02).over(Interval(1.0, 0.99, 1.01))
+    ratio = quotient(Interval(2.0, 1.98, 2.02), Interval(1.0, 0.99, 1.01))
     assert ratio.value == 2.0
     assert math.log(ratio.high / ratio.value) == pytest.approx(math.hypot(math.log(1.01), math.log(1 / 0.99)))
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign.progress import Progress
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.campaign.report import render, summaries
-from kbench.generation.campaign.session import Drive, drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.proposers.proposal import Answer, Ask, Refusal, Task
 from kbench.generation.search.budget import Budget
+from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Refusal
 from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import UserError
 
@@ -27,7 +27,7 @@ class Stumbling(GenomeProposer):
         super().__init__({FAMILY.name: FAMILY})
         self.asked = 0
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         for ask in asks:
             self.asked += 1
             if self.asked % 3 == 0:
@@ -45,7 +45,7 @@ def test_a_proposer_that_fails_costs_slots_not_the_campaign(run_folder: Path, ho
 class Cornered(GenomeProposer):
     """Fails whenever the slot's own generator draws low: asked the same again, it fails again."""
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         for ask in asks:
             if ask.rng.random() < 0.3:
                 raise ZeroDivisionError("a family's corner")
@@ -65,7 +65,7 @@ def test_a_fault_that_fills_a_step_and_repeats_does_not_halt_the_run(run_folder:
 class Short(GenomeProposer):
     """Answers only the first ask."""
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         yield from super().propose(task, asks[:1])
 
 
@@ -106,7 +106,7 @@ def test_by_problems_the_seeds_of_all_come_first(tmp_path: Path, how: Drive) -> 
 
 
 def test_progress_is_one_line_with_what_matters(tmp_path: Path, how: Drive) -> None:
-    told: list[Progress] = []
+    told: list[CampaignProgress] = []
     progress = drive(tmp_path, [settings_for("random")], dataclasses.replace(how, report=told.append))
     assert told
     for word in ("24/24 kernels", "/s", "best", "ok", "failed: ", "reused 0", "lost 0"):
@@ -151,7 +151,7 @@ def test_an_unknown_proposer_or_surrogate_is_refused_before_anything_is_written(
 class Unreachable(GenomeProposer):
     """Has nobody to ask."""
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         for _ in asks:
             yield Refusal(reason="connection error: refused", proposer=self.name)
 
@@ -181,7 +181,7 @@ def test_a_halted_run_takes_the_course_it_would_have_taken(tmp_path: Path, how: 
 class Empty(GenomeProposer):
     """Answers with what is no kernel."""
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         for _ in asks:
             yield Refusal(reason="no code: the reply has none", proposer=self.name)
 

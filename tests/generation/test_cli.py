@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import assemble
-from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.environments import read_environments
@@ -145,7 +145,7 @@ def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_fold
     )  # fmt: skip
     assert result.exception is None
     (state,) = recorded_states(tmp_path / "run").values()
-    assert state.settings.search_method == "none"
+    assert state.settings.search_method == "written"
     assert {node.proposer for node in state.nodes.values()} == {"llm"}
     assert {node.kernel_id for node in state.rewarded()} == {node.kernel_id for node in nodes}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.cli import cli, harness_compiler
-from kbench.generation.campaign.compiler import compiler_facts
+from kbench.generation.executors.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource
 
 SOURCE = '''import torch
@@ -55,7 +55,7 @@ def test_commands_that_ask_surrogates_get_the_compiler(monkeypatch: pytest.Monke
         asked.append(capability)
         return [None] * len(kernels)
 
-    monkeypatch.setattr("kbench.generation.campaign.compiler.compiler_facts", compiler)
+    monkeypatch.setattr("kbench.generation.executors.compiler.compiler_facts", compiler)
     context = cli.make_context("kbench", ["evaluate"], resilient_parsing=True)
     assert context.obj is harness_compiler
     assert harness_compiler([], "9.0") == []

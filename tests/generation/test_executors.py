@@ -12,7 +12,7 @@ from types import TracebackType
 
 import pytest
 
-from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.executors.local import LocalExecutor
 from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements

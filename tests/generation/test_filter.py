@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate, distribution
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.report import render as render_report
 from kbench.generation.campaign.report import summaries
-from kbench.generation.campaign.session import Drive, drive, recorded_states
 from kbench.generation.log.log import read_log
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.filter import decide, in_order, score

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign.ingest import folder_runs
-from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
+from kbench.generation.proposers.folder import folder_runs
+from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Node
 from kbench.schemas import Backend, DataError, UserError
 from kbench.schemas.ids import kernel_id
@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _task(seen: set[str]) -> Task:
-    return Task("relu", Backend.TRITON, seen.__contains__)
+def _task(seen: set[str]) -> ProposalTask:
+    return ProposalTask("relu", Backend.TRITON, seen.__contains__)
 
 
 def test_files_are_proposed_once_each_and_then_refused(folder: Path) -> None:
@@ -53,12 +53,12 @@ def test_files_are_proposed_once_each_and_then_refused(folder: Path) -> None:
             seen.add(kernel_id("relu", "triton", answer.source))
     assert [type(answer) for answer in answers] == [Proposal, Proposal, Refusal]
     assert {a.proposer for a in answers} == {"llm"}
-    assert (runs[0].method, runs[0].budget.measurements) == ("none", 2)
+    assert (runs[0].method, runs[0].budget.measurements) == ("written", 2)
 
 
 def test_with_variants_a_search_goes_on_by_rewriting(folder: Path) -> None:
     runs, proposer_for = folder_runs(folder, "llm", "evolve", variants=3)
-    assert (runs[0].method, runs[0].budget.measurements) == ("evolve", 8)
+    assert (runs[0].method, runs[0].budget.measurements) == ("written+evolve", 8)
     parent = Node(
         kernel_id=kernel_id("relu", "triton", SOURCE), source=SOURCE, step=0, slot=0, parent_id=None, other_id=None,
         island=0, proposer="llm", edit=None, recipe=None, niche="",

@@ -14,11 +14,11 @@ import sys
 for name in {ABSENT!r}:
     sys.modules[name] = None
 import kbench.generation.cli
-import kbench.generation.campaign.session
+import kbench.generation.campaign.drive
 import kbench.generation.campaign.spec
 import kbench.generation.log.pack
 import kbench.generation.campaign.plan
-import kbench.generation.campaign.ingest
+import kbench.generation.proposers.folder
 import kbench.generation.executors.local
 import kbench.generation.proposers.rewrite.proposer
 from pathlib import Path

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.assembly.assemble import assemble
-from kbench.generation.campaign.session import Drive, drive, recorded_states
-from kbench.generation.executors.local import LocalExecutor, open_harness
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.executors.local import LocalExecutor, open_harness, workload_count
 from kbench.generation.log.environments import read_environments
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.settings import FilterSettings, Settings
-from kbench.generation.search.workloads import workload_count
+from kbench.generation.search.settings import FilterSettings, RunSettings
 from kbench.schemas import Backend
 
 pytestmark = pytest.mark.gpu
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.timeout(300)
 def test_a_live_campaign_finds_right_kernels_in_both_backends_and_assembles(tmp_path: Path) -> None:
     runs = [
-        Settings(
+        RunSettings(
             problem_id="swiglu", backend=backend, method=method, proposer="genome+rewrite", seeds=4, batch=4,
             filter=chosen, budget=Budget(measurements=8),
         )

@@ -14,19 +14,18 @@ from hypothesis import strategies as st
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
 from kbench.benchmark.llm.chat import Body, Endpoint, Reply, reply_from_body
-from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import feedback, messages
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
-from kbench.generation.proposers.proposal import Ask, Task
-from kbench.generation.search.request import Operator
-from kbench.generation.search.state import Node
+from kbench.generation.search.proposal import Ask, ProposalTask
+from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend, DataError, UserError
 
 from .conftest import PROBLEM, settings_for, ticking
 
 KERNEL = "import torch\n\n\ndef run(x):\n    return torch.empty_like(x)\n"
-TASK = Task(PROBLEM, Backend.TRITON, lambda key: False, '{"gpu": "NVIDIA H200", "sm_count": 132}')
+TASK = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False, '{"gpu": "NVIDIA H200", "sm_count": 132}')
 
 
 def fenced(code: str, language: str = "python") -> str:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.log.entry import Entry
+from kbench.generation.log.entry import LogEntry
 from kbench.generation.log.log import LogWriter, read_log
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 
-def entries(count: int, run_id: str = "a") -> list[Entry]:
+def entries(count: int, run_id: str = "a") -> list[LogEntry]:
     return [
-        Entry(run_id, i, "step_completed", i, "2026-01-01T00:00:00.000Z", {"text": "é\n" * i}) for i in range(count)
+        LogEntry(run_id, i, "step_completed", i, "2026-01-01T00:00:00.000Z", {"text": "é\n" * i}) for i in range(count)
     ]
 
 
-def write(folder: Path, rows: list[Entry]) -> bytes:
+def write(folder: Path, rows: list[LogEntry]) -> bytes:
     with LogWriter(folder) as log:
         log.append(rows)
     return (folder / "events.jsonl").read_bytes()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static.features.mixes import Mixes
-from kbench.generation.campaign.mixes import compile_mixes, training_sources
+from kbench.generation.assembly.mixes import compile_mixes, training_sources
 from kbench.schemas import Backend, KernelSource
 
 SOURCES = {name: f"def run(x):\n    return {name}\n" for name in "abcdef"}

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from kbench.generation.search.methods.puct import Candidate, choose_parents, expansions, plan, reward_scale, scores
-from kbench.generation.search.outcome import Outcome
+from kbench.generation.search.methods.puct import Branch, choose_parents, expansions, plan, reward_scale, scores
+from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.state import Node, RunState
 from kbench.schemas import Status
 
@@ -17,7 +17,7 @@ def node(key: str, reward: float | None, step: int = 0, parent: str | None = Non
     status = Status.OK if reward is not None else Status.INCORRECT
     return Node(
         kernel_id=key, source=key, step=step, slot=0, parent_id=parent, other_id=None, island=0, proposer="genome",
-        edit=None, recipe=None, niche="", outcome=Outcome(status, None, None, reward),
+        edit=None, recipe=None, niche="", outcome=KernelOutcome(status, None, None, reward),
     )  # fmt: skip
 
 
@@ -29,19 +29,19 @@ def state_of(*nodes: Node, parents: int = 2, step: int = 3) -> RunState:
 
 def test_the_published_numbers_come_out() -> None:
     rewards = {"a": 1.0, "b": 3.0, "c": 7.0}
-    candidates = [Candidate(key, reward, None, 0) for key, reward in rewards.items()]
+    candidates = [Branch(key, reward, None, 0) for key, reward in rewards.items()]
     found = scores(candidates, total_visits=0, c=1.0, scale=6.0)
     assert found == pytest.approx({"a": 2.0, "b": 5.0, "c": 10.0})
 
 
 def test_an_expanded_node_is_worth_its_best_child() -> None:
-    found = scores([Candidate("a", 1.0, 5.0, 1), Candidate("b", 2.0, None, 0)], 1, 0.0, 1.0)
+    found = scores([Branch("a", 1.0, 5.0, 1), Branch("b", 2.0, None, 0)], 1, 0.0, 1.0)
     assert found == {"a": 5.0, "b": 2.0}
 
 
 def test_visits_lower_a_score_and_all_visits_raise_it() -> None:
     def score(visits: int, total: int) -> float:
-        return scores([Candidate("a", 1.0, 1.0, visits), Candidate("b", 2.0, None, 0)], total, 1.0, 1.0)["a"]
+        return scores([Branch("a", 1.0, 1.0, visits), Branch("b", 2.0, None, 0)], total, 1.0, 1.0)["a"]
 
     assert score(3, 9) < score(1, 9)
     assert score(1, 20) > score(1, 9)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign.session import Drive, drive, recorded_states
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.log.log import read_log
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.settings import FilterSettings

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.proposers.mixed import MixedProposer
-from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
+from kbench.generation.proposers.registry import MixedProposer
 from kbench.generation.proposers.rewrite.cpp_tokens import closing, is_balanced, tokenize
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent
-from kbench.generation.search.request import Operator
-from kbench.generation.search.state import Node
+from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend
 
 from .conftest import PROBLEM
@@ -171,7 +170,7 @@ def ask(source: str | None, seed: int = 0, operator: Operator = Operator.MUTATE)
 
 
 def test_the_same_generator_gives_the_same_rewrite() -> None:
-    task = Task(PROBLEM, Backend.TRITON, lambda key: False)
+    task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
     answers = [next(RewriteProposer().propose(task, [ask(TRITON, 5)])) for _ in range(2)]
     assert answers[0] == answers[1]
     assert isinstance(answers[0], Proposal)
@@ -181,7 +180,7 @@ def test_the_same_generator_gives_the_same_rewrite() -> None:
 
 def test_rewrites_avoid_what_was_seen() -> None:
     taken: set[str] = set()
-    task = Task(PROBLEM, Backend.TRITON, lambda key: key in taken)
+    task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in taken)
     found = set()
     from kbench.schemas.ids import kernel_id
 
@@ -194,7 +193,7 @@ def test_rewrites_avoid_what_was_seen() -> None:
 
 @pytest.mark.parametrize("source", [None, "def run(x):\n    return x\n", "def run(x:", "plain words"])
 def test_what_cannot_be_edited_is_refused_with_a_reason(source: str | None) -> None:
-    (answer,) = RewriteProposer().propose(Task(PROBLEM, Backend.TRITON, lambda key: False), [ask(source)])
+    (answer,) = RewriteProposer().propose(ProposalTask(PROBLEM, Backend.TRITON, lambda key: False), [ask(source)])
     assert isinstance(answer, Refusal)
     assert ":" in answer.reason
 
@@ -204,7 +203,7 @@ def test_mixed_proposing_sends_each_ask_to_who_can_answer(proposer: object) -> N
 
     assert isinstance(proposer, GenomeProposer)
     mixed = MixedProposer(proposer, RewriteProposer(), share=0.0)
-    task = Task(PROBLEM, Backend.TRITON, lambda key: False)
+    task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
     (fresh,) = mixed.propose(task, [ask(None, operator=Operator.FRESH)])
     (foreign,) = mixed.propose(task, [ask(TRITON)])
     assert (fresh.proposer, foreign.proposer) == ("genome", "rewrite")

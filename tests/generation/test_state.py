@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kbench.generation.log.entry import Entry
-from kbench.generation.search.request import FRESH
-from kbench.generation.search.state import replay
+from kbench.generation.log.entry import LogEntry
+from kbench.generation.search.reducer import replay
+from kbench.generation.search.state import FRESH
 from kbench.schemas import DataError
 
 from .conftest import settings_for, ticking
@@ -15,8 +15,8 @@ BEGUN = {"settings": settings_for("random").to_json()}
 CLOCK = ticking()
 
 
-def entry(index: int, kind: str, payload: dict[str, Any], at: str = CLOCK) -> Entry:
-    return Entry("r", index, kind, 0, at, payload)
+def entry(index: int, kind: str, payload: dict[str, Any], at: str = CLOCK) -> LogEntry:
+    return LogEntry("r", index, kind, 0, at, payload)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def entry(index: int, kind: str, payload: dict[str, Any], at: str = CLOCK) -> En
     ],
     ids=["no settings", "null", "a list", "a wrong type", "an unknown limit", "a bad time", "another kind"],
 )
-def test_a_first_fact_that_begins_no_run_is_refused_with_run_and_index(first: Entry) -> None:
+def test_a_first_fact_that_begins_no_run_is_refused_with_run_and_index(first: LogEntry) -> None:
     with pytest.raises(DataError, match=r"run 'r' entry 0"):
         replay([first])
 

@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 import kbench.benchmark
 from kbench.generation.assembly.assemble import assemble
-from kbench.generation.campaign.session import Drive, drive, recorded_states
-from kbench.generation.campaign.study import interval, pools_in, study, table
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
-from kbench.generation.proposers.pool import PoolProposer
-from kbench.generation.proposers.proposal import Ask, Proposal, Refusal, Task
-from kbench.generation.search.request import Operator
+from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.state import Operator
+from kbench.generation.study.pool import PoolProposer
+from kbench.generation.study.study import interval, pools_in, study, table
 from kbench.schemas import Backend, UserError
 
 from .conftest import PROBLEM, settings_for
@@ -71,7 +71,7 @@ def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: 
     nodes = list(state.nodes.values())
     proposer = PoolProposer({node.kernel_id: node.source for node in nodes})
     seen = {nodes[0].kernel_id}
-    task = Task(PROBLEM, Backend.TRITON, lambda key: key in seen)
+    task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in seen)
     from kbench.schemas.ids import kernel_id
 
     for number in range(len(nodes) - 1):

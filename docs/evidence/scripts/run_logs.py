@@ -16,10 +16,11 @@ from typing import Any
 
 import click
 
-from kbench.generation.campaign.study import interval
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.registry import families
-from kbench.generation.search.outcome import outcome_of
+from kbench.generation.search.outcome import KernelOutcome, outcome_of
+from kbench.generation.study.study import interval
+from kbench.schemas import Measurement, from_dict
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "docs" / "evidence" / "runs"
@@ -42,7 +43,11 @@ def measured(folder: str) -> Iterator[tuple[dict[str, Any], dict[str, Any], Any]
             proposals[entry.run_id, payload["kernel_id"]] = payload
         elif entry.kind == "kernel_measured":
             key = (entry.run_id, payload["kernel_id"])
-            yield settings[entry.run_id], proposals[key], outcome_of(payload["measurements"])
+            yield settings[entry.run_id], proposals[key], _outcome(payload["measurements"])
+
+
+def _outcome(rows: Sequence[Mapping[str, Any]]) -> KernelOutcome:
+    return outcome_of([from_dict(Measurement, row) for row in rows])
 
 
 def genomes() -> dict[str, Any]:

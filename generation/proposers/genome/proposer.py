@@ -8,8 +8,8 @@ from typing import Any
 
 from kbench.generation.proposers.genome.family import Family, Genome, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
-from kbench.generation.search.request import Operator
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.state import Operator
 from kbench.schemas import UserError
 from kbench.schemas.ids import kernel_id
 
@@ -26,7 +26,7 @@ class GenomeProposer:
         """Propose from the registered families, or from those given."""
         self._families = families() if known is None else known
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One candidate for each ask.
 
         Raises:
@@ -41,7 +41,7 @@ class GenomeProposer:
         for ask in asks:
             yield self._answer(task, ask, found)
 
-    def _answer(self, task: Task, ask: Ask, found: Sequence[Family]) -> Answer:
+    def _answer(self, task: ProposalTask, ask: Ask, found: Sequence[Family]) -> Answer:
         answer: Answer = Refusal(reason="no genome: no valid combination of genes found", proposer=self.name)
         for _ in range(TRIES):
             try:

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.generation.proposers.proposal import Ask, Task
-from kbench.generation.search.request import Operator
-from kbench.generation.search.state import Node
+from kbench.generation.search.proposal import Ask, ProposalTask
+from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend
 
 SYSTEM = (
@@ -36,7 +35,7 @@ COMMON = (
 LONGEST_ERROR = 1500
 
 
-def messages(task: Task, ask: Ask) -> list[dict[str, str]]:
+def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
     """The chat messages of one request."""
     from kbench.benchmark.problems.prompt import render_prompt
     from kbench.benchmark.problems.registry import problem

@@ -10,7 +10,7 @@ from kbench.benchmark.llm.batch import BatchFiles
 from kbench.benchmark.llm.chat import Body, ChatModel, Endpoint, Reply
 from kbench.generation.proposers.llm.extract import NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import messages
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import UserError
 
@@ -35,20 +35,20 @@ class LlmProposer:
         """
         self._chat, self._model, self._temperature = chat, model, temperature
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One kernel, or a refusal with its reason, for each ask; all requests go out together."""
         replies = self._chat.ask([self._body(task, ask) for ask in asks])
         for ask, reply in zip(asks, replies, strict=True):
             yield self._answer(task, ask, reply)
 
-    def _body(self, task: Task, ask: Ask) -> Body:
+    def _body(self, task: ProposalTask, ask: Ask) -> Body:
         # Equal prompts would be one request: a number from the slot's own generator makes each a draw of its own.
         system, user = messages(task, ask)
         numbered = user | {"content": f"{user['content']}\n\nVariation {ask.rng.randrange(10**6)}."}
         options = {} if self._temperature is None else {"temperature": self._temperature}
         return {"model": self._model, "messages": [system, numbered], **options}
 
-    def _answer(self, task: Task, ask: Ask, reply: Reply) -> Answer:
+    def _answer(self, task: ProposalTask, ask: Ask, reply: Reply) -> Answer:
         spent = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
         if reply.failure is not None:
             return Refusal(reason=reply.failure, proposer=self.name, **spent)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
 from kbench.generation.proposers.rewrite import cuda_operators, launch_operators, triton_operators
 from kbench.generation.proposers.rewrite.cpp_tokens import cuda_texts, is_balanced
 from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Node
 from kbench.schemas import Backend
 from kbench.schemas.ids import kernel_id
@@ -27,7 +27,7 @@ class RewriteProposer:
 
     name = "rewrite"
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One edited kernel for each ask; fresh asks have nothing to edit and are refused."""
         for ask in asks:
             if ask.parent is None:
@@ -35,7 +35,7 @@ class RewriteProposer:
             else:
                 yield self._answer(task, ask.parent, ask.rng)
 
-    def _answer(self, task: Task, parent: Node, rng: random.Random) -> Answer:
+    def _answer(self, task: ProposalTask, parent: Node, rng: random.Random) -> Answer:
         answer: Answer = Refusal(reason="no edit: no operator changes this text", proposer=self.name)
         for _ in range(TRIES):
             source, used = edited(parent.source, task.backend, rng)

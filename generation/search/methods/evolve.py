@@ -10,8 +10,7 @@ import random
 from collections.abc import Sequence
 
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.request import Operator, Request
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
 
 POPULATION = 12
 """Members of an island that may breed: its best so many."""
@@ -22,23 +21,23 @@ ARCHIVE_SHARE = 0.2
 FRESH_SHARE = 0.1
 
 
-def plan(state: RunState, count: int, rng: random.Random) -> tuple[Request, ...]:
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
     """Children spread evenly over the islands."""
     islands = [population(state, island) for island in range(state.settings.islands)]
     archive = diversity_archive(state)
     return tuple(_child(slot % len(islands), islands, archive, rng) for slot in range(count))
 
 
-def _child(island: int, islands: Sequence[list[Node]], archive: list[Node], rng: random.Random) -> Request:
+def _child(island: int, islands: Sequence[list[Node]], archive: list[Node], rng: random.Random) -> ProposalRequest:
     members = islands[island] or archive
     if not members or rng.random() < FRESH_SHARE:
-        return Request(Operator.FRESH, island=island)
+        return ProposalRequest(Operator.FRESH, island=island)
     parent = _choose(members, archive, rng)
     if len(members) > 1 and rng.random() < CROSS_SHARE:
         other = _choose(members, archive, rng)
         if other.kernel_id != parent.kernel_id:
-            return Request(Operator.CROSS, parent.kernel_id, other.kernel_id, island)
-    return Request(Operator.MUTATE, parent.kernel_id, island=island)
+            return ProposalRequest(Operator.CROSS, parent.kernel_id, other.kernel_id, island)
+    return ProposalRequest(Operator.MUTATE, parent.kernel_id, island=island)
 
 
 def _choose(members: list[Node], archive: list[Node], rng: random.Random) -> Node:

@@ -6,18 +6,17 @@ import random
 from collections.abc import Sequence
 
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.request import FRESH, Operator, Request
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 
 
-def plan(state: RunState, count: int, rng: random.Random) -> tuple[Request, ...]:
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
     """Neighbours of the current climb's best; fresh candidates when the climb is over or never began."""
     first = climb_start(state)
     climb = [node for node in state.rewarded() if node.step >= first]
     if not climb or stalled(climb, state.step, state.settings.patience):
         return (FRESH,) * count
     best = max(climb, key=lambda node: node.reward or 0.0)
-    return (Request(Operator.MUTATE, best.kernel_id),) * count
+    return (ProposalRequest(Operator.MUTATE, best.kernel_id),) * count
 
 
 def climb_start(state: RunState) -> int:

@@ -16,12 +16,11 @@ import random
 from collections.abc import Mapping, Sequence
 
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.request import FRESH, Operator, Request
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Candidate:
+class Branch:
     """What PUCT looks at in a node."""
 
     key: str
@@ -31,17 +30,17 @@ class Candidate:
     visits: int
 
 
-def scores(candidates: Sequence[Candidate], total_visits: int, c: float, scale: float) -> dict[str, float]:
-    """The PUCT score of every candidate."""
-    ranks = {one.key: rank for rank, one in enumerate(sorted(candidates, key=lambda one: one.reward), 1)}
-    rank_sum = len(candidates) * (len(candidates) + 1) / 2
+def scores(branches: Sequence[Branch], total_visits: int, c: float, scale: float) -> dict[str, float]:
+    """The PUCT score of every branch."""
+    ranks = {one.key: rank for rank, one in enumerate(sorted(branches, key=lambda one: one.reward), 1)}
+    rank_sum = len(branches) * (len(branches) + 1) / 2
     return {
         one.key: _value(one) + c * scale * ranks[one.key] / rank_sum * math.sqrt(1 + total_visits) / (1 + one.visits)
-        for one in candidates
+        for one in branches
     }
 
 
-def _value(one: Candidate) -> float:
+def _value(one: Branch) -> float:
     return one.best_child if one.visits and one.best_child is not None else one.reward
 
 
@@ -53,12 +52,12 @@ def reward_scale(nodes: Sequence[Node]) -> float:
     return max(grown) - min(grown) if grown else 0.0
 
 
-def plan(state: RunState, count: int, rng: random.Random) -> tuple[Request, ...]:
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
     """Expand the best-scored parents, `count` children shared among them."""
     parents = choose_parents(state)
     if not parents:
         return (FRESH,) * count
-    return tuple(Request(Operator.MUTATE, parents[slot % len(parents)]) for slot in range(count))
+    return tuple(ProposalRequest(Operator.MUTATE, parents[slot % len(parents)]) for slot in range(count))
 
 
 def choose_parents(state: RunState) -> list[str]:
@@ -66,11 +65,11 @@ def choose_parents(state: RunState) -> list[str]:
     nodes = state.rewarded()
     visits, total = expansions(state)
     children = best_children(state.nodes)
-    candidates = [
-        Candidate(n.kernel_id, n.reward or 0.0, children.get(n.kernel_id), visits.get(n.kernel_id, 0)) for n in nodes
+    branches = [
+        Branch(n.kernel_id, n.reward or 0.0, children.get(n.kernel_id), visits.get(n.kernel_id, 0)) for n in nodes
     ]
-    scored = scores(candidates, total, state.settings.exploration, reward_scale(nodes))
-    order = sorted(candidates, key=lambda one: scored[one.key], reverse=True)
+    scored = scores(branches, total, state.settings.exploration, reward_scale(nodes))
+    order = sorted(branches, key=lambda one: scored[one.key], reverse=True)
     chosen: list[str] = []
     for one in order:
         if len(chosen) == state.settings.parents:

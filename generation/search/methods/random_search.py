@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.request import FRESH, Request
-from kbench.generation.search.state import RunState
+from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 
 
-def plan(state: RunState, count: int, rng: random.Random) -> tuple[Request, ...]:
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
     """Fresh candidates only."""
     return (FRESH,) * count
 

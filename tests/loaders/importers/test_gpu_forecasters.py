@@ -18,7 +18,7 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.published.release import FAMILY, PROBLEMS
-from kbench.schemas import Backend, DataError, KernelSource, bins, to_dict
+from kbench.schemas import Backend, DataError, KernelSource, bins
 
 Imported = tuple[Path, Report]
 Run = Callable[..., Imported]
@@ -173,7 +173,7 @@ def test_a_search_can_be_replayed_from_the_imported_measurements(imported: Impor
     assert sum(bool(result.measurements) for result in results) == sum(row["status"] is not None for row in rows) == 5
     for result in results:
         if result.measurements:
-            outcome = outcome_of([to_dict(row) for row in result.measurements])
+            outcome = outcome_of(result.measurements)
             assert (outcome.status == "ok") == (outcome.speedup is not None)
 
 

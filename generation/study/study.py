@@ -11,12 +11,11 @@ from pathlib import Path
 from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate
 from kbench.generation.campaign.campaign import Campaign
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log.entry import Entry
-from kbench.generation.proposers.pool import PoolProposer
+from kbench.generation.log.entry import LogEntry
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.outcome import outcome_of
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import FilterSettings, Settings
+from kbench.generation.search.settings import FilterSettings, RunSettings
+from kbench.generation.study.pool import PoolProposer
 from kbench.schemas import Backend, Measurement, UserError
 
 METHODS = ("random", "hill_climb", "evolve", "puct", "random+surrogate", "puct+surrogate")
@@ -29,7 +28,7 @@ Traces = Mapping[str, Sequence[Sequence[float]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pool:
+class RecordedPool:
     """The measured kernels of one problem and backend on one GPU."""
 
     problem_id: str
@@ -64,36 +63,38 @@ class _Memory:
     """A log that is kept in memory: the study needs no resuming."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[LogEntry]) -> None:
         self.entries.extend(entries)
 
 
-def trace(pool: Pool, proposer: PoolProposer, method: str, seed: int, budget: int, batch: int) -> list[float]:
+def trace(pool: RecordedPool, proposer: PoolProposer, method: str, seed: int, budget: int, batch: int) -> list[float]:
     """Best speedup so far after each measurement of one search, relative to the pool's best."""
     name = method.removesuffix("+surrogate")
     chosen = FilterSettings(surrogate="online", draw=4) if name != method else None
-    settings = Settings(
+    settings = RunSettings(
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer="pool", seed=seed, seeds=batch,
         batch=batch, filter=chosen, budget=Budget(measurements=budget),
     )  # fmt: skip
     memory = _Memory()
     with ReplayExecutor(pool.measurements) as executor:
         campaign = Campaign(executor, memory)
-        campaign.add(Search(settings, proposer, lambda: STILL, surrogate=OnlineSurrogate() if chosen else None))
+        search = Search(settings, proposer, lambda: STILL, surrogate=OnlineSurrogate() if chosen else None)
+        campaign.add(search)
         campaign.run()
     found: list[float] = []
     best = 0.0
     for entry in memory.entries:
         if entry.kind == "kernel_measured":
-            best = max(best, outcome_of(entry.payload["measurements"]).speedup or 0.0)
+            node = search.state.nodes[entry.payload["kernel_id"]]
+            best = max(best, node.reward or 0.0)
             found.append(best / pool.best)
     return found + [best / pool.best] * (budget - len(found))
 
 
 def study(
-    pools: Sequence[Pool], *, methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4,
+    pools: Sequence[RecordedPool], *, methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Point]:  # fmt: skip
     """Every method on every pool.
@@ -146,7 +147,7 @@ def interval(clusters: Sequence[Sequence[float]], rng: random.Random) -> tuple[f
     return draws[round(0.025 * (DRAWS - 1))], draws[round(0.975 * (DRAWS - 1))]
 
 
-def pools_in(path: Path, least: int, most: int) -> list[Pool]:
+def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
     Args:
@@ -167,7 +168,7 @@ def pools_in(path: Path, least: int, most: int) -> list[Pool]:
     return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
 
 
-def _pool(corpus: object, key: tuple[str, str, str], rows: Sequence[Mapping[str, object]]) -> Pool:
+def _pool(corpus: object, key: tuple[str, str, str], rows: Sequence[Mapping[str, object]]) -> RecordedPool:
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.schemas import from_dict
 
@@ -179,7 +180,7 @@ def _pool(corpus: object, key: tuple[str, str, str], rows: Sequence[Mapping[str,
             found[row["kernel_id"]].append(from_dict(Measurement, row))
     speedups = [row["speedup"] for row in rows if row["speedup"] is not None]
     sources = {str(row["kernel_id"]): str(row["source"]) for row in rows}
-    return Pool(key[0], Backend(key[1]), key[2], sources, found, max(float(str(s)) for s in speedups))
+    return RecordedPool(key[0], Backend(key[1]), key[2], sources, found, max(float(str(s)) for s in speedups))
 
 
 def table(points: Sequence[Point], at: Sequence[int]) -> str:

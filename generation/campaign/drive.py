@@ -9,19 +9,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.generation.campaign.campaign import WRITE_EVERY_S, Campaign
-from kbench.generation.campaign.progress import Progress
+from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor
 from kbench.generation.log.entry import Clock, utc_now
 from kbench.generation.log.environments import record_environments
 from kbench.generation.log.log import LogWriter, by_run, found_files, read_log
-from kbench.generation.proposers.proposal import Proposer
 from kbench.generation.proposers.registry import proposer as proposer_named
-from kbench.generation.search.filter import Surrogate
+from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.question import surrogate_named
+from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import Settings, refuse_changes
-from kbench.generation.search.state import RunState, replay
+from kbench.generation.search.settings import RunSettings, refuse_changes
+from kbench.generation.search.state import RunState
 from kbench.schemas import Environment, UserError, to_dict
 
 
@@ -33,10 +34,10 @@ class Drive:
     deadline_s: float | None = None
     gpu_seconds: float | None = None
     clock: Clock = utc_now
-    proposer_for: Callable[[Settings], Proposer] | None = None
+    proposer_for: Callable[[RunSettings], Proposer] | None = None
     """Overrides the proposer a run's settings name."""
     surrogate_for: Callable[[str], Surrogate] = surrogate_named
-    report: Callable[[Progress], None] = lambda progress: None
+    report: Callable[[CampaignProgress], None] = lambda progress: None
     write_every_s: float = WRITE_EVERY_S
     order: str = "rounds"
 
@@ -49,7 +50,7 @@ def recorded_states(folder: Path) -> dict[str, RunState]:
     return {run_id: state for run_id, state in states.items() if state is not None}
 
 
-def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
+def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProgress:
     """Start or resume runs: the same code, since a run is its log.
 
     Raises:
@@ -87,7 +88,7 @@ def drive(folder: Path, runs: Sequence[Settings], how: Drive) -> Progress:
                 record_environments(folder, executor.environments())
 
 
-def _refuse_repeated(runs: Sequence[Settings]) -> None:
+def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
     """Two runs of one key would write two courses of one search into the log, which nobody could read again."""
     seen: set[Key] = set()
     for settings in runs:
@@ -99,7 +100,7 @@ def _refuse_repeated(runs: Sequence[Settings]) -> None:
         seen.add(_key(settings))
 
 
-def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[Settings]) -> None:
+def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[RunSettings]) -> None:
     if len(states) == 1 and len(runs) == 1:
         refuse_changes(next(iter(states.values())).settings, runs[0])
     recorded = {_key(state.settings): state.settings for state in states.values()}
@@ -112,7 +113,7 @@ Key = tuple[str, str, str, int, str]
 """What tells the runs of a folder apart."""
 
 
-def _key(settings: Settings) -> Key:
+def _key(settings: RunSettings) -> Key:
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 
 
@@ -120,12 +121,12 @@ def _key(settings: Settings) -> Key:
 class Crew:
     """Who works on a run."""
 
-    settings: Settings
+    settings: RunSettings
     proposer: Proposer
     surrogate: Surrogate | None
 
 
-def _crews(runs: Sequence[Settings], how: Drive) -> list[Crew]:
+def _crews(runs: Sequence[RunSettings], how: Drive) -> list[Crew]:
     """The runs with their proposers and surrogates: what cannot be had is refused before anything is written."""
     maker = functools.cache(proposer_named)
     return [

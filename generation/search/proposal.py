@@ -7,8 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kbench.generation.search.request import Operator
-from kbench.generation.search.state import Node
+from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend
 
 
@@ -23,7 +22,7 @@ class Ask:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Task:
+class ProposalTask:
     """What all asks of a step share."""
 
     problem_id: str
@@ -70,6 +69,6 @@ class Proposer(Protocol):
 
     name: str
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One answer for each ask, in order. Answers are consumed one by one: `task.seen` knows the earlier ones."""
         ...

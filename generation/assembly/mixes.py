@@ -1,4 +1,4 @@
-"""Compile training kernels for their mix: `python -m kbench.generation.campaign.mixes [--dataset PATH] [--out FILE]`.
+"""Compile training kernels for their mix: `python -m kbench.generation.assembly.mixes [--dataset PATH] [--out FILE]`.
 
 Starting again goes on where it stopped. Kernels are taken in the order of their ids, which is no order at all, so that
 what is there after a while is a fair sample of problems and families.
@@ -16,7 +16,7 @@ import click
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.static.features.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables
-from kbench.generation.campaign.compiler import compiler_facts
+from kbench.generation.executors.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource
 
 BATCH = 400

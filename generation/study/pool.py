@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.surrogates.online.features import features
-from kbench.generation.proposers.proposal import Answer, Ask, Proposal, Refusal, Task
-from kbench.generation.search.request import Operator
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.state import Operator
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.online.features import Matrix
@@ -32,12 +32,12 @@ class PoolProposer:
         self._place = {key: place for place, key in enumerate(self._ids)}
         self._features: Matrix = features([sources[key] for key in self._ids])
 
-    def propose(self, task: Task, asks: Sequence[Ask]) -> Iterator[Answer]:
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One recorded kernel for each ask, until the pool is spent."""
         for ask in asks:
             yield self._answer(task, ask)
 
-    def _answer(self, task: Task, ask: Ask) -> Answer:
+    def _answer(self, task: ProposalTask, ask: Ask) -> Answer:
         unseen = [place for place, key in enumerate(self._ids) if not task.seen(key)]
         if not unseen:
             return Refusal(reason="pool spent: every recorded kernel was proposed", proposer=self.name)

@@ -1,0 +1,1 @@
+"""The replay study: every method on recorded measurements, without a GPU."""

@@ -94,7 +94,8 @@ def trace(pool: RecordedPool, proposer: PoolProposer, method: str, seed: int, bu
 
 
 def study(
-    pools: Sequence[RecordedPool], *, methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4,
+    pools: Sequence[RecordedPool], *,
+    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Point]:  # fmt: skip
     """Every method on every pool.

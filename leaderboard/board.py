@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.scoring.score import Settings
-from kbench.benchmark.surrogates.isolation.table import align
+from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, entry_id, read_results

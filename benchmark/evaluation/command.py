@@ -15,7 +15,7 @@ from kbench.benchmark.evaluation.results import results, terminal, write
 from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
 from kbench.benchmark.scoring.compare import comparison, comparison_text
 from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.resolve import Target, construct, locate
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.task import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
@@ -78,7 +78,7 @@ class Command:
             plan["surrogates"].append(self._plan_one(target, questions))
         return plan
 
-    def _plan_one(self, target: Target, questions: Questions) -> dict[str, Any]:
+    def _plan_one(self, target: SurrogateTarget, questions: Questions) -> dict[str, Any]:
         entry: dict[str, Any] = {"surrogate": target.name, "kind": target.kind}
         if target.trusted:
             surrogate = construct(target, self.options.arguments)
@@ -178,7 +178,7 @@ class Command:
             owners[folder] = name
             earlier(folder).check(target, self._options_of(name), questions)
 
-    def _located(self, name: str) -> Target:
+    def _located(self, name: str) -> SurrogateTarget:
         return locate(name, self._forecasts_folder())
 
     def _options_of(self, name: str) -> Options:

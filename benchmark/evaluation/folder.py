@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.evaluation.run import Options
-from kbench.benchmark.surrogates.isolation.table import DATASET_KEY
-from kbench.benchmark.surrogates.resolve import DOCUMENTED, Target
+from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY
+from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
 from kbench.benchmark.tasks import Questions
 from kbench.schemas import DataError, Submission, UserError, from_dict
 
@@ -39,19 +39,19 @@ class Earlier:
     results: Mapping[str, Any]
     """results.json; empty where there is none, as in an entry made elsewhere."""
 
-    def made_by(self, target: Target, options: Options) -> bool:
+    def made_by(self, target: SurrogateTarget, options: Options) -> bool:
         """Whether it is this surrogate's with these arguments; of an entry made elsewhere nobody knows."""
         known = {"surrogate": target.name, "arguments": options.recorded_arguments, "found_at": target.found_at}
         return bool(self.results) and all(self.results.get(name, value) == value for name, value in known.items())
 
-    def kept(self, target: Target, options: Options) -> dict[str, Any]:
+    def kept(self, target: SurrogateTarget, options: Options) -> dict[str, Any]:
         """What its author wrote into submission.json and another run of the same surrogate leaves alone."""
         if self.submission is None or target.documented or not self.made_by(target, options):
             return {}
         values = {name: getattr(self.submission, name) for name in AUTHORS_OWN}
         return {name: value for name, value in values.items() if not _open(value)}
 
-    def check(self, target: Target, options: Options, questions: Questions) -> None:
+    def check(self, target: SurrogateTarget, options: Options, questions: Questions) -> None:
         """Refuse a run that would lose something.
 
         Raises:

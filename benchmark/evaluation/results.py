@@ -16,7 +16,7 @@ from kbench.benchmark.evaluation.folder import FORECASTS, RESULTS, SUBMISSION, U
 from kbench.benchmark.evaluation.published_edges import is_published, submission_facts
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.scoring.score import HEADLINES, finite, lower_is_better
-from kbench.benchmark.surrogates.isolation.table import write_forecasts
+from kbench.benchmark.surrogates.forecasts.table import write_forecasts
 from kbench.schemas import Submission, to_dict
 
 SCHEMA_VERSION = "1.0.0"

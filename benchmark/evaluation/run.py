@@ -13,14 +13,14 @@ from kbench.benchmark.evaluation.ensemble import ensembled
 from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.scoring.score import Scored, Settings, score
 from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.isolation.limits import REPEATS
+from kbench.benchmark.surrogates.forecasts.limits import REPEATS
+from kbench.benchmark.surrogates.forecasts.store import ForecastStore
+from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
 from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate
 from kbench.benchmark.surrogates.isolation.runner import Answers, Run, run
-from kbench.benchmark.surrogates.isolation.signature import signature
-from kbench.benchmark.surrogates.isolation.store import ForecastStore
-from kbench.benchmark.surrogates.isolation.table import ForecastTable, from_forecasts
 from kbench.benchmark.surrogates.protocol import INPUTS
-from kbench.benchmark.surrogates.resolve import Target, construct, locate
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
+from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.build import Tables
 from kbench.benchmark.tasks.published import with_prompt_edges
@@ -59,7 +59,7 @@ class Options:
 class Evaluation:
     """Everything known of one surrogate on one set of questions."""
 
-    target: Target
+    target: SurrogateTarget
     inputs: str
     questions: Questions
     run: Run
@@ -131,7 +131,7 @@ def evaluate(
     )
 
 
-def store_path(target: Target, questions: Questions, options: Options, out: Path | None) -> Path | None:
+def store_path(target: SurrogateTarget, questions: Questions, options: Options, out: Path | None) -> Path | None:
     """Where forecasts are kept: another surrogate's code, argument or dataset is another file, so none is mixed up.
 
     The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
@@ -143,7 +143,7 @@ def store_path(target: Target, questions: Questions, options: Options, out: Path
 
 
 def prepare(
-    target: Target,
+    target: SurrogateTarget,
     corpus: Tables,
     questions: Questions,
     options: Options,
@@ -173,7 +173,7 @@ def prepare(
 
 
 def _prepare_built_in(
-    target: Target,
+    target: SurrogateTarget,
     corpus: Tables,
     questions: Questions,
     options: Options,
@@ -198,12 +198,12 @@ def _prepare_built_in(
     return [surrogate], facts
 
 
-def _check_repeats(target: Target, repeats: int) -> None:
+def _check_repeats(target: SurrogateTarget, repeats: int) -> None:
     if not 1 <= repeats <= REPEATS:
         raise UserError(f"surrogate {target.name!r} has repeats {repeats}; it must be 1 to {REPEATS}")
 
 
-def _with_seed(target: Target, options: Options) -> dict[str, Any]:
+def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
     """The arguments, and the seed where the built-in takes one."""
     from kbench.benchmark.surrogates.resolve import imported
 

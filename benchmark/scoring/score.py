@@ -17,7 +17,7 @@ from kbench.benchmark.scoring.forecast import PairForecasts, forecast_figures
 from kbench.benchmark.scoring.select import select_figures
 from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.scoring.validity import validity_figures
-from kbench.benchmark.surrogates.isolation.table import ForecastTable
+from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.labels import PoolLabels, Strings
 from kbench.benchmark.tasks.task import PAIR_TRACKS, Questions
 from kbench.schemas import Score

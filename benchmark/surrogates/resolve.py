@@ -26,8 +26,8 @@ BUILT_IN: Mapping[str, tuple[str, str]] = {
     "length": ("kbench.benchmark.surrogates.baselines.length", "LengthSurrogate"),
     "roofline": ("kbench.benchmark.surrogates.baselines.roofline", "RooflineSurrogate"),
     "nearest": ("kbench.benchmark.surrogates.baselines.nearest", "NearestSurrogate"),
-    "static": ("kbench.benchmark.surrogates.static", "StaticSurrogate"),
-    "static-compiler": ("kbench.benchmark.surrogates.static", "CompiledStaticSurrogate"),
+    "static": ("kbench.benchmark.surrogates.static.surrogate", "StaticSurrogate"),
+    "static-compiler": ("kbench.benchmark.surrogates.static.surrogate", "CompiledStaticSurrogate"),
     "llm": ("kbench.benchmark.surrogates.language.llm", "LlmSurrogate"),
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
@@ -41,7 +41,7 @@ DEFAULT_ATTRIBUTE = "surrogate"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class SurrogateTarget:
     """Where a surrogate is found; importing it is left to whoever may run its code."""
 
     name: str
@@ -68,7 +68,7 @@ class Target:
         return self.kind == "built_in" and self.location in DOCUMENTED
 
 
-def locate(spec: str, forecasts_folder: Path | None = None) -> Target:
+def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
     """Find what a name means, without running it.
 
     Args:
@@ -80,17 +80,17 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> Target:
         UserError: the file does not exist.
     """
     if spec in BUILT_IN:
-        return Target(spec, "built_in", spec)
+        return SurrogateTarget(spec, "built_in", spec)
     if spec.startswith("replay:") or spec.endswith(FORECAST_SUFFIXES):
         return _forecasts(spec.removeprefix("replay:"), forecasts_folder)
     entry = next((e for e in _entry_points() if e == spec), None)
     if entry is not None:
-        return Target(spec, "entry_point", spec)
+        return SurrogateTarget(spec, "entry_point", spec)
     head, _, attribute = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if head.endswith(".py"):
         return _file(head, attribute)
     if attribute:
-        return Target(attribute, "module", head, attribute)
+        return SurrogateTarget(attribute, "module", head, attribute)
     if Path(spec).is_dir():
         return _forecasts(spec, forecasts_folder)
     raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", *_entry_points()])
@@ -109,13 +109,13 @@ def entry_point(name: str) -> EntryPoint:
     return next(iter(entry_points(group=ENTRY_POINTS, name=name)))
 
 
-def _file(path: str, attribute: str) -> Target:
+def _file(path: str, attribute: str) -> SurrogateTarget:
     if not Path(path).is_file():
         raise UserError(f"surrogate file {path!r} does not exist; give the path of a Python file")
-    return Target(Path(path).stem, "file", str(Path(path).resolve()), attribute)
+    return SurrogateTarget(Path(path).stem, "file", str(Path(path).resolve()), attribute)
 
 
-def _forecasts(name: str, folder: Path | None) -> Target:
+def _forecasts(name: str, folder: Path | None) -> SurrogateTarget:
     choices = [Path(name)]
     if Path(name).is_dir():
         choices = [Path(name) / f"forecasts{suffix}" for suffix in FORECAST_SUFFIXES]
@@ -128,10 +128,10 @@ def _forecasts(name: str, folder: Path | None) -> Target:
             raise UnknownNameError("forecasts", name, here)
         raise UserError(f"forecasts {name!r} do not exist; give a .parquet or .jsonl file, or a folder that holds one")
     stem = found.parent.name if found.stem == "forecasts" else found.stem
-    return Target(stem, "forecasts", str(found.resolve()))
+    return SurrogateTarget(stem, "forecasts", str(found.resolve()))
 
 
-def construct(target: Target, arguments: Mapping[str, Any], compiler: Compiler | None = None) -> Surrogate:
+def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: Compiler | None = None) -> Surrogate:
     """Import and make the surrogate. This runs its code.
 
     Args:
@@ -163,7 +163,7 @@ def construct(target: Target, arguments: Mapping[str, Any], compiler: Compiler |
     return result
 
 
-def imported(target: Target) -> Any:
+def imported(target: SurrogateTarget) -> Any:
     """The class, function or object a target names. This runs its code."""
     if target.kind == "built_in":
         module, attribute = BUILT_IN[target.location]
@@ -192,7 +192,7 @@ def _module_of(path: Path) -> Any:
     return module
 
 
-def _attribute(module: Any, target: Target) -> Any:
+def _attribute(module: Any, target: SurrogateTarget) -> Any:
     if target.attribute:
         if not hasattr(module, target.attribute):
             raise UnknownNameError(f"attribute of {target.location}", target.attribute, vars(module))

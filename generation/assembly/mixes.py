@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.static.features.mixes import MIXES_FILE, Mixes
+from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource

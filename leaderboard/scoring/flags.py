@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.scoring.score import lower_is_better, pair_forecasts
-from kbench.benchmark.surrogates.isolation.table import ForecastTable
+from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.task import Questions
 from kbench.leaderboard.scoring.score import asked_queries
 from kbench.schemas import Score, Submission

@@ -17,7 +17,7 @@ from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.rank import LEAST
 from kbench.benchmark.scoring.score import HEADLINES, Scored, Settings, pair_forecasts, pool_scores, score
-from kbench.benchmark.surrogates.isolation.table import ForecastTable, align
+from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
 from kbench.benchmark.tasks.task import PAIR_TRACKS, Questions
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.rounding import rounded

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.surrogates.isolation.limits import REPEATS
+from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
 from kbench.benchmark.tasks.task import PAIR_TRACKS
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE, read_files

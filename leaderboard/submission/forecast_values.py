@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.surrogates.isolation.limits import NUMBERS, allowed, described
-from kbench.benchmark.surrogates.isolation.table import column_of
+from kbench.benchmark.surrogates.forecasts.limits import NUMBERS, allowed, described
+from kbench.benchmark.surrogates.forecasts.table import column_of
 from kbench.leaderboard.submission.finding import Finding
 from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import bins

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """Where a command is; its help is here so that `kbench --help` imports no folder."""
 
     place: str
@@ -31,18 +31,18 @@ class Entry:
 
 
 COMMANDS = {
-    "evaluate": Entry("kbench.benchmark.cli:evaluate", "Score a surrogate on the benchmark."),
-    "measure": Entry("kbench.harness.cli:measure", "Verify and time kernels on a local GPU."),
-    "compare": Entry("kbench.harness.cli:compare", "Say which of two kernels is faster, and how sure."),
-    "doctor": Entry("kbench.harness.cli:doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
-    "generate": Entry("kbench.generation.cli:generate", "Search for kernels and record a corpus."),
-    "problems": Entry("kbench.benchmark.problems.cli:problems", "List, show and check problems."),
-    "data": Entry(
+    "evaluate": CommandEntry("kbench.benchmark.cli:evaluate", "Score a surrogate on the benchmark."),
+    "measure": CommandEntry("kbench.harness.cli:measure", "Verify and time kernels on a local GPU."),
+    "compare": CommandEntry("kbench.harness.cli:compare", "Say which of two kernels is faster, and how sure."),
+    "doctor": CommandEntry("kbench.harness.cli:doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
+    "generate": CommandEntry("kbench.generation.cli:generate", "Search for kernels and record a corpus."),
+    "problems": CommandEntry("kbench.benchmark.problems.cli:problems", "List, show and check problems."),
+    "data": CommandEntry(
         "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",
         adds=("kbench.generation.cli:assemble",),
     ),
-    "leaderboard": Entry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),
+    "leaderboard": CommandEntry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from kbench.benchmark.evaluation.ensemble import ensembled
 from kbench.benchmark.evaluation.results import write
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.surrogates.isolation.table import align, read_forecasts
+from kbench.benchmark.surrogates.forecasts.table import align, read_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast

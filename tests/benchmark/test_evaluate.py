@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.cli import evaluate
 from kbench.benchmark.evaluation.run import parse_arguments
-from kbench.benchmark.surrogates.isolation.table import read_forecasts
+from kbench.benchmark.surrogates.forecasts.table import read_forecasts
 from kbench.schemas import KbenchError, Submission, UserError, from_dict
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
-from kbench.benchmark.surrogates.isolation.table import read_forecasts
+from kbench.benchmark.surrogates.forecasts.table import read_forecasts
 from kbench.schemas import UserError
 
 MODEL = """

@@ -16,7 +16,7 @@ from kbench.benchmark.scoring.forecast import PairForecasts
 from kbench.benchmark.scoring.score import HEADLINES, Settings, score
 from kbench.benchmark.scoring.search import replay
 from kbench.benchmark.scoring.select import select_figures
-from kbench.benchmark.surrogates.isolation.table import ForecastTable, from_forecasts
+from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict

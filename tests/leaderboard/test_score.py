@@ -19,7 +19,7 @@ import pytest
 import scipy.special
 
 from kbench.benchmark.scoring.score import Settings, pool_scores
-from kbench.benchmark.surrogates.isolation.table import from_forecasts
+from kbench.benchmark.surrogates.forecasts.table import from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all, write_results
 from kbench.leaderboard.scoring.results import Results
@@ -48,7 +48,7 @@ class Absent:
         if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from kbench.benchmark.surrogates.isolation.table import read_forecasts
+from kbench.benchmark.surrogates.forecasts.table import read_forecasts
 from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.schemas import Submission, from_dict

@@ -8,10 +8,10 @@ import click
 import pytest
 from threadpoolctl import threadpool_limits
 
-from kbench.benchmark.surrogates.static import StaticSurrogate
 from kbench.benchmark.surrogates.static.features import launch as launch_features
 from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.reader import launches
+from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.tasks import build_questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Query

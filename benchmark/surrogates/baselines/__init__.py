@@ -1,0 +1,1 @@
+"""Surrogates that show what little knowledge scores, and `replay`."""

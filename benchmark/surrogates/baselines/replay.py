@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.benchmark.surrogates.isolation.table import DATASET_KEY, check_repeats, read_forecasts
+from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, check_repeats, read_forecasts
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.schemas import Forecast, Query, UserError
 

@@ -1,0 +1,1 @@
+"""A foreign surrogate in its own process, and the runner that asks surrogates."""

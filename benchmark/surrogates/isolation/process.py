@@ -18,7 +18,7 @@ from typing import Any
 
 from kbench.benchmark.surrogates.isolation.wire import line, pack_queries, pack_training
 from kbench.benchmark.surrogates.protocol import accept, failure
-from kbench.benchmark.surrogates.resolve import Target
+from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.schemas import DataError, Forecast, KbenchError, Pair, Query, UserError, from_dict
 
 START_SECONDS = 120.0
@@ -32,7 +32,9 @@ class NoAnswerError(KbenchError):
 class ProcessSurrogate:
     """Speaks to one worker process; starts it on first use and again after it died."""
 
-    def __init__(self, target: Target, arguments: Mapping[str, Any], timeout: float, log: Path | None = None) -> None:
+    def __init__(
+        self, target: SurrogateTarget, arguments: Mapping[str, Any], timeout: float, log: Path | None = None
+    ) -> None:
         """Nothing is started yet.
 
         Args:
@@ -199,7 +201,7 @@ class ProcessSurrogate:
         return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by signal {-code}"
 
 
-def _fields(target: Target) -> dict[str, str]:
+def _fields(target: SurrogateTarget) -> dict[str, str]:
     return {
         "name": target.name,
         "kind": target.kind,

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.isolation.process import NoAnswerError
-from kbench.benchmark.surrogates.isolation.store import ForecastStore
 from kbench.benchmark.surrogates.protocol import accept, failure
 from kbench.schemas import Forecast, Query
 

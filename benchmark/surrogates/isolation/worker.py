@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from kbench.benchmark.surrogates.isolation.wire import line, pack_forecasts, unpack_queries, unpack_training
 from kbench.benchmark.surrogates.protocol import INPUTS
-from kbench.benchmark.surrogates.resolve import Target, construct
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct
 from kbench.schemas import KbenchError
 
 
@@ -25,7 +25,7 @@ class Session:
 
     def make(self, message: dict[str, Any]) -> dict[str, Any]:
         """Construct the surrogate and say what it is."""
-        self._surrogate = construct(Target(**message["target"]), message["arguments"])
+        self._surrogate = construct(SurrogateTarget(**message["target"]), message["arguments"])
         return {
             "inputs": getattr(self._surrogate, "inputs", INPUTS[0]),
             "repeats": int(getattr(self._surrogate, "repeats", 1)),

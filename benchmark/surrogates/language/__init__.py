@@ -1,0 +1,1 @@
+"""`llm`: a language model asked for a distribution over bins."""

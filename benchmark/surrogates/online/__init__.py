@@ -1,0 +1,1 @@
+"""`online`: learns from the measurements of the search it sits in."""

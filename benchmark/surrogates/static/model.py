@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
-from kbench.benchmark.surrogates.static.features.rows import Layout, Pool, Rows
+from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
+from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, Rows
 from kbench.benchmark.surrogates.static.forest import Forest
-from kbench.benchmark.surrogates.static.level import Level, weighted
-from kbench.benchmark.surrogates.static.reader.guesses import (
+from kbench.benchmark.surrogates.static.guesses import (
     Guesses,
     Places,
     pair_inputs,
@@ -25,10 +24,12 @@ from kbench.benchmark.surrogates.static.reader.guesses import (
     reference_width_rows,
     turned,
 )
-from kbench.benchmark.surrogates.static.training.recalibration import Recalibration
+from kbench.benchmark.surrogates.static.level import Level, weighted
 from kbench.schemas import DataError, PairKind, Query
 
 VERSION = 4
+MODEL_FILE = Path(__file__).with_name("model.npz")
+COMPILED_FILE = Path(__file__).with_name("compiled.npz")
 KERNEL_FORESTS = ("within", "total", "within_boosted", "rank_boosted", "total_boosted")
 FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")
 """within: log2 speed relative to the problem's median, and the same in units of the problem's spread; rank: place
@@ -50,7 +51,7 @@ class Forecasts:
 class StaticModel:
     """Everything `static` knows."""
 
-    layout: Layout
+    layout: RowLayout
     forests: dict[str, Forest]
     order: float
     """How many log2 one unit of `rank` is, where kernels of a problem are told apart."""
@@ -64,7 +65,10 @@ class StaticModel:
     """What it was trained on."""
 
     def forecast(
-        self, queries: Sequence[Query], pool: Pool | None = None, facts: Sequence[CompilerFacts | None] | None = None
+        self,
+        queries: Sequence[Query],
+        pool: KernelPool | None = None,
+        facts: Sequence[CompilerFacts | None] | None = None,
     ) -> Forecasts:
         """Answers to queries, each independent of the others.
 
@@ -73,7 +77,7 @@ class StaticModel:
             pool: their distinct kernels, where somebody has collected them already.
             facts: what a compiler says of each kernel of the pool; for a model trained with such facts.
         """
-        pool = pool or Pool(queries)
+        pool = pool or KernelPool(queries)
         rows = self.layout.rows(pool, facts)
         guesses = self._guesses(rows)
         valid = 1.0 / (1.0 + np.exp(-self.forests["valid"].predict(rows)))
@@ -137,7 +141,7 @@ class StaticModel:
         if head["version"] != VERSION:
             raise DataError(f"model {path} is of version {head['version']}, not {VERSION}; {TRAIN_COMMAND}")
         return cls(
-            layout=Layout(compiled=head["compiled"], mixed=head.get("mixed", False)),
+            layout=RowLayout(compiled=head["compiled"], mixed=head.get("mixed", False)),
             forests={name: Forest.from_arrays(arrays, name) for name in FORESTS},
             order=float(arrays["order"]),
             pair_blend=arrays["pair_blend"],

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates.baselines.uniform import UniformSurrogate
+from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.isolation.process import NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.isolation.runner import Run, run
-from kbench.benchmark.surrogates.isolation.store import ForecastStore
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.benchmark.tasks import Questions, training_pairs

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates.isolation import signature as module
-from kbench.benchmark.surrogates.isolation.signature import signature
+from kbench.benchmark.surrogates import signature as module
 from kbench.benchmark.surrogates.resolve import locate
+from kbench.benchmark.surrogates.signature import signature
 
 MODEL = """
 class Model:

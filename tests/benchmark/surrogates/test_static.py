@@ -10,12 +10,12 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.metrics.forecast import rps
-from kbench.benchmark.surrogates.static import StaticSurrogate
+from kbench.benchmark.metrics.forecast.rps import rps
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
 from kbench.benchmark.surrogates.static.model import StaticModel
+from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.surrogates.static.training.train import Effort, train
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus

@@ -10,8 +10,8 @@ import pytest
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
-from kbench.benchmark.surrogates.static import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
-from kbench.benchmark.surrogates.static.features.rows import Pool
+from kbench.benchmark.surrogates.static.features.rows import KernelPool
+from kbench.benchmark.surrogates.static.surrogate import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
 from kbench.benchmark.surrogates.static.training.train import Effort, train
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
@@ -40,7 +40,7 @@ def model_file(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(questions: Questions) -> None:
     recording = Recording()
-    pool = Pool(questions.queries[:30])
+    pool = KernelPool(questions.queries[:30])
     facts = compiled_facts(pool, recording)
     assert len(facts) == len(pool.sources) == len(recording.asked)
     assert {kernel.source for kernel, _ in recording.asked} == set(pool.sources)

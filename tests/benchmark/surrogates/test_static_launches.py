@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.static.features.launch import UNKNOWN, launch_row
-from kbench.benchmark.surrogates.static.reader.launches import run_of, traces
-from kbench.benchmark.surrogates.static.reader.run_reader import Trace
+from kbench.benchmark.surrogates.static.features.launch import UNKNOWN, launch_row, run_of
+from kbench.benchmark.surrogates.static.reader.launches import traces
+from kbench.benchmark.surrogates.static.reader.run import Trace
 
 
 def traced(body: str, *inputs: str, head: str = "") -> Trace:

@@ -9,10 +9,10 @@ import pytest
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static.features.compiler import MIX_NAMES, NAMES, mix_rows
-from kbench.benchmark.surrogates.static.features.material import Material
-from kbench.benchmark.surrogates.static.features.mixes import Mixes
-from kbench.benchmark.surrogates.static.features.rows import Layout, capability
+from kbench.benchmark.surrogates.static.features.rows import RowLayout, capability
 from kbench.benchmark.surrogates.static.model import StaticModel
+from kbench.benchmark.surrogates.static.training.material import Material
+from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.benchmark.surrogates.static.training.train import Effort, train
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.build import training_kernels
@@ -71,7 +71,7 @@ def test_a_table_that_is_not_there_is_empty_and_one_that_is_none_is_refused(tmp_
 
 def test_kernels_without_a_mix_are_missing_values(corpus: Corpus, half: Mixes) -> None:
     kernels = list(training_kernels(corpus))
-    material = Material(kernels, Layout(compiled=True, mixed=True), half)
+    material = Material(kernels, RowLayout(compiled=True, mixed=True), half)
     names = material.layout.names
     total = material.rows[:, names.index("compiler:mix:total")]
     assert material.rows.shape[1] == len(names) == len(set(names))
@@ -86,16 +86,16 @@ def test_a_model_that_learned_from_mixes_says_so_in_its_file(
     model = train(corpus, SMALL, compiled=True, mixes=half)
     model.save(tmp_path / "model.npz")
     read = StaticModel.load(tmp_path / "model.npz")
-    assert read.layout == Layout(compiled=True, mixed=True)
-    assert len(read.layout.names) == len(Layout().names) + len(NAMES) + len(MIX_NAMES)
+    assert read.layout == RowLayout(compiled=True, mixed=True)
+    assert len(read.layout.names) == len(RowLayout().names) + len(NAMES) + len(MIX_NAMES)
     assert read.facts["mixes"] > 0
     queries = questions.queries[:8]
     np.testing.assert_array_equal(read.forecast(queries).probabilities, model.forecast(queries).probabilities)
 
 
 def test_no_mixes_give_the_model_without_them(corpus: Corpus) -> None:
-    assert train(corpus, SMALL, compiled=True, mixes=Mixes()).layout == Layout(compiled=True, mixed=False)
+    assert train(corpus, SMALL, compiled=True, mixes=Mixes()).layout == RowLayout(compiled=True, mixed=False)
 
 
 def test_a_model_of_sources_alone_asks_for_no_mix(corpus: Corpus, half: Mixes) -> None:
-    assert train(corpus, SMALL, mixes=half).layout == Layout()
+    assert train(corpus, SMALL, mixes=half).layout == RowLayout()

@@ -7,13 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kbench.benchmark.metrics.forecast import ece, log_score
+from kbench.benchmark.metrics.forecast.ece import ece
+from kbench.benchmark.metrics.forecast.log_score import log_score
 from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
 from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows
-from kbench.benchmark.surrogates.static.features.material import Material
-from kbench.benchmark.surrogates.static.features.rows import Layout
+from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.training.fitting import averaged, cross_fitted
-from kbench.benchmark.surrogates.static.training.recalibration import Recalibration, recalibrated
+from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.train import Effort, Trained, trained
 from kbench.benchmark.tasks.build import training_kernels
 from kbench.loaders.corpus.corpus import Corpus
@@ -28,7 +29,7 @@ def found(corpus: Corpus) -> Trained:
 
 
 def test_kernels_of_one_problem_are_in_one_fold(corpus: Corpus) -> None:
-    material = Material(list(training_kernels(corpus)), Layout())
+    material = Material(list(training_kernels(corpus)), RowLayout())
     folds = {(str(problem), int(fold)) for problem, fold in zip(material.problems, material.fold, strict=True)}
     assert len(folds) == len({problem for problem, _ in folds})
 
@@ -97,7 +98,7 @@ def test_registers_and_shared_memory_limit_how_many_threads_fit() -> None:
 def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
     kernels = list(training_kernels(corpus))
     for compiled in (False, True):
-        material = Material(kernels, Layout(compiled))
+        material = Material(kernels, RowLayout(compiled))
         names = material.layout.names
         assert material.rows.shape[1] == len(names) == len(set(names))
         assert names[material.layout.problem][0] == "problem:flops"
@@ -107,8 +108,8 @@ def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
 
 def test_a_compiled_model_differs_from_one_of_sources_alone(corpus: Corpus, found: Trained) -> None:
     compiled = trained(corpus, SMALL, compiled=True).model
-    assert compiled.layout == Layout(compiled=True)
-    assert found.model.layout == Layout(compiled=False)
+    assert compiled.layout == RowLayout(compiled=True)
+    assert found.model.layout == RowLayout(compiled=False)
     assert len(compiled.layout.names) == len(found.model.layout.names) + len(NAMES)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
 from kbench.benchmark.surrogates.baselines.uniform import UniformSurrogate
-from kbench.benchmark.surrogates.isolation.store import ForecastStore
-from kbench.benchmark.surrogates.isolation.table import align, from_forecasts, read_forecasts, to_arrow, write_forecasts
+from kbench.benchmark.surrogates.forecasts.store import ForecastStore
+from kbench.benchmark.surrogates.forecasts.table import align, from_forecasts, read_forecasts, to_arrow, write_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.schemas import DataError, Forecast, UserError, to_dict
 

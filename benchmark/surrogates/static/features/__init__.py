@@ -1,0 +1,1 @@
+"""What a kernel, its launches, its problem and a compiler say, as columns of numbers."""

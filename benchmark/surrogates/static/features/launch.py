@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.static.features.source import names_in
+from kbench.benchmark.surrogates.static.features.source import MOST_TEXT, names_in, settings_of
 from kbench.benchmark.surrogates.static.reader.launches import Constants, traces
-from kbench.benchmark.surrogates.static.reader.run_reader import Trace
+from kbench.benchmark.surrogates.static.reader.run import Trace
 
 Rows = npt.NDArray[np.float32]
 Row = tuple[float, ...]
@@ -46,6 +46,17 @@ def _numbers(trace: Trace) -> Row:
         _log2(1.0 + trace.allocated),
         _log2(1.0 + trace.cleared),
     )
+
+
+def run_of(source: str) -> tuple[str, Constants]:
+    """The text of `run`, which is the last function of a kernel, and constants it may use; of long texts nothing."""
+    if len(source) > MOST_TEXT:
+        return "", ()
+    run = source[source.rfind("\ndef run(") + 1 :]
+    settings = settings_of(source)
+    # What `run` itself sets are its own names, which are followed, and arguments of launches, which it cannot read.
+    before = settings[: len(settings) - len(settings_of(run))]
+    return run, tuple(each for each in before if each[0].isupper() and each[0] in run)
 
 
 @functools.lru_cache(maxsize=32768)

@@ -14,9 +14,9 @@ from kbench.benchmark.surrogates.static.features import compiler as compiler_fea
 from kbench.benchmark.surrogates.static.features import launch as launch_features
 from kbench.benchmark.surrogates.static.features import problem as problem_features
 from kbench.benchmark.surrogates.static.features import source as source_features
+from kbench.benchmark.surrogates.static.features.launch import run_of
 from kbench.benchmark.surrogates.static.features.problem import LOG2_KILO
 from kbench.benchmark.surrogates.static.features.source import names_in
-from kbench.benchmark.surrogates.static.reader.launches import run_of
 from kbench.schemas import Query
 
 Rows = npt.NDArray[np.float32]
@@ -69,7 +69,7 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _launched(pool: Pool, problem: Rows) -> Rows:
+def _launched(pool: KernelPool, problem: Rows) -> Rows:
     """What is launched, and how the problem's work divides among its threads."""
     processors = problem[:, _PROBLEM["problem:sm_count"]].tolist()
     found = [
@@ -81,7 +81,7 @@ def _launched(pool: Pool, problem: Rows) -> Rows:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
+class RowLayout:
     """Where the columns of a kernel row are: its own, the problem's, and counts of words in the source."""
 
     compiled: bool = False
@@ -128,7 +128,7 @@ class Layout:
             *source_features.NAMES[source_features.OWN :],
         )
 
-    def rows(self, pool: Pool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
+    def rows(self, pool: KernelPool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
         """One row a kernel of the pool.
 
         Args:
@@ -158,7 +158,7 @@ def capability(query: Query) -> str:
     return str(json.loads(query.gpu_facts_json).get("compute_capability") or DEFAULT_CAPABILITY)
 
 
-class Pool:
+class KernelPool:
     """Distinct (source, problem, GPU) combinations of some queries, so that each is rowed and predicted once."""
 
     def __init__(self, queries: Sequence[Query]) -> None:

@@ -1,0 +1,1 @@
+"""Reads what `run` would launch, from its text alone."""

@@ -8,8 +8,7 @@ import json
 import re
 from typing import Any
 
-from kbench.benchmark.surrogates.static.features.source import MOST_TEXT, settings_of
-from kbench.benchmark.surrogates.static.reader.run_reader import MOST_DEPTH, Env, Reader, Tensor, Trace, UnreadableError
+from kbench.benchmark.surrogates.static.reader.run import MOST_DEPTH, Env, RunReader, Tensor, Trace, UnreadableError
 
 INPUT = re.compile(r"\w+\[([\d,]*)\]$")
 # What must not come before is looked at after the first digit: a pattern that begins with a digit is found faster.
@@ -71,17 +70,6 @@ def _input(text: str) -> Any:
     return int(value) if value.isdecimal() else None
 
 
-def run_of(source: str) -> tuple[str, Constants]:
-    """The text of `run`, which is the last function of a kernel, and constants it may use; of long texts nothing."""
-    if len(source) > MOST_TEXT:
-        return "", ()
-    run = source[source.rfind("\ndef run(") + 1 :]
-    settings = settings_of(source)
-    # What `run` itself sets are its own names, which are followed, and arguments of launches, which it cannot read.
-    before = settings[: len(settings) - len(settings_of(run))]
-    return run, tuple(each for each in before if each[0].isupper() and each[0] in run)
-
-
 def traces(run: str, constants: Constants, workloads_json: str, processors: int | None) -> list[Trace]:
     """What `run` does for each workload; nothing where that cannot be told, or the text is of no such function.
 
@@ -100,7 +88,7 @@ def traces(run: str, constants: Constants, workloads_json: str, processors: int 
         return []
     names, body = found
     known: Env = dict(constants) | {f"_{at}": int(number) for at, number in enumerate(pieces[1::2])}
-    reader = Reader(processors)
+    reader = RunReader(processors)
     try:
         return [
             reader.read(body, known | dict(zip(names, given, strict=False))) for given in _inputs_of(workloads_json)

@@ -1,0 +1,1 @@
+"""Training `static`, cross-fitted over problems."""

@@ -14,7 +14,7 @@ from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.ordered import aurc_figures
 from kbench.benchmark.scoring.forecast import PairForecasts, forecast_figures
 from kbench.benchmark.scoring.rank import LEAST, rank_figures
-from kbench.benchmark.surrogates.static.features.material import Material
+from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.schemas import Pair, PairKind, bins
 
 Strings = npt.NDArray[np.object_]

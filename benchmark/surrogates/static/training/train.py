@@ -20,14 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
-from kbench.benchmark.surrogates.static.features.material import Material
-from kbench.benchmark.surrogates.static.features.mixes import MIXES_FILE, Mixes
-from kbench.benchmark.surrogates.static.features.rows import Layout, Rows
+from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities, recalibrated
+from kbench.benchmark.surrogates.static.features.rows import RowLayout, Rows
 from kbench.benchmark.surrogates.static.forest import Forest, constant
-from kbench.benchmark.surrogates.static.level import Level, weighted
-from kbench.benchmark.surrogates.static.model import StaticModel
-from kbench.benchmark.surrogates.static.reader.guesses import (
+from kbench.benchmark.surrogates.static.guesses import (
     Guesses,
     Places,
     pair_inputs,
@@ -35,6 +31,8 @@ from kbench.benchmark.surrogates.static.reader.guesses import (
     reference_width_rows,
     turned,
 )
+from kbench.benchmark.surrogates.static.level import Level, weighted
+from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, StaticModel
 from kbench.benchmark.surrogates.static.training.fitting import (
     averaged,
     boosted,
@@ -43,7 +41,8 @@ from kbench.benchmark.surrogates.static.training.fitting import (
     fitted,
 )
 from kbench.benchmark.surrogates.static.training.held_out import HeldOut
-from kbench.benchmark.surrogates.static.training.recalibration import recalibrated
+from kbench.benchmark.surrogates.static.training.material import Material
+from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.tasks.build import Tables, training_kernels, training_pairs
 from kbench.schemas import Pair, PairKind, Query
 
@@ -127,7 +126,7 @@ def trained(
     """
     effort = effort or Effort()
     tell("reading training kernels")
-    layout = Layout(compiled, mixed=compiled and bool(mixes))
+    layout = RowLayout(compiled, mixed=compiled and bool(mixes))
     material = Material(list(training_kernels(corpus)), layout, mixes)
     problems = len(set(material.problems.tolist()))
     tell(f"kernel models on {material.valid.sum():,} kernels of {problems} problems")
@@ -293,7 +292,6 @@ def main(
     dataset: str | None, out: Path | None, seed: int, compiled: bool, mixes: Path | None, mix: bool, check: bool
 ) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
-    from kbench.benchmark.surrogates.static import COMPILED_FILE, MODEL_FILE
     from kbench.loaders.corpus.corpus import Corpus
 
     known = Mixes.load(mixes or MIXES_FILE) if compiled and mix else None

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from kbench import __version__
-from kbench.benchmark.surrogates.resolve import Target, entry_point
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, entry_point
 from kbench.schemas import UserError
 from kbench.schemas.ids import content_hash
 
-BUILT_IN_FOLDER = Path(__file__).parents[1]
+BUILT_IN_FOLDER = Path(__file__).parent
 """Built-ins share code and ship their models beside it, so any file here is part of each."""
 
 
-def signature(target: Target, arguments: Mapping[str, Any], *asked: str) -> str:
+def signature(target: SurrogateTarget, arguments: Mapping[str, Any], *asked: str) -> str:
     """Changes when kbench, the surrogate's code, its model or an argument changes; nothing of it is run.
 
     Args:
@@ -37,7 +37,7 @@ def signature(target: Target, arguments: Mapping[str, Any], *asked: str) -> str:
     return content_hash("surrogate", __version__, *where, str(len(code)), *code, str(len(settings)), *settings, *asked)
 
 
-def _code(target: Target) -> list[Path]:
+def _code(target: SurrogateTarget) -> list[Path]:
     """The files a surrogate consists of, in a fixed order."""
     if target.kind == "built_in":
         return sorted(path for path in BUILT_IN_FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")

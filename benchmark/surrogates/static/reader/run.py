@@ -133,7 +133,7 @@ FOLLOWED = frozenset(FUNCTIONS) | ALLOCATIONS | ALIKE | SAME | VIEWS | {"range",
 """Functions whose results are known."""
 
 
-class Reader:
+class RunReader:
     """Follows the statements of one `run`, workload by workload, until the budget for all of them is spent."""
 
     def __init__(self, processors: int | None) -> None:
@@ -418,15 +418,15 @@ def _viewed(owner: Tensor, shape: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(int(rest) if each == -1 else each for each in shape) if _number(rest) else None
 
 
-_HANDLERS: Mapping[type, Callable[[Reader, Any], Any]] = {
+_HANDLERS: Mapping[type, Callable[[RunReader, Any], Any]] = {
     ast.Constant: lambda reader, node: node.value,
-    ast.BinOp: Reader._binary,
-    ast.Compare: Reader._compare,
-    ast.UnaryOp: Reader._negated,
-    ast.IfExp: Reader._choice,
-    ast.Tuple: Reader._several,
-    ast.List: Reader._several,
-    ast.Attribute: Reader._attribute,
-    ast.Subscript: Reader._subscript,
-    ast.Call: Reader._call,
+    ast.BinOp: RunReader._binary,
+    ast.Compare: RunReader._compare,
+    ast.UnaryOp: RunReader._negated,
+    ast.IfExp: RunReader._choice,
+    ast.Tuple: RunReader._several,
+    ast.List: RunReader._several,
+    ast.Attribute: RunReader._attribute,
+    ast.Subscript: RunReader._subscript,
+    ast.Call: RunReader._call,
 }

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.static.features.rows import Layout, Rows
+from kbench.benchmark.surrogates.static.features.rows import RowLayout, Rows
 
 Places = npt.NDArray[np.int64]
 
@@ -82,7 +82,7 @@ def reference_width_rows(numbers: Rows, guesses: Guesses, point: Floats) -> Rows
     return np.concatenate([np.stack(columns, axis=1).astype(np.float32), numbers], axis=1)
 
 
-def pair_inputs(rows: Rows, guesses: Guesses, layout: Layout, candidate: Places, anchor: Places) -> Rows:
+def pair_inputs(rows: Rows, guesses: Guesses, layout: RowLayout, candidate: Places, anchor: Places) -> Rows:
     """Rows of pairs of kernels: what the kernel models guess, what changes, the problem, and the candidate."""
     changes = (
         guesses.within[candidate] - guesses.within[anchor],
@@ -96,7 +96,7 @@ def pair_inputs(rows: Rows, guesses: Guesses, layout: Layout, candidate: Places,
     return np.concatenate([extra, edit, rows[candidate, layout.numbers], rows[candidate, own]], axis=1)
 
 
-def pair_width_rows(inputs: Rows, point: Floats, changes: Floats, layout: Layout) -> Rows:
+def pair_width_rows(inputs: Rows, point: Floats, changes: Floats, layout: RowLayout) -> Rows:
     """What the width of a pair's forecast may depend on: the same for a pair turned over.
 
     Args:

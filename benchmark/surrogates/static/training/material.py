@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.features.mixes import Mixes
-from kbench.benchmark.surrogates.static.features.rows import Layout, Pool, capability
+from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, capability
+from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.schemas import Query, Status, UserError
 
 Groups = npt.NDArray[np.object_]
@@ -25,7 +25,7 @@ class Material:
     """Everything the models learn from, but for pairs."""
 
     def __init__(
-        self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: Layout, mixes: Mixes | None = None
+        self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout, mixes: Mixes | None = None
     ) -> None:
         """Make the rows.
 
@@ -40,7 +40,7 @@ class Material:
         if not any(row["status"] == Status.OK for _, row in kernels):
             raise UserError("the training splits hold no kernel with status ok; static has nothing to learn from")
         self.layout = layout
-        self.pool = Pool([query for query, _ in kernels])
+        self.pool = KernelPool([query for query, _ in kernels])
         count = len(self.pool.sources)
         facts: list[CompilerFacts | None] = [None] * count
         self.valid = np.zeros(count, dtype=np.bool_)

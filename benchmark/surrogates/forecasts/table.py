@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.isolation.limits import REPEATS, allowed
+from kbench.benchmark.surrogates.forecasts.limits import REPEATS, allowed
 from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE
 from kbench.schemas import DataError, Forecast, arrow_schema, bins, to_dict
 

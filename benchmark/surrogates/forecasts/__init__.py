@@ -1,0 +1,1 @@
+"""Forecasts as columns, the files they are kept in, and the numbers they may hold."""

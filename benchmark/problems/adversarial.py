@@ -76,15 +76,19 @@ class InputCase:
 
 def scale(factor: float) -> Change:
     """Every value times the factor."""
-    return lambda generator, x: x * factor
+
+    def change(generator: Generator, x: Tensor) -> Tensor:
+        return (_computable(x) * factor).to(x.dtype)
+
+    return change
 
 
 def shift_rows(by: float, dims: tuple[int, ...] = (-1,)) -> Change:
-    """Every row moved up or down by one to two times `by`; a row runs along the given dimensions."""
+    """Every row moved up or down by 1 to 1.25 times `by`; a row runs along the given dimensions."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
         shape = _row_shape(x, dims)
-        size = by * (1.0 + torch.rand(shape, generator=generator, device=x.device))
+        size = by * (1.0 + 0.25 * torch.rand(shape, generator=generator, device=x.device))
         return (x.float() + size * _signs(generator, shape, x.device)).to(x.dtype)
 
     return change
@@ -105,8 +109,8 @@ def multiply_some(factor: float, dim: int = -1) -> Change:
     """One element of every row times the factor, at a random place."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
-        place = _places(generator, x, dim)
-        return x.scatter(dim, place, x.gather(dim, place) * factor)
+        values, place = _computable(x), _places(generator, x, dim)
+        return values.scatter(dim, place, values.gather(dim, place) * factor)
 
     return change
 
@@ -115,8 +119,8 @@ def keep_one(dim: int = -1) -> Change:
     """All but one element of every row become zero."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
-        place = _places(generator, x, dim)
-        return torch.zeros_like(x).scatter(dim, place, x.gather(dim, place))
+        values, place = _computable(x), _places(generator, x, dim)
+        return torch.zeros_like(values).scatter(dim, place, values.gather(dim, place))
 
     return change
 
@@ -127,8 +131,24 @@ def round_to(step: float) -> Change:
 
 
 def negate(generator: Generator, x: Tensor) -> Tensor:
-    """Every value below zero."""
-    return -x.abs() - 0.25
+    """No value above zero."""
+    return -x.abs()
+
+
+def choose(*values: float) -> Change:
+    """One of the given values at every place."""
+
+    def change(generator: Generator, x: Tensor) -> Tensor:
+        table = torch.tensor(values, device=x.device).to(x.dtype)
+        return table[torch.randint(0, len(values), x.shape, generator=generator, device=x.device)]
+
+    return change
+
+
+def repeat_one(generator: Generator, x: Tensor) -> Tensor:
+    """One of the drawn values, picked at random, at about half of all places."""
+    picked = x.flatten()[torch.randint(0, x.numel(), (1,), generator=generator, device=x.device)]
+    return torch.where(torch.rand(x.shape, generator=generator, device=x.device) < 0.5, picked, x)
 
 
 def alternate(dim: int = -1) -> Change:
@@ -145,11 +165,12 @@ def alternate(dim: int = -1) -> Change:
 
 
 def sort_rows(dim: int = -1) -> Change:
-    """Rows in rising or, by the seed, in falling order."""
+    """Every row in rising or in falling order, by the seed."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
-        falling = bool(torch.randint(0, 2, (), generator=generator, device=x.device))
-        return x.sort(dim=dim, descending=falling).values
+        rising = x.sort(dim=dim).values
+        falling = torch.rand(_row_shape(x, (dim,)), generator=generator, device=x.device) < 0.5
+        return torch.where(falling, rising.flip(dim), rising)
 
     return change
 
@@ -177,6 +198,11 @@ def some_rows(change: Change, dims: tuple[int, ...] = (-1,)) -> Change:
     return picked
 
 
+def _computable(x: Tensor) -> Tensor:
+    """Eight-bit floats as float32: they know no arithmetic of their own."""
+    return x.float() if x.is_floating_point() and x.itemsize == 1 else x
+
+
 def _row_shape(x: Tensor, dims: tuple[int, ...]) -> tuple[int, ...]:
     along = {dim % x.dim() for dim in dims}
     return tuple(1 if dim in along else length for dim, length in enumerate(x.shape))
@@ -198,6 +224,12 @@ def large(*names: str, factor: float = 1e4, atol_scale: float | None = None, rto
     scaled = factor ** len(names) if atol_scale is None else atol_scale
     text = "Magnitudes far above the drawn ones find narrow types, clipped operands and overflowing intermediates."
     return InputCase("large", text, dict.fromkeys(names, scale(factor)), scaled, rtol_scale)
+
+
+def huge(*names: str, factor: float = 1e30, atol_scale: float = 1.0) -> InputCase:
+    """Inputs near the end of float32's range."""
+    text = "Values near the end of the range find sentinels such as -1e30 and squares or cubes that overflow."
+    return InputCase("huge", text, dict.fromkeys(names, scale(factor)), atol_scale)
 
 
 def small(*names: str, factor: float = 1e-4, atol_scale: float | None = None, rtol_scale: float = 1.0) -> InputCase:
@@ -222,7 +254,7 @@ def constant_rows(*names: str, dims: tuple[int, ...] = (-1,), atol_scale: float 
 
 
 def zero_rows(*names: str, dims: tuple[int, ...] = (-1,)) -> InputCase:
-    """Half of the rows hold zeros, of the signs of the drawn values."""
+    """Half of the rows hold zeros, of the signs of the drawn values; of a vector, with `dims=()`, half the elements."""
     text = "Rows of zeros, positive and negative, find divisions by a sum, a maximum or a norm."
     return InputCase("zero_rows", text, dict.fromkeys(names, some_rows(scale(0.0), dims)))
 

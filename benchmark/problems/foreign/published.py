@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import constant_rows, large, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import ScalarSpec, TensorSpec
 
@@ -51,6 +52,13 @@ PROBLEMS = (
             1e-6,
             1e-3,
             "the task's published rtol 1e-3; its atol of 1e-3 would let scales, which are about 6e-3, be 15 % off",
+        ),
+        cases=(
+            zero_rows("x"),
+            large("x", factor=1e6, atol_scale=1.0),
+            small("x", factor=1e-6, atol_scale=1e-6),
+            outliers("x", atol_scale=1.0),
+            constant_rows("x"),
         ),
     ),
 )

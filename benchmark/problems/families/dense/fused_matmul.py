@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import FP32_UNIT
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
@@ -17,6 +18,11 @@ from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+BEYOND_FP16 = large("x", factor=1e5)
+LINEAR_CASES = (BEYOND_FP16, one_hot("x"), outliers("x", atol_scale=20.0), zero_rows("x"))
+# bfloat16 rounds a logit near 120 by a quarter, and so an output by the factor 1.65; a missing maximum gives NaN.
+SHIFTED_LOGITS = shifted("bias", by=96.0, rtol_scale=20.0)
 
 FP32_EPILOGUE = Tolerance(
     atol=2e-4,
@@ -146,6 +152,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_EPILOGUE,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0.1/L2/9",),
+        cases=(BEYOND_FP16, outliers("x", atol_scale=20.0), zero_rows("x")),
     ),
     ProblemDefinition(
         id="linear_multiply_leaky_relu",
@@ -161,6 +168,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=BF16_EPILOGUE,
         compute_unit="bf16",
         aliases=("kernelbench/v0.1/L2/12",),
+        cases=LINEAR_CASES,
     ),
     ProblemDefinition(
         id="linear_mish_mish",
@@ -176,6 +184,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_EPILOGUE,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0.1/L2/29",),
+        cases=LINEAR_CASES,
     ),
     ProblemDefinition(
         id="linear_swish_sum_group_norm",
@@ -197,6 +206,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         compute_unit="bf16",
         aliases=("kernelbench/v0.1/L2/37",),
+        cases=(
+            large("x", factor=100.0, atol_scale=1.0),
+            one_hot("x"),
+            zero_rows("x"),
+            outliers("x", factor=100.0, atol_scale=2.0),
+        ),
     ),
     ProblemDefinition(
         id="linear_sigmoid_sum",
@@ -217,6 +232,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0.1/L2/56",),
+        cases=(large("x", factor=50.0, atol_scale=10.0), one_hot("x"), zero_rows("x")),
     ),
     ProblemDefinition(
         id="linear_logsumexp_leaky_gelu",
@@ -233,6 +249,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP16_EPILOGUE,
         compute_unit="fp16",
         aliases=("kernelbench/v0.1/L2/64",),
+        cases=(large("x", factor=30.0), shifted("bias", by=200.0), zero_rows("x")),
     ),
     ProblemDefinition(
         id="linear_add_relu",
@@ -248,6 +265,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_EPILOGUE,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0.1/L2/76",),
+        cases=LINEAR_CASES,
     ),
     ProblemDefinition(
         id="linear_divide_gelu",
@@ -263,6 +281,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP16_EPILOGUE,
         compute_unit="fp16",
         aliases=("kernelbench/v0.1/L2/86",),
+        cases=(large("x", factor=100.0), one_hot("x"), zero_rows("x"), outliers("x", factor=100.0)),
     ),
     ProblemDefinition(
         id="linear_gelu_softmax",
@@ -284,5 +303,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         compute_unit="bf16",
         aliases=("kernelbench/v0.1/L2/99",),
+        cases=(SHIFTED_LOGITS, one_hot("x"), zero_rows("x")),
     ),
 )

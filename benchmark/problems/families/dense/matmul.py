@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, outliers, small, wide, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matrices import (
     lower_fill,
@@ -20,6 +21,23 @@ from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def product_cases(left: str, dim: int = -1) -> tuple[InputCase, ...]:
+    """Cases of a product whose left operand sums along `dim`: beyond float16 at both ends, sparse, and uneven."""
+    return (
+        large(left, factor=1e5),
+        small(left, factor=1e-6),
+        one_hot(left, dim=dim),
+        outliers(left, dim=dim, atol_scale=20.0),
+    )
+
+
+DIAGONAL = InputCase(
+    "diagonal",
+    "A diagonal operand finds blocks that are skipped or counted twice, whatever structure a kernel relies on.",
+    {"a": lambda generator, x: x * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)},
+)
 
 FP32_PRODUCT = Tolerance(
     atol=1e-4,
@@ -171,6 +189,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/1",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_standard",
@@ -186,6 +205,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/2",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_batched",
@@ -204,6 +224,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/3",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_vector",
@@ -221,6 +242,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"m": 37, "k": 520}),
         tolerance=FP32_PRODUCT,
         aliases=("kernelbench/v0/L1/4",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_scalar",
@@ -235,6 +257,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"m": 33, "n": 68}),
         tolerance=FP32_SCALED,
         aliases=("kernelbench/v0/L1/5",),
+        cases=(wide("a", decades=25.0, atol_scale=1e-25), huge("a"), zero_rows("a")),
     ),
     ProblemDefinition(
         id="matmul_large_k",
@@ -251,6 +274,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/6",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_small_k",
@@ -266,6 +290,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/7",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_irregular",
@@ -280,6 +305,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", _sized(37, 53, 61)),
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_tall_skinny",
@@ -295,6 +321,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/9",),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_tensor3d",
@@ -313,6 +340,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=BF16_PRODUCT,
         compute_unit="bf16",
         aliases=("kernelbench/v0/L1/10", "kernelbench/v0.1/L1/10"),
+        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_diagonal",
@@ -330,6 +358,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"n": 41, "m": 68}),
         tolerance=FP32_SCALED,
         aliases=("kernelbench/v0/L1/12", "kernelbench/v0.1/L1/12"),
+        cases=(wide("d", "b", decades=12.0, atol_scale=1e-24), huge("d"), zero_rows("b")),
     ),
     ProblemDefinition(
         id="matmul_symmetric",
@@ -347,6 +376,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=BF16_PRODUCT,
         compute_unit="bf16",
         aliases=("kernelbench/v0/L1/13", "kernelbench/v0.1/L1/13"),
+        cases=(large("a"), small("a"), DIAGONAL),
     ),
     ProblemDefinition(
         id="matmul_upper_triangular",
@@ -367,6 +397,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=BF16_PRODUCT,
         compute_unit="bf16",
         aliases=("kernelbench/v0/L1/14", "kernelbench/v0.1/L1/14"),
+        cases=(large("a"), small("a"), zero_rows("a"), DIAGONAL),
     ),
     ProblemDefinition(
         id="matmul_lower_triangular",
@@ -386,6 +417,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"n": 72}),
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
+        cases=(large("a", factor=1e5), small("a", factor=1e-6), zero_rows("a"), DIAGONAL),
     ),
     ProblemDefinition(
         id="matmul_transposed_both",
@@ -401,5 +433,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=FP32_PRODUCT,
         compute_unit=FP32_UNIT,
         aliases=("kernelbench/v0/L1/18",),
+        cases=product_cases("a", dim=0),
     ),
 )

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import InputCase, huge, repeat_one, scale, some_rows, sorted_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, integers
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SHARP_LOGITS = InputCase(
+    "large", "Logits beyond the range of exp find a softmax without the maximum.", {"logits": scale(32.0)}
+)
+# Drawn logits lie in [-7, 7] on a grid that a shift by 8 keeps, so that they stay distinct.
+NEGATIVE_LOGITS = InputCase(
+    "negative", "Values below zero find selections that start from zero.", {"logits": lambda generator, x: x - 8.0}
+)
+CROWDED_EXPERT = InputCase(
+    "crowded", "One expert with most of the tokens finds buffers sized for an even load.", {"experts": repeat_one}
+)
+ONE_EXPERT_PER_TOKEN = InputCase(
+    "repeats",
+    "Tokens that name one expert k times find orders that assume distinct choices.",
+    {"experts": some_rows(lambda generator, x: x[:, :1].expand(x.shape))},
+)
 
 
 def moe_topk_routing(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -75,6 +92,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 9, "experts": 32, "k": 4}),
         tolerance=Tolerance(1e-6, 1e-4, "float32 exponentials and a sum over at most 8 of them"),
+        cases=(SHARP_LOGITS, NEGATIVE_LOGITS, sorted_rows("logits")),
     ),
     ProblemDefinition(
         id="moe_permute",
@@ -92,5 +110,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("t8192_h2048_k4", {"tokens": 8192, "hidden": 2048, "k": 4, "experts": 64}),),
         tiny=Size("tiny", {"tokens": 24, "hidden": 64, "k": 2, "experts": 5}),
         tolerance=Tolerance(0.0, 0.0, "values are moved and counted, never computed: exact"),
+        cases=(CROWDED_EXPERT, ONE_EXPERT_PER_TOKEN, sorted_rows("experts", dim=0), huge("x")),
     ),
 )

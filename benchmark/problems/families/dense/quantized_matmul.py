@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import InputCase, choose, large, one_hot, small, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
@@ -12,6 +13,28 @@ from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+
+def merge_groups(generator: Generator, ends: Tensor) -> Tensor:
+    """About half of the groups lose their rows to a later one."""
+    kept = torch.rand(ends.shape, generator=generator, device=ends.device) < 0.5
+    merged = torch.where(kept, ends, 0).cummax(0).values
+    merged[-1] = ends[-1]
+    return merged
+
+
+EMPTY_GROUPS = InputCase(
+    "empty_groups", "Groups without rows find starts and tiles that assume at least one.", {"offsets": merge_groups}
+)
+EXTREME_BYTES = InputCase(
+    "extremes",
+    "The ends of the 8-bit range make the largest sums and find narrow accumulators and unsigned bytes.",
+    {"x": choose(-128, -128, 127), "weight": choose(-128, -128, 127)},
+    atol_scale=4.0,
+)
+EXTREME_NIBBLES = InputCase(
+    "extremes", "The ends of the 4-bit range find signed or swapped nibbles.", {"packed": choose(0, 15, 240, 255)}
+)
 
 INT4_GROUP = 128
 """Weights along k that share one scale."""
@@ -126,6 +149,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"tokens": 88, "groups": 5, "n": 40, "k": 72}),
         tolerance=BF16_PRODUCT,
         compute_unit="bf16",
+        cases=(large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), EMPTY_GROUPS),
     ),
     ProblemDefinition(
         id="int8_gemm",
@@ -144,6 +168,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             atol=1e-3, rtol=8e-3, reason="the sums are exact; one rounding to bfloat16 is 2e-3 relative"
         ),
         compute_unit="int8",
+        cases=(EXTREME_BYTES, one_hot("x"), large("x_scale"), zero_rows("x_scale", dims=())),
     ),
     ProblemDefinition(
         id="fp8_gemm",
@@ -165,6 +190,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             " sum, which over thousands of products is up to 2e-2 of the output's scale",
         ),
         compute_unit="fp8",
+        cases=(large("x", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), zero_rows("x_scale", dims=())),
     ),
     ProblemDefinition(
         id="int4_weight_gemm",
@@ -184,5 +210,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             reason="float16 rounds each dequantised weight and the result by 5e-4 relative; sums of k average it out",
         ),
         compute_unit="fp16",
+        cases=(large("x", factor=100.0), EXTREME_NIBBLES, one_hot("x"), zero_rows("scale")),
     ),
 )

@@ -5,12 +5,49 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    huge,
+    large,
+    one_hot,
+    repeat_one,
+    round_to,
+    small,
+    sorted_rows,
+    wide,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+MOVED = (huge("x"), wide("x", decades=30.0), zero_rows("x"))
+REPEATED_IDS = InputCase(
+    "repeats", "One row asked for many times finds copies that assume distinct ones.", {"ids": repeat_one}
+)
+# Sums of small multiples of 1/8 are exact in any order, however many meet in one row.
+CROWDED_ROW = InputCase(
+    "crowded",
+    "Half of all sources in one row find lost updates.",
+    {"index": repeat_one, "source": round_to(0.125)},
+)
+CROWDED_BIN = InputCase(
+    "crowded", "Half of all values in one bin find lost updates and narrow counters.", {"x": repeat_one}
+)
+
+
+def leave_range(generator: Generator, x: Tensor) -> Tensor:
+    """A tenth of the numbers below zero or far above the drawn ones."""
+    chance = torch.rand(x.shape, generator=generator, device=x.device)
+    return torch.where(chance < 0.05, -1 - x, torch.where(chance < 0.1, 4 * x.max() + 4 + x, x))
+
+
+OUT_OF_RANGE = InputCase(
+    "out_of_range", "Numbers below zero or beyond the last bin are counted nowhere.", {"x": leave_range}
+)
 
 EXACT = Tolerance(0.0, 0.0, "values are moved or counted, never computed: exact")
 
@@ -93,6 +130,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 11, "vocab": 50, "dim": 64}),
         tolerance=EXACT,
+        cases=(REPEATED_IDS, sorted_rows("ids"), huge("table"), zero_rows("table")),
     ),
     ProblemDefinition(
         id="scatter_add",
@@ -109,6 +147,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("m262144_d128", {"items": 262144, "dim": 128, "rows": 32768}),),
         tiny=Size("tiny", {"items": 40, "dim": 32, "rows": 7}),
         tolerance=Tolerance(2e-5, 1e-5, "float32 sums of about 8 and at most some 30 terms of size 1, in any order"),
+        cases=(CROWDED_ROW, large("source"), small("source"), sorted_rows("index"), one_hot("source")),
     ),
     ProblemDefinition(
         id="histogram",
@@ -125,6 +164,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"count": 1000, "bins": 16}),
         tolerance=EXACT,
+        cases=(CROWDED_BIN, sorted_rows("x"), OUT_OF_RANGE),
     ),
     ProblemDefinition(
         id="transpose",
@@ -141,6 +181,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 37, "cols": 53}),
         tolerance=EXACT,
+        cases=MOVED,
     ),
     ProblemDefinition(
         id="permute_4d",
@@ -154,5 +195,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("b16_s2048", {"batch": 16, "length": 2048, "heads": 16, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "length": 40, "heads": 3, "dim": 16}),
         tolerance=EXACT,
+        cases=MOVED,
     ),
 )

@@ -5,12 +5,66 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    alternating,
+    constant_rows,
+    large,
+    multiply_some,
+    one_hot,
+    outliers,
+    scale,
+    small,
+    some_rows,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+
+def empty_rows(generator: Generator, starts: Tensor) -> Tensor:
+    """About half of the rows lose their entries to an earlier one."""
+    kept = torch.rand(starts.shape, generator=generator, device=starts.device) < 0.5
+    merged = torch.where(kept, starts, 0).cummax(0).values
+    merged[-1] = starts[-1]
+    return merged
+
+
+EMPTY_ROWS = InputCase(
+    "empty_rows", "Many empty rows beside long ones find sums that run into the next row.", {"starts": empty_rows}
+)
+STIFF = InputCase(
+    "scaled",
+    "Matrices far from unit scale find pivots compared with a constant.",
+    {"a": some_rows(scale(1e-4), (-1, -2))},
+    atol_scale=1e4,
+)
+DECOUPLED = InputCase(
+    "decoupled",
+    "Rows without neighbours find divisions by an off-diagonal number.",
+    {"lower": scale(0.0), "upper": some_rows(scale(0.0))},
+)
+SCALED_SYSTEMS = InputCase(
+    "scaled",
+    "Systems far from unit scale find pivots compared with a constant.",
+    dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)),
+    atol_scale=1e4,
+)
+COINCIDENT = InputCase(
+    "coincident",
+    "Bodies at one place attract each other with no force and find divisions by a distance.",
+    {"positions": lambda generator, x: x.round()},
+)
+HEAVY = InputCase(
+    "heavy",
+    "A few bodies with nearly all the mass find sums that lose small terms.",
+    {"masses": multiply_some(1e3)},
+    atol_scale=1e2,
+)
 
 
 def row_starts(entries: int) -> Fill:
@@ -142,6 +196,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 23, "cols": 17, "entries": 150}),
         tolerance=Tolerance(2e-4, 1e-4, "float32 sums of up to about 1,000 products of size 1, in any order"),
+        cases=(EMPTY_ROWS, large("values"), one_hot("x"), outliers("x", atol_scale=100.0)),
     ),
     ProblemDefinition(
         id="batched_solve",
@@ -158,6 +213,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"systems": 5, "size": 8}),
         tolerance=Tolerance(1e-5, 1e-4, "float32 elimination of at most 32 columns, condition number about 5"),
+        cases=(large("b"), small("b"), one_hot("b"), STIFF),
     ),
     ProblemDefinition(
         id="fft_butterfly",
@@ -183,6 +239,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 3, "size": 64}),
         tolerance=Tolerance(5e-5, 1e-4, "float32 butterflies, 10 levels, twiddle factors good to 2^-20"),
+        cases=(large("real", factor=1e6), one_hot("real", "imag"), alternating("real"), constant_rows("real", "imag")),
     ),
     ProblemDefinition(
         id="kmeans_assign",
@@ -208,6 +265,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             mismatch_share=1e-3,
         ),
         compute_unit="tf32",
+        cases=(
+            large("points", "centroids", factor=100.0),
+            small("points", "centroids", factor=1e-2),
+            outliers("points", factor=30.0, atol_scale=900.0),
+        ),
     ),
     ProblemDefinition(
         id="tridiagonal_solve",
@@ -224,6 +286,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),),
         tiny=Size("tiny", {"systems": 5, "size": 32}),
         tolerance=Tolerance(1e-5, 1e-4, "float32, diagonally dominant: errors do not grow along the row"),
+        cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS),
     ),
     ProblemDefinition(
         id="nbody_forces",
@@ -240,5 +303,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("n8192", {"bodies": 8192}),),
         tiny=Size("tiny", {"bodies": 70}),
         tolerance=Tolerance(2e-5, 1e-4, "float32 sum of 8,192 terms, the largest about 0.02"),
+        cases=(large("positions", factor=100.0, atol_scale=1e-4), COINCIDENT, zero_rows("masses", dims=()), HEAVY),
     ),
 )

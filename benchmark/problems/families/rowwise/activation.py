@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import huge, large, wide, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FP32_ELEMENTWISE = Tolerance(1e-6, 1e-5, "float32, no reduction: a few units in the last place of the result")
+
+CASES = (large("x", factor=50.0, atol_scale=1.0), huge("x"), wide("x", decades=4.0), zero_rows("x"))
 
 
 def _matrix(p: Params) -> tuple[InputSpec, ...]:
@@ -81,6 +84,7 @@ def _activation(
         tiny=Size("tiny", {"rows": 7, "cols": 33}),
         tolerance=FP32_ELEMENTWISE,
         aliases=aliases,
+        cases=CASES,
     )
 
 

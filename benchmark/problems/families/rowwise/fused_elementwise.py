@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    constant_rows,
+    large,
+    one_hot,
+    outliers,
+    shifted,
+    small,
+    wide,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -108,6 +118,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 5, "hidden": 48}),
         tolerance=Tolerance(1e-2, 1.6e-2, "bfloat16 output of a bfloat16-rounded sum: two roundings of 2^-8 relative"),
+        cases=(
+            large("x", "residual", factor=1e4, atol_scale=1.0),
+            small("x", "residual", factor=1e-3, atol_scale=1.0),
+            zero_rows("x", "residual"),
+            outliers("x", factor=100.0, atol_scale=10.0),
+        ),
     ),
     ProblemDefinition(
         id="rope",
@@ -127,6 +143,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"batch": 2, "length": 5, "heads": 3, "dim": 16}),
         tolerance=BF16_ONCE,
+        cases=(large("x"), one_hot("x"), outliers("x", atol_scale=1.0), zero_rows("x")),
     ),
     ProblemDefinition(
         id="swiglu",
@@ -143,6 +160,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
         tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
+        cases=(
+            large("gate_up", factor=30.0, atol_scale=1.0),
+            wide("gate_up", decades=4.0),
+            zero_rows("gate_up"),
+            outliers("gate_up", factor=100.0, atol_scale=1.0),
+        ),
     ),
     ProblemDefinition(
         id="geglu",
@@ -159,6 +182,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
         tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
+        cases=(
+            large("gate", factor=30.0, atol_scale=1.0),
+            wide("gate", "up", decades=4.0),
+            zero_rows("gate"),
+            outliers("gate", factor=100.0, atol_scale=1.0),
+        ),
     ),
     ProblemDefinition(
         id="layernorm_backward",
@@ -178,5 +207,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 11, "cols": 40}),
         tolerance=Tolerance(5e-4, 1e-4, "float32 column sums of 8192 unit terms: sums of size 90, errors of 1e-4"),
+        cases=(
+            shifted("x", by=1e3, atol_scale=50.0),
+            small("x", factor=1e-3, atol_scale=1e3),
+            large("grad"),
+            constant_rows("x", atol_scale=100.0),
+            one_hot("grad"),
+        ),
     ),
 )

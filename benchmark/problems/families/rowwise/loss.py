@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    constant_rows,
+    large,
+    outliers,
+    shifted,
+    small,
+    some_rows,
+    sorted_rows,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec, integers
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+PEAKED = InputCase(
+    "peaked",
+    "Distributions with nearly all weight on one class find logarithms of a clamped probability.",
+    dict.fromkeys(("predictions", "targets"), lambda generator, x: torch.softmax(6.0 * torch.log(x), dim=-1)),
+)
+UNIFORM_ROWS = InputCase(
+    "uniform_rows",
+    "Rows in which every class is as likely have no divergence and find sums that lose small terms.",
+    dict.fromkeys(("predictions", "targets"), some_rows(lambda generator, x: torch.full_like(x, 1.0 / x.shape[-1]))),
+)
 
 SCALAR_MEAN = Tolerance(1e-6, 2e-5, "float32 mean of positive terms in a tree: about 1e-6 relative, times twenty")
 KB_V0 = Size("kb_v0", {"rows": 128, "cols": 4096})
@@ -91,6 +113,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=SCALAR_MEAN,
         aliases=("kernelbench/v0/L1/95", "kernelbench/v0.1/L1/95"),
+        cases=(
+            shifted("logits", by=100.0, rtol_scale=5.0),
+            large("logits", factor=50.0, atol_scale=1.0),
+            constant_rows("logits"),
+            outliers("logits", factor=100.0, atol_scale=1.0),
+        ),
     ),
     ProblemDefinition(
         id="huber_loss",
@@ -108,6 +136,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=SCALAR_MEAN,
         aliases=("kernelbench/v0/L1/96",),
+        cases=(
+            large("predictions", factor=1e4),
+            small("predictions", "targets", factor=1e-3),
+            zero_rows("predictions", "targets"),
+            outliers("predictions", atol_scale=1.0),
+        ),
     ),
     ProblemDefinition(
         id="kl_div_loss",
@@ -127,6 +161,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             2e-6, 5e-5, "float32 sum of terms of both signs that partly cancel: about 5e-6 relative, times ten"
         ),
         aliases=("kernelbench/v0/L1/98",),
+        cases=(PEAKED, UNIFORM_ROWS, sorted_rows("predictions", "targets")),
     ),
     ProblemDefinition(
         id="triplet_margin_loss",
@@ -144,5 +179,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=Tolerance(2e-5, 2e-5, "differences of float32 distances of size 130: about 1e-7 of those"),
         aliases=("kernelbench/v0/L1/99",),
+        cases=(
+            large("anchor", "positive", "negative", factor=100.0, atol_scale=100.0),
+            small("anchor", "positive", "negative", factor=1e-2, atol_scale=1.0),
+            outliers("positive", factor=100.0, atol_scale=10.0),
+            zero_rows("anchor", "positive"),
+        ),
     ),
 )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import constant_rows, outliers, shifted, ties
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    constant_rows,
+    large,
+    one_hot,
+    outliers,
+    shifted,
+    small,
+    ties,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -24,6 +34,19 @@ TINY_IMAGE = Size("tiny", {"batch": 3, "channels": 16, "height": 5, "width": 7})
 FP32_STATISTICS = Tolerance(
     2e-5, 2e-5, "float32 statistics of up to a million elements, tree-summed: about 1e-6 relative, times ten"
 )
+
+
+def statistics_cases(*dims: int) -> tuple[InputCase, ...]:
+    """Cases of a norm whose mean and variance run over these dimensions."""
+    return (
+        # A mean near 1000 is good to 1e-4 in float32, a variance as E[x²] − E[x]² to a few percent.
+        shifted("x", by=1e3, dims=dims, atol_scale=500.0),
+        # Without variance, what rounding leaves of x − mean is divided by the root of eps.
+        constant_rows("x", dims=dims, atol_scale=50.0),
+        small("x", factor=1e-3, atol_scale=1.0),
+        large("x", factor=1e6, atol_scale=1.0),
+        outliers("x", factor=100.0, atol_scale=10.0),
+    )
 
 
 def _matrix(p: Params) -> tuple[InputSpec, ...]:
@@ -120,6 +143,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"rows": 7, "cols": 45}),
         tolerance=Tolerance(1e-5, 1e-5, "float32 logarithm of a sum of up to 32000 exponentials; results of size 10"),
         aliases=("kernelbench/v0/L1/24",),
+        cases=SOFTMAX_CASES,
     ),
     ProblemDefinition(
         id="batch_norm",
@@ -137,6 +161,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY_IMAGE,
         tolerance=FP32_STATISTICS,
         aliases=("kernelbench/v0/L1/33",),
+        cases=statistics_cases(0, 2, 3),
     ),
     ProblemDefinition(
         id="instance_norm",
@@ -154,6 +179,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY_IMAGE,
         tolerance=FP32_STATISTICS,
         aliases=("kernelbench/v0/L1/34",),
+        cases=statistics_cases(2, 3),
     ),
     ProblemDefinition(
         id="group_norm",
@@ -171,6 +197,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY_IMAGE,
         tolerance=FP32_STATISTICS,
         aliases=("kernelbench/v0/L1/35",),
+        cases=statistics_cases(1, 2, 3),
     ),
     ProblemDefinition(
         id="rms_norm",
@@ -188,6 +215,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY_IMAGE,
         tolerance=Tolerance(1e-6, 1e-5, "float32 mean of 64 squares: a few units in the last place"),
         aliases=("kernelbench/v0/L1/36",),
+        cases=(
+            large("x", factor=1e6, atol_scale=1.0),
+            small("x", factor=1e-3, atol_scale=1.0),
+            outliers("x", dim=1, factor=100.0, atol_scale=1.0),
+            zero_rows("x", dims=(1,)),
+        ),
     ),
     ProblemDefinition(
         id="frobenius_norm",
@@ -202,6 +235,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY_IMAGE,
         tolerance=Tolerance(1e-9, 2e-5, "float32 sum of 67 million squares in a tree: about 1e-6 relative, times ten"),
         aliases=("kernelbench/v0/L1/37",),
+        cases=(
+            large("x", factor=1e6, atol_scale=1.0),
+            small("x", factor=1e-5, atol_scale=1.0),
+            outliers("x", atol_scale=1.0),
+            zero_rows("x"),
+        ),
     ),
     ProblemDefinition(
         id="l2_norm",
@@ -216,5 +255,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"rows": 7, "cols": 45}),
         tolerance=Tolerance(1e-7, 1e-5, "float32 sum of up to 16384 squares: about 1e-6 relative, times ten"),
         aliases=("kernelbench/v0/L1/39",),
+        cases=(
+            large("x", factor=1e6, atol_scale=1.0),
+            small("x", factor=1e-5, atol_scale=1.0),
+            outliers("x", atol_scale=1.0),
+            one_hot("x"),
+        ),
     ),
 )

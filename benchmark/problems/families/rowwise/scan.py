@@ -5,12 +5,51 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    alternate,
+    alternating,
+    constant_rows,
+    large,
+    multiply_some,
+    one_hot,
+    outliers,
+    repeat_one,
+    scale,
+    some_rows,
+    sorted_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, booleans, integers, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SUM_CASES = (
+    large("x", factor=1e6),
+    alternating("x"),
+    one_hot("x"),
+    outliers("x", atol_scale=10.0),
+    constant_rows("x"),
+)
+SIGNED_FACTORS = InputCase("signs", "Negative factors find products taken through logarithms.", {"x": alternate()})
+ZERO_FACTOR = InputCase(
+    "zero",
+    "A zero ends the product of its row and finds divisions and logarithms.",
+    {"x": some_rows(multiply_some(0.0))},
+)
+EMPTY_MASK = InputCase(
+    "empty_mask",
+    "Rows of which the mask selects nothing find sums that are not reset.",
+    {"mask": some_rows(lambda generator, x: x & False)},
+)
+REPEATS = InputCase("repeats", "One number at half of all places finds shortcuts for runs.", {"x": repeat_one})
+RISING = InputCase(
+    "positive",
+    "Steps of one sign reach the largest sums and find narrow integers.",
+    {"x": lambda generator, x: x.abs()},
+)
 
 RUNNING_SUM = Tolerance(
     2e-3, 1e-5, "float32 running sum of up to 8192 unit normals, in any order: sums of size 100, errors of 1e-4"
@@ -76,6 +115,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=RUNNING_SUM,
         aliases=("kernelbench/v0/L1/89",),
+        cases=SUM_CASES,
     ),
     ProblemDefinition(
         id="cumprod",
@@ -90,6 +130,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=Tolerance(1e-6, 5e-5, "float32 running product of up to 4096 factors: errors grow as the root"),
         aliases=("kernelbench/v0/L1/90",),
+        cases=(SIGNED_FACTORS, ZERO_FACTOR, outliers("x", factor=1e6, atol_scale=1.0), sorted_rows("x")),
     ),
     ProblemDefinition(
         id="cumsum_reverse",
@@ -104,6 +145,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=RUNNING_SUM,
         aliases=("kernelbench/v0/L1/91",),
+        cases=SUM_CASES,
     ),
     ProblemDefinition(
         id="masked_cumsum",
@@ -118,6 +160,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=TINY,
         tolerance=RUNNING_SUM,
         aliases=("kernelbench/v0/L1/93",),
+        cases=(*SUM_CASES, EMPTY_MASK),
     ),
     ProblemDefinition(
         id="prefix_sum",
@@ -131,5 +174,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("long", {"length": 50_000_000}), Size("medium", {"length": 1 << 20})),
         tiny=Size("tiny", {"length": 5003}),
         tolerance=Tolerance(0.0, 0.0, "exact: integer arithmetic"),
+        cases=(
+            RISING,
+            InputCase("large", "Large steps find narrow integers.", {"x": scale(1000)}),
+            alternating("x"),
+            REPEATS,
+        ),
     ),
 )

@@ -4,12 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    constant_rows,
+    huge,
+    large,
+    negative,
+    shifted,
+    sorted_rows,
+    ties,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, normal
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+# Drawn values lie in [-7, 7] on a grid that a shift by 8 keeps, so that they stay distinct.
+NEGATIVE = InputCase(
+    "negative", "Values below zero find selections that start from zero.", {"x": lambda generator, x: x - 8.0}
+)
+FAR_BELOW = InputCase(
+    "far_below",
+    "Values far below zero find selections that start from a constant such as -1e30.",
+    {"x": lambda generator, x: (x - 8.0) * 2.0**110},
+)
+EVEN_NOISE = InputCase(
+    "rare_tokens",
+    "Noise that spans twelve powers of ten lets unlikely tokens win and finds probabilities that underflow.",
+    {"noise": lambda generator, x: x.pow(4.0)},
+)
 
 
 def exponential(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
@@ -62,6 +87,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 3, "cols": 64}),
         tolerance=Tolerance(0.0, 0.0, "values are moved, never computed: exact"),
+        cases=(ties("x"), sorted_rows("x"), constant_rows("x"), huge("x", factor=1e35), negative("x")),
     ),
     ProblemDefinition(
         id="top_k",
@@ -84,6 +110,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 3, "cols": 128, "k": 4}),
         tolerance=Tolerance(0.0, 0.0, "values are moved and places are distinct: exact"),
+        cases=(NEGATIVE, FAR_BELOW, sorted_rows("x"), huge("x", factor=2.0**100)),
     ),
     ProblemDefinition(
         id="sampling_softmax",
@@ -105,6 +132,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             1e-5,
             "float32 log of a sum over 32,000 terms; two leading quotients may be equal to float32 in a rare row",
             mismatch_share=0.005,
+        ),
+        cases=(
+            shifted("logits", by=100.0, atol_scale=2.0),
+            large("logits", factor=20.0, atol_scale=2.0),
+            sorted_rows("logits"),
+            EVEN_NOISE,
         ),
     ),
 )

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    choose,
+    constant_rows,
+    one_hot,
+    outliers,
+    scale,
+    wide,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -15,6 +25,32 @@ PAGE = 16
 """Tokens of a cache page."""
 BF16_ATTENTION = Tolerance(
     4e-3, 2e-2, "bfloat16 inputs and output (relative step 2^-8) and probabilities possibly rounded to bfloat16"
+)
+
+
+SHARP_QUERIES = InputCase(
+    "large", "Scores beyond the range of exp find a softmax without the maximum.", {"q": scale(32.0)}
+)
+ATTENTION_CASES = (
+    SHARP_QUERIES,
+    zero_rows("k"),
+    one_hot("q"),
+    constant_rows("v", atol_scale=4.0),
+    outliers("v", factor=100.0, atol_scale=100.0),
+)
+EXTREME_BYTES = InputCase("extremes", "The ends of the 8-bit range find unsigned bytes.", {"pages": choose(-128, 127)})
+
+
+def short_lengths(generator: Generator, lengths: Tensor) -> Tensor:
+    """Lengths from one token to a little more than a page, and others as drawn."""
+    drawn = torch.randint(1, PAGE + 3, lengths.shape, generator=generator, device=lengths.device)
+    return torch.where(torch.rand(lengths.shape, generator=generator, device=lengths.device) < 0.7, drawn, lengths)
+
+
+SHORT_CONTEXTS = InputCase(
+    "short",
+    "Sequences of a few tokens find splits and pages that assume a full one.",
+    {"context_lengths": short_lengths},
 )
 
 
@@ -138,6 +174,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"batch": 1, "heads": 2, "length": 64, "dim": 64}),
         tolerance=BF16_ATTENTION,
         compute_unit="bf16",
+        cases=ATTENTION_CASES,
     ),
     ProblemDefinition(
         id="attention_decode",
@@ -158,6 +195,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"batch": 2, "heads": 2, "length": 160, "dim": 64}),
         tolerance=BF16_ATTENTION,
         compute_unit="bf16",
+        cases=ATTENTION_CASES,
     ),
     ProblemDefinition(
         id="gqa_decode",
@@ -178,6 +216,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"batch": 2, "heads": 4, "kv_heads": 2, "length": 160, "dim": 64}),
         tolerance=BF16_ATTENTION,
         compute_unit="bf16",
+        cases=ATTENTION_CASES,
     ),
     ProblemDefinition(
         id="paged_attention_decode",
@@ -197,6 +236,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"batch": 2, "heads": 2, "min_length": 70, "max_length": 160, "dim": 64}),
         tolerance=BF16_ATTENTION,
         compute_unit="bf16",
+        cases=(SHARP_QUERIES, SHORT_CONTEXTS, one_hot("q"), outliers("v_pages", factor=100.0, atol_scale=100.0)),
     ),
     ProblemDefinition(
         id="paged_kv_dequant",
@@ -215,5 +255,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("b16_s4096", {"batch": 16, "length": 4096, "heads": 8, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "length": 48, "heads": 2, "dim": 64}),
         tolerance=Tolerance(1e-6, 5e-3, "one product rounded to bfloat16: half a step is 2^-9 of the value"),
+        cases=(EXTREME_BYTES, wide("scales", decades=6.0, atol_scale=1e-6), zero_rows("scales")),
     ),
 )

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    constant_rows,
+    large,
+    one_hot,
+    outliers,
+    scale,
+    shifted,
+    small,
+    some_rows,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     InputSpec,
@@ -18,6 +30,18 @@ from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+EMPTY_MASK = InputCase(
+    "empty_mask", "Rows whose mask is zero find terms that are counted all the same.", {"mask": some_rows(scale(0.0))}
+)
+STRONG_DECAY = InputCase(
+    "strong_decay",
+    "A decay beyond the range of exp finds factors exp(g) and exp(-g) that are taken apart.",
+    {"g": scale(50.0)},
+)
+NO_DECAY = InputCase(
+    "no_decay", "No decay at all keeps the oldest tokens and finds decays that are assumed.", {"g": scale(0.0)}
+)
 
 CHUNK = 64
 """Tokens of a gated-deltanet chunk."""
@@ -248,6 +272,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"length": 16, "batch": 1, "dim": 32}),
         tolerance=Tolerance(2e-2, 2e-2, "the task's published 2e-2: bfloat16 tensor cores inside are allowed"),
         compute_unit="bf16",
+        cases=(
+            large("x", factor=1e3, atol_scale=1.0),
+            small("x", factor=1e-3, atol_scale=1.0),
+            EMPTY_MASK,
+            shifted("x", by=100.0),
+        ),
     ),
     ProblemDefinition(
         id="cross_entropy_fwd_bwd",
@@ -274,6 +304,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             1e-6,
             1e-2,
             "the task's published rtol 1e-2; atol far below it because a softmax over 32,000 classes is small",
+        ),
+        cases=(
+            shifted("logits", by=96.0),
+            large("logits", factor=20.0, atol_scale=1.0),
+            constant_rows("logits"),
+            outliers("logits", factor=30.0, atol_scale=1.0),
         ),
     ),
     ProblemDefinition(
@@ -305,6 +341,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "multiplying by the reciprocal scale may round the other way",
             mismatch_share=5e-3,
         ),
+        cases=(
+            zero_rows("x"),
+            large("x", factor=1e6, atol_scale=1.0),
+            small("x", factor=1e-6, atol_scale=1e-6),
+            outliers("x", atol_scale=1.0),
+            constant_rows("x"),
+        ),
     ),
     ProblemDefinition(
         id="gdn_chunk_fwd_h",
@@ -324,6 +367,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=GDN_TINY,
         tolerance=GDN_TOLERANCE,
         compute_unit="tf32",
+        cases=(STRONG_DECAY, NO_DECAY, large("u", factor=1e3), one_hot("u", dim=1)),
     ),
     ProblemDefinition(
         id="gdn_chunk_fwd_o",
@@ -341,6 +385,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=GDN_TINY,
         tolerance=GDN_TOLERANCE,
         compute_unit="tf32",
+        cases=(STRONG_DECAY, NO_DECAY, large("v", "h", factor=1e3, atol_scale=1e3), zero_rows("h")),
     ),
     ProblemDefinition(
         id="gdn_recompute_w_u",
@@ -358,5 +403,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=GDN_TINY,
         tolerance=GDN_TOLERANCE,
         compute_unit="tf32",
+        cases=(STRONG_DECAY, NO_DECAY, large("k", "v", factor=1e3, atol_scale=1e3), zero_rows("beta")),
     ),
 )

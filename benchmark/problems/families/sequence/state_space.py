@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, uniform
 from kbench.benchmark.problems.lazy_torch import torch
@@ -55,5 +56,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("d2048_l512", {"batch": 1, "channels": 2048, "length": 512, "states": 16}),),
         tiny=Size("tiny", {"batch": 2, "channels": 6, "length": 64, "states": 16}),
         tolerance=Tolerance(1e-4, 1e-4, "float32 recurrence whose memory is some 10 tokens, and a sum over 16 states"),
+        cases=(
+            large("u"),
+            one_hot("u"),
+            small("delta", factor=1e-3, atol_scale=1.0),
+            outliers("b", factor=100.0, atol_scale=10.0),
+            zero_rows("u"),
+        ),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
@@ -12,6 +13,13 @@ from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+CONVOLUTION_CASES = (
+    large("x", factor=1e5),
+    small("x", factor=1e-6),
+    one_hot("x"),
+    outliers("x", atol_scale=100.0),
+)
 
 
 def fp32_sum(length: str) -> Tolerance:
@@ -50,6 +58,7 @@ CONV1D = ProblemDefinition(
     sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 37}),
     tolerance=fp32_sum("96"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -73,6 +82,7 @@ CONV1D_DILATED_STRIDED = ProblemDefinition(
     sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 128, "length": 32768}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 50}),
     tolerance=fp32_sum("96"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -103,6 +113,7 @@ CONV2D_SQUARE = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 11, "width": 13}),
     tolerance=fp32_sum("27 to 576"),
     aliases=("kernelbench/v0/L1/63",),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -130,6 +141,7 @@ CONV2D_ASYMMETRIC = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 14}),
     tolerance=fp32_sum("45"),
     aliases=("kernelbench/v0/L1/62",),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -156,6 +168,7 @@ CONV3D = ProblemDefinition(
     sizes=(Size("large", {"n": 2, "c_in": 3, "c_out": 64, "depth": 64, "height": 64, "width": 64}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
     tolerance=fp32_sum("81"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -178,6 +191,7 @@ DEPTHWISE_CONV2D = ProblemDefinition(
     sizes=(Size("large", {"n": 16, "channels": 64, "height": 192, "width": 192}),),
     tiny=Size("tiny", {"n": 2, "channels": 5, "height": 11, "width": 13}),
     tolerance=fp32_sum("9"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -211,6 +225,7 @@ DEPTHWISE_SEPARABLE_CONV2D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 11, "width": 13}),
     tolerance=fp32_sum("9 and then 3 to 32"),
     aliases=("kernelbench/v0/L1/86",),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -237,6 +252,7 @@ POINTWISE_CONV2D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 7, "width": 9}),
     tolerance=fp32_sum("3 to 128"),
     aliases=("kernelbench/v0/L1/87",),
+    cases=CONVOLUTION_CASES,
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.convolution import fp32_sum, weight_spec
+from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum, weight_spec
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+NEGATIVE_BIAS = InputCase(
+    "negative", "Values below zero find maxima that start from zero.", {"bias": lambda generator, x: x - 20.0}
+)
 
 
 def _image_inputs(p: Params, dtype: str = "float32") -> tuple[TensorSpec, ...]:
@@ -56,6 +61,7 @@ CONV2D_RELU_BIAS_ADD = ProblemDefinition(
     sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
     tolerance=fp32_sum("144"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -75,6 +81,7 @@ CONV2D_MISH_MISH = ProblemDefinition(
     sizes=(Size("large", {"n": 16, "c_in": 16, "c_out": 32, "height": 128, "width": 128}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
     tolerance=fp32_sum("144"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -102,6 +109,7 @@ CONV2D_RELU_HARDSWISH = ProblemDefinition(
         2e-2, 2e-2, "bfloat16 keeps 8 bits; the reference rounds after the convolution and after each of four steps"
     ),
     compute_unit="bf16",
+    cases=(large("x", factor=1e3), small("x", factor=1e-3, atol_scale=1.0), one_hot("x"), outliers("x")),
 )
 
 
@@ -124,6 +132,12 @@ CONV2D_AVG_POOL_SIGMOID_SUM = ProblemDefinition(
     tolerance=Tolerance(
         1e-5, 1e-5, "fp32 sums of up to 74 thousand sigmoids of like sign; images differ by about 1e-3 of the sum"
     ),
+    cases=(
+        large("x", factor=100.0, atol_scale=10.0),
+        one_hot("x"),
+        outliers("x", factor=100.0, atol_scale=10.0),
+        zero_rows("x"),
+    ),
 )
 
 
@@ -144,6 +158,12 @@ CONV2D_TANH_SCALING_BIAS_MAX_POOL = ProblemDefinition(
     sizes=(Size("large", {"n": 32, "c_in": 8, "c_out": 32, "height": 130, "width": 130}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 15, "width": 18}),
     tolerance=fp32_sum("72"),
+    cases=(
+        large("x", factor=100.0, atol_scale=10.0),
+        one_hot("x"),
+        outliers("x", factor=100.0, atol_scale=10.0),
+        NEGATIVE_BIAS,
+    ),
 )
 
 
@@ -163,6 +183,12 @@ CONV2D_SCALING_MIN = ProblemDefinition(
     sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
     tolerance=fp32_sum("144"),
+    cases=(
+        large("x", factor=1e5),
+        one_hot("x"),
+        outliers("x", atol_scale=100.0),
+        shifted("conv_bias", by=100.0, atol_scale=10.0),
+    ),
 )
 
 
@@ -201,6 +227,12 @@ CONV3D_SCALING_TANH_MULTIPLY_SIGMOID = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
     tolerance=Tolerance(1e-5, 1e-5, "fp32 sums of 81 products, squashed twice; fp16 operands err by about 1e-4"),
     aliases=("kernelbench/v0/L2/48",),
+    cases=(
+        large("x", factor=100.0, atol_scale=100.0),
+        one_hot("x"),
+        outliers("x", factor=100.0, atol_scale=100.0),
+        shifted("bias", by=100.0),
+    ),
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import (
+    InputCase,
+    alternating,
+    constant_rows,
+    large,
+    negative,
+    one_hot,
+    outliers,
+    sorted_rows,
+    ties,
+)
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import window_extent
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec
@@ -12,6 +23,12 @@ from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+FAR_BELOW = InputCase(
+    "far_below", "Values far below zero find maxima that start from -1e30.", {"x": lambda generator, x: x.abs() * -1e35}
+)
+MAXIMUM_CASES = (negative("x"), FAR_BELOW, ties("x"), sorted_rows("x"), constant_rows("x"))
+MEAN_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x"))
 
 AXES = ("depth", "height", "width")
 SELECTION = Tolerance(1e-6, 1e-6, "a maximum is one of the inputs, so it is exact")
@@ -59,6 +76,7 @@ MAX_POOL1D = ProblemDefinition(
     sizes=(Size("large", {"n": 16, "channels": 64, "width": 65536}),),
     tiny=Size("tiny", {"n": 2, "channels": 3, "width": 45}),
     tolerance=SELECTION,
+    cases=MAXIMUM_CASES,
 )
 
 
@@ -82,6 +100,7 @@ MAX_POOL2D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "channels": 3, "height": 12, "width": 15}),
     tolerance=SELECTION,
     aliases=("kernelbench/v0/L1/42",),
+    cases=MAXIMUM_CASES,
 )
 
 
@@ -102,6 +121,7 @@ MAX_POOL3D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 9, "height": 10, "width": 11}),
     tolerance=SELECTION,
     aliases=("kernelbench/v0/L1/43",),
+    cases=MAXIMUM_CASES,
 )
 
 
@@ -122,6 +142,7 @@ AVG_POOL2D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "channels": 3, "height": 11, "width": 16}),
     tolerance=MEAN,
     aliases=("kernelbench/v0/L1/45",),
+    cases=MEAN_CASES,
 )
 
 
@@ -142,6 +163,7 @@ AVG_POOL3D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 5, "height": 6, "width": 7}),
     tolerance=MEAN,
     aliases=("kernelbench/v0/L1/46",),
+    cases=MEAN_CASES,
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (MAX_POOL1D, MAX_POOL2D, MAX_POOL3D, AVG_POOL2D, AVG_POOL3D)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.adversarial import alternating, constant_rows, large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, normal, uniform
@@ -37,6 +38,7 @@ STENCIL_2D = ProblemDefinition(
     sizes=(Size("large", {"height": 4096, "width": 4096}), Size("ragged", {"height": 3001, "width": 4999})),
     tiny=Size("tiny", {"height": 19, "width": 23}),
     tolerance=Tolerance(5e-6, 5e-6, "seven fp32 operations on unit values; fp16 inputs err by about 3e-4"),
+    cases=(large("u", factor=1e6), small("u", factor=1e-6), alternating("u"), one_hot("u")),
 )
 
 
@@ -71,6 +73,12 @@ STENCIL_3D = ProblemDefinition(
     sizes=(Size("large", {"depth": 256, "height": 256, "width": 256}),),
     tiny=Size("tiny", {"depth": 6, "height": 9, "width": 13}),
     tolerance=Tolerance(1e-5, 1e-5, "nineteen fp32 operations on unit values; fp16 inputs err by about 1e-3"),
+    cases=(
+        large("u", "previous", factor=1e6, atol_scale=1e6),
+        alternating("u"),
+        one_hot("u", "previous"),
+        constant_rows("u"),
+    ),
 )
 
 
@@ -103,6 +111,7 @@ CAUSAL_CONV1D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "channels": 5, "length": 21}),
     tolerance=Tolerance(1.6e-2, 1.6e-2, "bfloat16 keeps 8 bits; the reference rounds after the sum and after SiLU"),
     compute_unit="bf16",
+    cases=(large("x", factor=50.0), one_hot("x"), alternating("x"), outliers("x", factor=100.0)),
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (STENCIL_2D, STENCIL_3D, CAUSAL_CONV1D)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size
-from kbench.benchmark.problems.families.spatial.convolution import fp32_sum
+from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, transposed_extent
 from kbench.benchmark.problems.inputs import TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F
@@ -39,6 +39,7 @@ TRANSPOSED_CONV1D = ProblemDefinition(
     sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 19}),
     tolerance=fp32_sum("64"),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -62,6 +63,7 @@ TRANSPOSED_CONV2D = ProblemDefinition(
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 8, "width": 9}),
     tolerance=fp32_sum("288"),
     aliases=("kernelbench/v0/L1/57",),
+    cases=CONVOLUTION_CASES,
 )
 
 
@@ -93,6 +95,7 @@ TRANSPOSED_CONV3D_GROUPED = ProblemDefinition(
     sizes=(Size("large", {"n": 4, "c_in": 32, "c_out": 64, "depth": 16, "height": 32, "width": 32}),),
     tiny=Size("tiny", {"n": 2, "c_in": 8, "c_out": 12, "depth": 3, "height": 4, "width": 5}),
     tolerance=fp32_sum("8 to 64"),
+    cases=CONVOLUTION_CASES,
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (TRANSPOSED_CONV1D, TRANSPOSED_CONV2D, TRANSPOSED_CONV3D_GROUPED)

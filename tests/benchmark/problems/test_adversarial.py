@@ -1,0 +1,118 @@
+"""Every problem's adversarial cases: attainable by honest code, drawn from a seed, and not passed by a cheat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from kbench.benchmark.problems import InputCase, ProblemDefinition, TensorSpec, adversarial, problem, problems, registry
+from kbench.benchmark.problems.check import cheats, output_failures, plain_cpu
+from kbench.benchmark.problems.compare import compare
+from kbench.schemas import UnknownNameError
+
+MEASURED = (*problems().values(), *registry.unlisted().values())
+SEEDS = (0, 1, 2, 3)
+every_case = pytest.mark.parametrize(
+    ("problem", "case"), [pytest.param(p, c, id=f"{p.id}-{c.name}") for p in MEASURED for c in p.cases]
+)
+
+
+@pytest.fixture(autouse=True)
+def plain_loops() -> Iterator[None]:
+    with plain_cpu():
+        yield
+
+
+@pytest.mark.parametrize("problem", MEASURED, ids=lambda p: p.id)
+def test_a_problem_declares_three_to_six_cases_of_different_names(problem: ProblemDefinition) -> None:
+    names = [case.name for case in problem.cases]
+    assert 3 <= len(names) <= 6
+    assert len(set(names)) == len(names)
+    assert all(case.stresses.endswith(".") for case in problem.cases)
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.uint8)
+
+
+@every_case
+def test_a_case_has_the_declared_inputs_and_follows_the_seed(problem: ProblemDefinition, case: InputCase) -> None:
+    drawn, again, other = (problem.draw_case(case, problem.tiny, seed) for seed in (7, 7, 8))
+    changed = False
+    for value, same, new, spec in zip(drawn, again, other, problem.inputs(problem.tiny.params), strict=True):
+        if isinstance(spec, TensorSpec):
+            assert isinstance(value, torch.Tensor)
+            assert isinstance(same, torch.Tensor)
+            assert isinstance(new, torch.Tensor)
+            assert list(output_failures(value, (spec,), "cpu")) == []
+            assert value.is_contiguous()
+            assert torch.equal(bits(value), bits(same))
+            changed = changed or not torch.equal(bits(value), bits(new))
+        else:
+            assert value == spec.value
+    assert changed
+
+
+@every_case
+def test_a_case_is_passed_by_the_reference_and_by_no_prepared_answer(
+    problem: ProblemDefinition, case: InputCase
+) -> None:
+    specs, tolerance = problem.outputs(problem.tiny.params), problem.tolerance_of(case)
+    drawn = [problem.draw_case(case, problem.tiny, seed) for seed in SEEDS]
+    expected = [problem.expected(inputs) for inputs in drawn]
+    for inputs, answer in zip(drawn, expected, strict=True):
+        verdict = compare(problem.reference(*inputs), answer, tolerance, specs)
+        assert verdict.ok, verdict.reason
+    for name in ("constant", "zero", "passthrough"):
+        answers = [cheats(i, e, specs)[name] for i, e in zip(drawn, expected, strict=True)]
+        assert not all(compare(a, e, tolerance, specs).ok for a, e in zip(answers, expected, strict=True)), name
+    rounded = tuple(v.to(getattr(torch, spec.dtype)) for v, spec in zip(expected[0], specs, strict=True))
+    assert compare(rounded, expected[0], tolerance, specs).ok
+    assert not compare(rounded, expected[1], tolerance, specs).ok, "the answer of another seed"
+    assert all(torch.isfinite(value.double()).double().mean() >= 0.5 for value in rounded), "hardly anything is judged"
+
+
+def test_a_case_scales_the_tolerance_and_names_what_is_open() -> None:
+    softmax = problem("softmax")
+    case = InputCase("mine", "Nothing.", {}, atol_scale=2.0, rtol_scale=3.0, unjudged=("y",))
+    tolerance = softmax.tolerance_of(case)
+    assert tolerance.atol == 2.0 * softmax.tolerance.atol
+    assert tolerance.rtol == 3.0 * softmax.tolerance.rtol
+    assert tolerance.unjudged == ("y",)
+
+
+def test_a_case_is_found_by_name_and_a_wrong_name_is_told() -> None:
+    assert problem("softmax").case("shifted").name == "shifted"
+    with pytest.raises(UnknownNameError, match="shiftd"):
+        problem("softmax").case("shiftd")
+
+
+def test_a_case_that_changes_an_unknown_input_is_refused() -> None:
+    softmax = problem("softmax")
+    with pytest.raises(ValueError, match=r"changes \['z'\]"):
+        softmax.draw_case(adversarial.huge("z"), softmax.tiny, 0)
+
+
+def drawn(change: adversarial.Change, *shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return change(generator, torch.randn(shape, generator=generator))
+
+
+def test_changes_do_what_they_say() -> None:
+    rows = drawn(adversarial.fill_rows(), 6, 9)
+    assert (rows == rows[:, :1]).all()
+    assert (rows != 0).all()
+    assert drawn(adversarial.keep_one(), 6, 9).count_nonzero(1).tolist() == [1] * 6
+    assert drawn(adversarial.shift_rows(100.0), 6, 9).mean(1).abs().min() > 90
+    assert drawn(adversarial.round_to(0.5), 6, 9).unique().numel() < 15
+    assert drawn(adversarial.negate, 6, 9).max() <= 0
+    signs = drawn(adversarial.alternate(), 6, 9).sign()
+    assert (signs[:, 1:] == -signs[:, :-1]).all()
+    steps = drawn(adversarial.sort_rows(), 6, 9).diff(dim=1).sign()
+    assert (steps == steps[:, :1]).all()
+    zeros = drawn(adversarial.some_rows(adversarial.scale(0.0)), 6, 9)
+    assert (zeros == 0).all(1).sum() == 3
+    assert set(drawn(adversarial.choose(3.0, 4.0), 6, 9).unique().tolist()) == {3.0, 4.0}
+    assert 15 < drawn(adversarial.repeat_one, 6, 9).unique(return_counts=True)[1].max() < 40

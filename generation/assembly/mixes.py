@@ -1,20 +1,16 @@
-"""Compile training kernels for their mix: `python -m kbench.generation.assembly.mixes [--dataset PATH] [--out FILE]`.
+"""Instruction mixes of training kernels, for surrogates that look at compiler output without compiling.
 
-Starting again goes on where it stopped. Kernels are taken in the order of their ids, which is no order at all, so that
-what is there after a while is a fair sample of problems and families.
+Kernels are compiled in the order of their ids, which are hashes, so that a table cut short is a fair sample of problems
+and families.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
 from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
+from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource
@@ -52,24 +48,3 @@ def compile_mixes(
             mixes.put(kernel.kernel_id, capability, facts.instructions if facts else None)
         mixes.save(out)
         yield len(kernels) - len(missing) + start + len(chosen), len(kernels)
-
-
-@click.command()
-@click.option("--dataset", help="Corpus folder; the shipped dataset by default.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Table; the shipped one by default.")
-@click.option("--capability", default="9.0", show_default=True, help="Compute capability to compile for.")
-@click.option("--minutes", type=float, help="Start no batch after this long; all kernels by default.")
-def main(dataset: str | None, out: Path | None, capability: str, minutes: float | None) -> None:
-    """Compile the training kernels and keep their instruction mixes; what is there already is not done again."""
-    from kbench.loaders.corpus.corpus import Corpus
-
-    path, began = out or MIXES_FILE, time.monotonic()
-    for done, of in compile_mixes(Corpus.open(dataset), path, capability):
-        click.echo(f"{done:,} of {of:,} kernels", err=True)
-        if minutes is not None and time.monotonic() - began > 60 * minutes:
-            break
-    click.echo(f"wrote {os.fspath(path)}: {len(Mixes.load(path)):,} mixes", err=True)
-
-
-if __name__ == "__main__":
-    main()

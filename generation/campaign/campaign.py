@@ -10,12 +10,11 @@ import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log.entry import LogEntry
-from kbench.generation.search.outcome import KernelOutcome
+from kbench.generation.search.outcome import KernelOutcome, gpu_seconds
 from kbench.generation.search.search import Search
 from kbench.generation.search.state import Node, RunState
 from kbench.schemas import Backend, KernelSource
@@ -30,24 +29,16 @@ WRITE_EVERY_S = 0.25
 """Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
 
 
-class Log(Protocol):
-    """Where entries go."""
-
-    def append(self, entries: Sequence[LogEntry]) -> None:
-        """Keep a batch."""
-        ...
-
-
 class Campaign:
-    """Drives searches over an executor and keeps their common log."""
+    """Drives searches over an executor and writes their common log."""
 
     def __init__(
-        self, executor: Executor, log: Log, *,
+        self, executor: Executor, write: Callable[[Sequence[LogEntry]], None], *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
         write_every_s: float = WRITE_EVERY_S, order: str = "rounds",
         report: Callable[[CampaignProgress], None] = lambda progress: None,
     ) -> None:  # fmt: skip
-        self._executor, self._log, self._ahead, self._report = executor, log, ahead, report
+        self._executor, self._write_entries, self._ahead, self._report = executor, write, ahead, report
         self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
         self._turn = ORDERS[order]
         self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
@@ -181,7 +172,7 @@ class Campaign:
         self.progress.best = max(self.progress.best, outcome.speedup or 0.0)
         if outcome.speedup is None:
             self.progress.failures[outcome.status.value] += 1
-        self.progress.gpu_seconds += sum((m.verify_s or 0.0) + (m.time_s or 0.0) for m in result.measurements)
+        self.progress.gpu_seconds += gpu_seconds(result.measurements)
 
     def _release(self, search: Search) -> bool:
         left = self._outstanding[search.state.run_id] - 1
@@ -196,7 +187,7 @@ class Campaign:
         if now - self._written < every_s:
             return
         self._written = now
-        self._log.append([entry for search in self._searches for entry in search.take_entries()])
+        self._write_entries([entry for search in self._searches for entry in search.take_entries()])
 
 
 Turn = tuple[int, str, int, str, str]

@@ -69,14 +69,9 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             # Opening the log and the GPU counts: whoever sets a deadline means the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
-                executor,
-                log,
-                deadline_s=left,
-                gpu_seconds=how.gpu_seconds,
-                report=how.report,
-                write_every_s=how.write_every_s,
-                order=how.order,
-            )
+                executor, log.append, deadline_s=left, gpu_seconds=how.gpu_seconds, report=how.report,
+                write_every_s=how.write_every_s, order=how.order,
+            )  # fmt: skip
             by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}
             campaign.remember(state for key, state in by_key.items() if key not in driven)
@@ -90,7 +85,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
 
 def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
     """Two runs of one key would write two courses of one search into the log, which nobody could read again."""
-    seen: set[Key] = set()
+    seen: set[RunKey] = set()
     for settings in runs:
         if _key(settings) in seen:
             raise UserError(
@@ -109,11 +104,11 @@ def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[RunSettings])
             refuse_changes(recorded[_key(settings)], settings)
 
 
-Key = tuple[str, str, str, int, str]
+RunKey = tuple[str, str, str, int, str]
 """What tells the runs of a folder apart."""
 
 
-def _key(settings: RunSettings) -> Key:
+def _key(settings: RunSettings) -> RunKey:
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 
 
@@ -141,7 +136,7 @@ def _crews(runs: Sequence[RunSettings], how: Drive) -> list[Crew]:
 
 def _searches(
     crews: Sequence[Crew],
-    states: Mapping[Key, RunState],
+    states: Mapping[RunKey, RunState],
     campaign: Campaign,
     clock: Clock,
     facts: Sequence[Environment],

@@ -1,9 +1,10 @@
-"""Options of `kbench generate` that go together, and those that would be given in vain."""
+"""GenerateOptions: what `kbench generate` was asked for, and which options would change nothing."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
@@ -18,7 +19,7 @@ UNUSED_BY_MODE: Mapping[str, tuple[str, ...]] = {
     "from_folder": tuple(name for name in OF_A_SEARCH if name not in ("method", "proposer")),
     "problem_id": ("variants", "order"),
 }
-"""What the runs come from, and the options that have no say in them."""
+"""What the runs come from, and the options that do not apply to them."""
 
 UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
     "local": ("recorded",),
@@ -27,31 +28,62 @@ UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def mode_of(options: Mapping[str, Any]) -> str:
-    """Which option says where the runs come from.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """Every option of `kbench generate`; its help text says what each means."""
+
+    problem_id: str | None
+    campaign: Path | None
+    from_folder: Path | None
+    backend: str | None
+    method: str
+    proposer: str | None
+    budget: str | None
+    seed: int
+    seeds: int
+    batch: int
+    surrogate: str | None
+    draw: str
+    unsure_share: float
+    confidence: float
+    variants: int
+    executor: str
+    recorded: Path | None
+    gpu: int
+    half_width: float
+    deadline: float | None
+    gpu_seconds: float | None
+    order: str
+    out: Path | None
+    pack_to: Path | None
+    as_json: bool
+
+    @property
+    def mode(self) -> str:
+        """Which option says where the runs come from.
+
+        Raises:
+            UserError: none does, or more than one.
+        """
+        chosen = [name for name in UNUSED_BY_MODE if getattr(self, name) is not None]
+        if len(chosen) != 1:
+            raise UserError("give exactly one of --problem, --campaign or --from-folder")
+        return chosen[0]
+
+
+def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
+    """Refuse options that were given and change nothing: the user expects that they do.
 
     Raises:
-        UserError: none does, or more than one.
+        UserError: names the option and the one that makes it useless.
     """
-    chosen = [name for name in UNUSED_BY_MODE if options[name] is not None]
-    if len(chosen) != 1:
-        raise UserError("give exactly one of --problem, --campaign or --from-folder")
-    return chosen[0]
-
-
-def refuse_unused(ctx: click.Context) -> None:
-    """Refuse options that were given and change nothing: whoever gave them expects that they do.
-
-    Raises:
-        UserError: names the option and the one that leaves it no say.
-    """
-    options, mode = ctx.params, mode_of(ctx.params)
+    mode = options.mode
     flags = {str(param.name): param.opts[0] for param in ctx.command.params}
     reasons = dict.fromkeys(UNUSED_BY_MODE[mode], f"with {flags[mode]}")
-    reasons |= dict.fromkeys(UNUSED_BY_EXECUTOR[options["executor"]], f"with --executor {options['executor']}")
-    if options["surrogate"] is None:
+    reasons |= dict.fromkeys(UNUSED_BY_EXECUTOR[options.executor], f"with --executor {options.executor}")
+    if options.surrogate is None:
         reasons |= dict.fromkeys(FORECASTS, "without --surrogate")
-    if mode == "from_folder" and not options["variants"]:
+    if mode == "from_folder" and not options.variants:
         reasons["method"] = "without --variants"
     for name, reason in reasons.items():
         if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):

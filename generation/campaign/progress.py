@@ -1,13 +1,14 @@
-"""Progress: what a campaign has done since it was started or resumed, and how that is told to people."""
+"""Progress: what a campaign has done since it was started or resumed, and the lines that say so."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
 from collections import Counter
+from typing import Any
 
 LONGEST_REASON = 120
-"""Characters of a reason in a line for people."""
+"""Characters of a reason shown in a line."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -26,7 +27,7 @@ class CampaignProgress:
     best: float = 0.0
     """Highest speedup measured."""
     failures: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Measured kernels that are not right, by status."""
+    """Incorrect or failed kernels, by status."""
     failed_forecasts: int = 0
     """Candidates a surrogate gave no forecast for."""
     forecast_failure: str | None = None
@@ -37,11 +38,20 @@ class CampaignProgress:
 
     @property
     def rate(self) -> float:
-        """Kernels measured a second."""
+        """Kernels measured per second."""
         return self.measured / max(1e-9, time.monotonic() - self.started)
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "measured": self.measured, "ok": self.ok, "best_speedup": self.best or None,
+            "failures": dict(self.failures), "reused": self.reused, "lost": self.lost,
+            "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
+            "halted": self.halted, "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
+        }  # fmt: skip
+
     def line(self) -> str:
-        """One line for people while the campaign runs, with what is still to come."""
+        """One line while the campaign runs, with what is still to come."""
         count = f"{self.measured}/{self.total}" if self.total else f"{self.measured}"
         to_come = [f"{self.live} runs live", f"{self.in_flight} in flight"]
         if self.measured and self.total:
@@ -49,7 +59,7 @@ class CampaignProgress:
         return ", ".join([f"{count} kernels", *self._found(), *to_come, *self._silent()])
 
     def result(self) -> str:
-        """One line for people when the campaign has ended."""
+        """One line when the campaign has ended."""
         return ", ".join([f"{self.measured} kernels", *self._found(), *self._silent()])
 
     def _found(self) -> list[str]:

@@ -1,23 +1,75 @@
-"""The pool proposer: only kernels that were recorded, so that every method can be replayed without a GPU.
+"""RecordedPool: measured kernels that every method can be replayed on without a GPU, and the proposer of only those.
 
-A mutation is a near neighbour by token counts, a crossing lies near the middle of two parents. The pool says nothing
-of how fast its kernels are: that only measuring tells.
+A mutation is a near neighbour by token counts, a crossing lies near the middle of two parents. The proposer knows
+nothing of how fast its kernels are: only measuring tells.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.online.features import features
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
+from kbench.schemas import Backend, Measurement, from_dict
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.online.features import Matrix
+    from kbench.loaders.corpus.corpus import Corpus
 
+COLUMNS = ("kernel_id", "problem_id", "backend", "gpu", "source", "speedup", "status")
 NEIGHBOURS = 6
 """A mutation is drawn from so many nearest kernels not yet seen."""
+
+
+Cell = tuple[str, str, str]
+"""Problem, backend and GPU."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordedPool:
+    """The measured kernels of one problem and backend on one GPU."""
+
+    problem_id: str
+    backend: Backend
+    sources: Mapping[str, str]
+    measurements: Mapping[str, Sequence[Measurement]]
+    best: float
+
+
+def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
+    """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
+
+    Args:
+        path: a corpus folder.
+        least: fewest kernels of a pool.
+        most: pools to take.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+
+    corpus = Corpus.open(path)
+    cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for row in corpus.table("kernels", columns=COLUMNS).to_pylist():
+        if row["status"] is not None:
+            cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
+    large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(row["speedup"] for row in rows))
+    taken = min(most, len(large))
+    return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
+
+
+def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> RecordedPool:
+    problem_id, backend, gpu = cell
+    sources: dict[str, str] = {row["kernel_id"]: row["source"] for row in rows}
+    found: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for row in corpus.table("measurements", problem=problem_id, gpu=gpu).to_pylist():
+        if row["kernel_id"] in sources:
+            found[row["kernel_id"]].append(from_dict(Measurement, row))
+    best: float = max(row["speedup"] for row in rows if row["speedup"] is not None)
+    return RecordedPool(problem_id, Backend(backend), sources, found, best)
 
 
 class PoolProposer:

@@ -131,7 +131,7 @@ def test_failed_forecasts_are_counted_with_the_first_reason(run_folder: Path, ho
     assert progress.result().endswith(told)
     assert progress.line().endswith(told)
     rows = summaries(run_folder)
-    assert (rows[0]["failed_forecasts"], rows[0]["forecast_failure"]) == (40, "RuntimeError: out of order")
+    assert (rows[0].failed_forecasts, rows[0].forecast_failure) == (40, "RuntimeError: out of order")
     assert told in render_report(rows)
 
 

@@ -13,8 +13,9 @@ from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
-from kbench.generation.study.pool import PoolProposer
-from kbench.generation.study.study import interval, pools_in, study, table
+from kbench.generation.study.figures import table
+from kbench.generation.study.pool import PoolProposer, pools_in
+from kbench.generation.study.study import interval, study
 from kbench.schemas import Backend, UserError
 
 from .conftest import PROBLEM, settings_for

@@ -1,6 +1,6 @@
 """Instruction mixes of training kernels, which the corpus does not record: a small table beside the models.
 
-Made by `python -m kbench.generation.assembly.mixes`; kernels that are not in it, or do not compile, are missing values.
+Made by `kbench generate mixes`; kernels that are not in it, or do not compile, are missing values.
 """
 
 from __future__ import annotations

@@ -185,6 +185,14 @@ def spread_exponents(decades: float) -> Change:
     return change
 
 
+def merge_ends(generator: Generator, ends: Tensor) -> Tensor:
+    """Half of the segments with these rising ends become empty; a later one takes what they held."""
+    order = torch.rand(ends.shape, generator=generator, device=ends.device).argsort()
+    merged = torch.where(order < ends.numel() // 2, 0, ends).cummax(0).values
+    merged[-1] = ends[-1]
+    return merged
+
+
 def some_rows(change: Change, dims: tuple[int, ...] = (-1,)) -> Change:
     """The change in half of the rows, picked at random; the others stay as drawn."""
 

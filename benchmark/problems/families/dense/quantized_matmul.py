@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, choose, large, one_hot, small, zero_rows
+from kbench.benchmark.problems.adversarial import InputCase, choose, large, merge_ends, one_hot, small, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
@@ -15,16 +15,8 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
-def merge_groups(generator: Generator, ends: Tensor) -> Tensor:
-    """About half of the groups lose their rows to a later one."""
-    kept = torch.rand(ends.shape, generator=generator, device=ends.device) < 0.5
-    merged = torch.where(kept, ends, 0).cummax(0).values
-    merged[-1] = ends[-1]
-    return merged
-
-
 EMPTY_GROUPS = InputCase(
-    "empty_groups", "Groups without rows find starts and tiles that assume at least one.", {"offsets": merge_groups}
+    "empty_groups", "Groups without rows find starts and tiles that assume at least one.", {"offsets": merge_ends}
 )
 EXTREME_BYTES = InputCase(
     "extremes",

@@ -10,6 +10,7 @@ from kbench.benchmark.problems.adversarial import (
     alternating,
     constant_rows,
     large,
+    merge_ends,
     multiply_some,
     one_hot,
     outliers,
@@ -26,16 +27,8 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
-def empty_rows(generator: Generator, starts: Tensor) -> Tensor:
-    """About half of the rows lose their entries to an earlier one."""
-    kept = torch.rand(starts.shape, generator=generator, device=starts.device) < 0.5
-    merged = torch.where(kept, starts, 0).cummax(0).values
-    merged[-1] = starts[-1]
-    return merged
-
-
 EMPTY_ROWS = InputCase(
-    "empty_rows", "Many empty rows beside long ones find sums that run into the next row.", {"starts": empty_rows}
+    "empty_rows", "Many empty rows beside long ones find sums that run into the next row.", {"starts": merge_ends}
 )
 STIFF = InputCase(
     "scaled",

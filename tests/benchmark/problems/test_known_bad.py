@@ -1,0 +1,457 @@
+"""Kernels that are right on drawn inputs and wrong by specification: each must fail a case, and names which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name every torch user knows
+from torch import Tensor
+
+from kbench.benchmark.problems import problem
+from kbench.benchmark.problems.check import plain_cpu
+from kbench.benchmark.problems.compare import compare
+
+Bad = tuple[str, Callable[..., Any]]
+
+
+def softmax_without_maximum(x: Tensor) -> Tensor:
+    return x.exp() / x.exp().sum(1, keepdim=True)
+
+
+def softmax_with_a_clamped_exponent(x: Tensor) -> Tensor:
+    return softmax_without_maximum(x.clamp(-80.0, 80.0))
+
+
+def softmax_with_the_first_value_as_maximum(x: Tensor) -> Tensor:
+    return softmax_without_maximum(x - x[:, :1])
+
+
+def log_softmax_without_maximum(x: Tensor) -> Tensor:
+    return x - x.exp().sum(1, keepdim=True).log()
+
+
+def log_softmax_as_log_of_softmax(x: Tensor) -> Tensor:
+    return torch.softmax(x, 1).log()
+
+
+def one_pass(x: Tensor, *dims: int) -> tuple[Tensor, Tensor]:
+    mean = x.mean(dims, keepdim=True)
+    return mean, (x * x).mean(dims, keepdim=True) - mean * mean
+
+
+def batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    mean, variance = one_pass(x, 0, 2, 3)
+    return (x - mean) * (variance + 1e-5).rsqrt() * weight.view(1, -1, 1, 1) + bias.view(1, -1, 1, 1)
+
+
+def instance_norm_in_one_pass(x: Tensor) -> Tensor:
+    mean, variance = one_pass(x, 2, 3)
+    return (x - mean) * (variance + 1e-5).rsqrt()
+
+
+def instance_norm_with_eps_outside_the_root(x: Tensor) -> Tensor:
+    return (x - x.mean((2, 3), keepdim=True)) / (x.var((2, 3), correction=0, keepdim=True).sqrt() + 1e-5)
+
+
+def instance_norm_without_eps(x: Tensor) -> Tensor:
+    return (x - x.mean((2, 3), keepdim=True)) / x.std((2, 3), correction=0, keepdim=True)
+
+
+def group_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    groups = x.view(x.shape[0], 8, -1)
+    mean, variance = one_pass(groups, 2)
+    y = ((groups - mean) * (variance + 1e-5).rsqrt()).view(x.shape)
+    return y * weight.view(1, -1, 1, 1) + bias.view(1, -1, 1, 1)
+
+
+def rms_norm_with_eps_outside_the_root(x: Tensor) -> Tensor:
+    return x / ((x * x).mean(1, keepdim=True).sqrt() + 1e-5)
+
+
+def rms_norm_in_float16_squares(x: Tensor) -> Tensor:
+    return x * ((x.clamp(-250, 250) ** 2).mean(1, keepdim=True) + 1e-5).rsqrt()
+
+
+def l2_norm_with_a_large_eps(x: Tensor) -> Tensor:
+    return x * ((x * x).sum(1, keepdim=True) + 1e-6).rsqrt()
+
+
+def frobenius_norm_with_a_large_eps(x: Tensor) -> Tensor:
+    return x / ((x * x).sum().sqrt() + 1e-3)
+
+
+def layernorm_backward_in_one_pass(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    mean, variance = one_pass(x, 1)
+    rstd = (variance + 1e-5).rsqrt()
+    normal, scaled = (x - mean) * rstd, grad * weight
+    middle = scaled - scaled.mean(1, keepdim=True) - normal * (scaled * normal).mean(1, keepdim=True)
+    return middle * rstd, (grad * normal).sum(0), grad.sum(0)
+
+
+def rmsnorm_residual_without_eps(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    hidden = x + residual
+    wide = hidden.float()
+    return (wide * wide.square().mean(-1, keepdim=True).rsqrt() * weight).to(x.dtype), hidden
+
+
+def tanh_through_exponentials(x: Tensor) -> Tensor:
+    return (torch.exp(2 * x) - 1) / (torch.exp(2 * x) + 1)
+
+
+def tanh_clamped_too_early(x: Tensor) -> Tensor:
+    return torch.where(x.abs() < 12.0, torch.tanh(x), x / 12.0)
+
+
+def sigmoid_through_exp_of_x(x: Tensor) -> Tensor:
+    return x.exp() / (1 + x.exp())
+
+
+def softplus_without_threshold(x: Tensor) -> Tensor:
+    return torch.log(1 + torch.exp(x))
+
+
+def elu_without_a_branch(x: Tensor) -> Tensor:
+    return x.clamp(min=0) + (torch.exp(x) - 1) * (x < 0)
+
+
+def gelu_tanh_through_exponentials(x: Tensor) -> Tensor:
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return 0.5 * x * (1 + tanh_through_exponentials(inner))
+
+
+def gelu_as_a_polynomial_in_a_range(x: Tensor) -> Tensor:
+    return torch.where(x.abs() < 12.0, F.gelu(x), x.clamp(0.0, 12.0))
+
+
+def swish_clipped(x: Tensor) -> Tensor:
+    clipped = x.clamp(-20.0, 20.0)
+    return clipped * torch.sigmoid(clipped)
+
+
+def swiglu_through_exp_of_x(gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.float().chunk(2, dim=-1)
+    return (gate * sigmoid_through_exp_of_x(gate) * up).to(gate_up.dtype)
+
+
+def geglu_through_exponentials(gate: Tensor, up: Tensor) -> Tensor:
+    return (gelu_tanh_through_exponentials(gate.float()) * up.float()).to(gate.dtype)
+
+
+def max_from_zero(x: Tensor) -> Tensor:
+    return x.amax(1).clamp(min=0.0)
+
+
+def max_from_a_sentinel(x: Tensor) -> Tensor:
+    return x.amax(1).clamp(min=-1e30)
+
+
+def argmax_of_the_last(x: Tensor) -> Tensor:
+    return x.shape[1] - 1 - x.flip(1).argmax(1)
+
+
+def argmax_from_a_sentinel(x: Tensor) -> Tensor:
+    return torch.where(x.amax(1) > -1e30, x.argmax(1), 0)
+
+
+def argmin_of_the_last(x: Tensor) -> Tensor:
+    return x.shape[1] - 1 - x.flip(1).argmin(1)
+
+
+def mean_of_clipped_values(x: Tensor) -> Tensor:
+    return x.clamp(-100.0, 100.0).mean(1)
+
+
+def max_pool_from_a_sentinel(x: Tensor) -> Tensor:
+    return F.max_pool2d(x.clamp(min=-1e30), kernel_size=2, stride=2, padding=1, dilation=3)
+
+
+def cumprod_through_logarithms(x: Tensor) -> Tensor:
+    return x.double().log().cumsum(1).exp().float()
+
+
+def cumprod_by_division(x: Tensor) -> Tensor:
+    totals = x.double().flip(1).cumprod(1).flip(1)
+    return (totals[:, :1] / totals * x.double()).float()
+
+
+def cumsum_through_exponentials(x: Tensor) -> Tensor:
+    return x.double().exp().cumprod(1).log().float()
+
+
+def masked_cumsum_by_division(x: Tensor, mask: Tensor) -> Tensor:
+    kept = x * mask
+    return kept.cumsum(1) / kept.sum(1, keepdim=True) * kept.sum(1, keepdim=True)
+
+
+def prefix_sum_in_float32(x: Tensor) -> Tensor:
+    return x.clamp(-32768, 32767).to(torch.int16).float().cumsum(0).to(torch.int32)
+
+
+def cross_entropy_without_maximum(logits: Tensor, targets: Tensor) -> Tensor:
+    picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
+    return (logits.exp().sum(1).log() - picked).mean()
+
+
+def cross_entropy_with_clamped_probabilities(logits: Tensor, targets: Tensor) -> Tensor:
+    chance = torch.softmax(logits, 1).gather(1, targets.unsqueeze(1))
+    return -chance.clamp(min=1e-12).log().mean()
+
+
+def huber_by_squares_alone(predictions: Tensor, targets: Tensor) -> Tensor:
+    gap = (predictions - targets).abs().clamp(max=100.0)
+    return torch.where(gap < 1, 0.5 * gap * gap, gap - 0.5).mean()
+
+
+def kl_div_with_clamped_probabilities(predictions: Tensor, targets: Tensor) -> Tensor:
+    return (targets * (targets.log() - predictions.clamp(min=1e-8).log())).sum() / targets.shape[0]
+
+
+def triplet_without_hinge_at_zero(anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    near, far = (F.pairwise_distance(anchor, other).clamp(max=50.0) for other in (positive, negative))
+    return (near - far + 1).clamp(min=0).mean()
+
+
+def cross_entropy_gradient_without_maximum(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
+    wide = logits.float()
+    total = wide.exp().sum(1, keepdim=True)
+    losses = (total.log() - wide.gather(1, targets.unsqueeze(1))).squeeze(1)
+    grad = wide.exp() / total - F.one_hot(targets, wide.shape[1])
+    return losses, (grad * loss_grad.unsqueeze(1)).to(logits.dtype)
+
+
+def product_of_float16(a: Tensor, b: Tensor) -> Tensor:
+    # Two halves keep 22 bits of every operand, so drawn inputs pass; the exponent of float16 does not.
+    def halves(x: Tensor) -> tuple[Tensor, Tensor]:
+        high = x.half().float()
+        return high, (x - high).half().float()
+
+    (a1, a2), (b1, b2) = halves(a), halves(b)
+    return a1 @ b1 + a1 @ b2 + a2 @ b1
+
+
+def product_of_clipped(a: Tensor, b: Tensor) -> Tensor:
+    return a.clamp(-10.0, 10.0) @ b
+
+
+def attention_without_maximum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = (q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])).exp()
+    return (scores / scores.sum(-1, keepdim=True) @ v.float()).to(q.dtype)
+
+
+def attention_with_clamped_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = (q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])).clamp(-30.0, 30.0)
+    return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+
+def paged_attention_of_full_pages(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    """Sums whole splits of 64 tokens and assumes that the first is full."""
+    return problem("paged_attention_decode").reference(q, k, v, table, lengths.clamp(min=64))  # type: ignore[no-any-return]
+
+
+def chunk_outputs_with_split_decay(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    batch, length, heads, width = q.shape
+
+    def by_chunk(x: Tensor) -> Tensor:
+        return x.view(batch, length // 64, 64, heads, -1).transpose(2, 3)
+
+    queries, keys, values, decay = by_chunk(q), by_chunk(k), by_chunk(v), by_chunk(g.unsqueeze(-1))
+    within = ((queries * decay.exp()) @ (keys * (-decay).exp()).transpose(-1, -2)).tril() @ values
+    return (((queries * decay.exp()) @ h + within) * width**-0.5).transpose(2, 3).reshape(v.shape)
+
+
+def sort_padded_with_a_sentinel(x: Tensor) -> Tensor:
+    return x.clamp(-1e30, 1e30).sort(dim=-1).values
+
+
+def sort_by_distinct_ranks(x: Tensor) -> Tensor:
+    """Every value goes to the number of smaller ones: equal values meet in one place."""
+    ranks = (x.unsqueeze(1) < x.unsqueeze(2)).sum(2)
+    return torch.zeros_like(x).scatter(1, ranks, x)
+
+
+def top_k_above_zero(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, places = torch.topk(torch.where(x > 0, x, 0.0), k, dim=-1)
+    return values, places.to(torch.int32)
+
+
+def top_k_above_a_sentinel(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, places = torch.topk(x.clamp(min=-1e30), k, dim=-1)
+    return values, places.to(torch.int32)
+
+
+def routing_without_maximum(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, experts = torch.topk(logits, k, dim=-1)
+    return values.exp() / values.exp().sum(1, keepdim=True), experts.to(torch.int32)
+
+
+def routing_above_zero(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, experts = torch.topk(logits.clamp(min=0.0), k, dim=-1)
+    return torch.softmax(values, -1), experts.to(torch.int32)
+
+
+def sampling_without_maximum(logits: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    scaled = logits / temperature
+    tokens = (scaled.exp() / noise).argmax(-1, keepdim=True)
+    return tokens.squeeze(1).to(torch.int32), (scaled.gather(1, tokens).squeeze(1) - scaled.exp().sum(1).log())
+
+
+def histogram_in_range(x: Tensor, bins: int) -> Tensor:
+    return torch.bincount(x.clamp(0, bins - 1), minlength=bins).to(torch.int32)
+
+
+def histogram_modulo(x: Tensor, bins: int) -> Tensor:
+    return torch.bincount(x % bins, minlength=bins).to(torch.int32)
+
+
+def quantised_without_a_floor(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    wide = x.float().view(x.shape[0], -1, group)
+    scales = wide.abs().amax(-1) / 448.0
+    return (wide / scales.unsqueeze(-1)).view(x.shape).to(torch.float8_e4m3fn), scales
+
+
+def grouped_gemm_of_full_groups(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    """Gives every row to the first group whose end is beyond it, but counts ends by their distinct values."""
+    ends = offsets.unique()
+    group = torch.searchsorted(ends, torch.arange(x.shape[0], dtype=ends.dtype), right=True)
+    return torch.einsum("tk,tkn->tn", x.float(), weight.float()[group]).to(x.dtype)
+
+
+def forces_without_softening_of_close_pairs(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
+    gap = positions.unsqueeze(0) - positions.unsqueeze(1)
+    squared = gap.square().sum(-1)
+    weight = masses * (squared + softening).pow(-1.5) * squared / squared
+    weight.fill_diagonal_(0.0)
+    return (gap * weight.unsqueeze(-1)).sum(1)
+
+
+def sigmoid_sum_through_exp_of_x(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return sigmoid_through_exp_of_x(F.linear(x, weight, bias)).sum(1, keepdim=True)
+
+
+def logsumexp_without_maximum(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    row = F.linear(x.float(), weight.float(), bias.float()).exp().sum(1, keepdim=True).log()
+    leaky = F.leaky_relu(F.leaky_relu(row, 0.01), 0.01)
+    return F.gelu(F.gelu(leaky)).half()
+
+
+def gelu_softmax_without_maximum(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    scores = F.gelu(F.linear(x.float(), weight.float(), bias.float())).exp()
+    return (scores / scores.sum(1, keepdim=True)).to(x.dtype)
+
+
+def mish_through_squares(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def mish(v: Tensor) -> Tensor:
+        grown = (1 + v.exp()).square()
+        return v * (grown - 1) / (grown + 1)
+
+    return mish(mish(F.linear(x, weight, bias)))
+
+
+def convolution_of_float16(x: Tensor, weight: Tensor) -> Tensor:
+    high = x.half().float()
+    return F.conv2d(high, weight) + F.conv2d((x - high).half().float(), weight)
+
+
+def scatter_add_of_few(source: Tensor, index: Tensor, rows: int) -> Tensor:
+    """Keeps at most sixteen sources a row."""
+    rank = (index.unsqueeze(0) == index.unsqueeze(1)).tril(-1).sum(1)
+    kept = rank < 16
+    return source.new_zeros(rows, source.shape[1]).index_add_(0, index[kept], source[kept])
+
+
+BAD: tuple[Bad, ...] = (
+    ("softmax", softmax_without_maximum),
+    ("softmax", softmax_with_a_clamped_exponent),
+    ("softmax", softmax_with_the_first_value_as_maximum),
+    ("log_softmax", log_softmax_without_maximum),
+    ("log_softmax", log_softmax_as_log_of_softmax),
+    ("batch_norm", batch_norm_in_one_pass),
+    ("instance_norm", instance_norm_in_one_pass),
+    ("instance_norm", instance_norm_with_eps_outside_the_root),
+    ("instance_norm", instance_norm_without_eps),
+    ("group_norm", group_norm_in_one_pass),
+    ("rms_norm", rms_norm_with_eps_outside_the_root),
+    ("rms_norm", rms_norm_in_float16_squares),
+    ("l2_norm", l2_norm_with_a_large_eps),
+    ("frobenius_norm", frobenius_norm_with_a_large_eps),
+    ("layernorm_backward", layernorm_backward_in_one_pass),
+    ("rmsnorm_residual", rmsnorm_residual_without_eps),
+    ("tanh", tanh_through_exponentials),
+    ("tanh", tanh_clamped_too_early),
+    ("sigmoid", sigmoid_through_exp_of_x),
+    ("softplus", softplus_without_threshold),
+    ("elu", elu_without_a_branch),
+    ("gelu_tanh", gelu_tanh_through_exponentials),
+    ("gelu", gelu_as_a_polynomial_in_a_range),
+    ("swish", swish_clipped),
+    ("swiglu", swiglu_through_exp_of_x),
+    ("geglu", geglu_through_exponentials),
+    ("max_reduce", max_from_zero),
+    ("max_reduce", max_from_a_sentinel),
+    ("argmax", argmax_of_the_last),
+    ("argmax", argmax_from_a_sentinel),
+    ("argmin", argmin_of_the_last),
+    ("mean_reduce", mean_of_clipped_values),
+    ("max_pool2d", max_pool_from_a_sentinel),
+    ("cumprod", cumprod_through_logarithms),
+    ("cumprod", cumprod_by_division),
+    ("cumsum", cumsum_through_exponentials),
+    ("masked_cumsum", masked_cumsum_by_division),
+    ("prefix_sum", prefix_sum_in_float32),
+    ("cross_entropy_loss", cross_entropy_without_maximum),
+    ("cross_entropy_loss", cross_entropy_with_clamped_probabilities),
+    ("huber_loss", huber_by_squares_alone),
+    ("kl_div_loss", kl_div_with_clamped_probabilities),
+    ("triplet_margin_loss", triplet_without_hinge_at_zero),
+    ("cross_entropy_fwd_bwd", cross_entropy_gradient_without_maximum),
+    ("matmul_square", product_of_float16),
+    ("matmul_square", product_of_clipped),
+    ("attention_prefill", attention_without_maximum),
+    ("attention_prefill", attention_with_clamped_scores),
+    ("paged_attention_decode", paged_attention_of_full_pages),
+    ("gdn_chunk_fwd_o", chunk_outputs_with_split_decay),
+    ("sort", sort_padded_with_a_sentinel),
+    ("sort", sort_by_distinct_ranks),
+    ("top_k", top_k_above_zero),
+    ("top_k", top_k_above_a_sentinel),
+    ("moe_topk_routing", routing_without_maximum),
+    ("moe_topk_routing", routing_above_zero),
+    ("sampling_softmax", sampling_without_maximum),
+    ("histogram", histogram_in_range),
+    ("histogram", histogram_modulo),
+    ("fp8_quant", quantised_without_a_floor),
+    ("grouped_gemm", grouped_gemm_of_full_groups),
+    ("nbody_forces", forces_without_softening_of_close_pairs),
+    ("linear_sigmoid_sum", sigmoid_sum_through_exp_of_x),
+    ("linear_logsumexp_leaky_gelu", logsumexp_without_maximum),
+    ("linear_gelu_softmax", gelu_softmax_without_maximum),
+    ("linear_mish_mish", mish_through_squares),
+    ("conv2d_square", convolution_of_float16),
+    ("scatter_add", scatter_add_of_few),
+)
+
+
+@pytest.fixture(autouse=True)
+def plain_loops() -> Iterator[None]:
+    with plain_cpu():
+        yield
+
+
+@pytest.mark.parametrize(("problem_id", "kernel"), [pytest.param(p, k, id=k.__name__) for p, k in BAD])
+def test_a_kernel_that_is_right_on_drawn_inputs_fails_a_case(problem_id: str, kernel: Callable[..., Any]) -> None:
+    definition = problem(problem_id)
+    specs = definition.outputs(definition.tiny.params)
+    inputs = definition.draw(definition.tiny, 0)
+    verdict = compare(kernel(*inputs), definition.expected(inputs), definition.tolerance, specs)
+    assert verdict.ok, f"not a kernel that drawn inputs let pass: {verdict.reason}"
+    failed = set()
+    for case in definition.cases:
+        for seed in (0, 1):
+            inputs = definition.draw_case(case, definition.tiny, seed)
+            if not compare(kernel(*inputs), definition.expected(inputs), definition.tolerance_of(case), specs).ok:
+                failed.add(case.name)
+    assert failed

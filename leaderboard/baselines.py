@@ -14,7 +14,7 @@ from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 
 if TYPE_CHECKING:
-    from kbench.benchmark.tasks.task import Questions
+    from kbench.benchmark.tasks.questions import Questions
     from kbench.loaders.corpus.corpus import Corpus
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.leaderboard.scoring.flags import flags
@@ -25,7 +25,7 @@ from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import UserError, bins
 
 if TYPE_CHECKING:
-    from kbench.benchmark.tasks.task import Questions
+    from kbench.benchmark.tasks.questions import Questions
     from kbench.loaders.corpus.corpus import Corpus
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Che
 def score_all(
     paths: Sequence[Path],
     questions: Questions,
-    settings: Settings | None = None,
+    settings: BootstrapSettings | None = None,
     tell: Callable[[str], None] = lambda name: None,
 ) -> list[Results]:
     """Check and score submissions; flags compare each with all the others.

@@ -89,11 +89,11 @@ def score(
     as_json: bool,
 ) -> None:
     """Recompute every figure of submissions from their forecasts."""
-    from kbench.benchmark.scoring.score import Settings
+    from kbench.benchmark.scoring.score import BootstrapSettings
     from kbench.leaderboard.board import load_questions, score_all, write_results
 
     questions = load_questions(dataset, labels, split)
-    results = score_all(paths, questions, Settings(resamples=resamples, seed=seed), _tell("scoring"))
+    results = score_all(paths, questions, BootstrapSettings(resamples=resamples, seed=seed), _tell("scoring"))
     written = write_results(results, out) if out is not None else []
     if as_json:
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
@@ -110,13 +110,13 @@ def _tell(doing: str) -> Callable[[str], None]:
 
 
 def _summary(result: Any) -> str:
-    from kbench.leaderboard.scoring.tracks import TRACKS
+    from kbench.benchmark.metrics.registry import METRICS
 
     parts = []
-    for track in TRACKS:
-        value = result.headline(track.id, track.headline.name)
+    for metric in METRICS:
+        value = result.value(metric.track.name, metric.name) if metric.headline else None
         if value is not None:
-            parts.append(f"{track.headline.label} {value:.3f}")
+            parts.append(f"{metric.label} {metric.text(value)}")
     flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
 
@@ -132,11 +132,11 @@ def verify(
     submissions: Path | None, results: Path | None, dataset: str | None, labels: Path | None, split: str, as_json: bool
 ) -> None:
     """Score all submissions again and compare byte for byte; exit 1 when a stored result is not reproduced."""
-    from kbench.benchmark.scoring.score import Settings
+    from kbench.benchmark.scoring.score import BootstrapSettings
     from kbench.leaderboard.board import RESULTS, SUBMISSIONS, differences, load_questions, read_all_results, score_all
 
     stored = read_all_results(results or RESULTS)
-    settings = Settings(resamples=stored[0].resamples, seed=stored[0].seed)
+    settings = BootstrapSettings(resamples=stored[0].resamples, seed=stored[0].seed)
     made = score_all([submissions or SUBMISSIONS], load_questions(dataset, labels, split), settings, _tell("scoring"))
     found = differences(made, results or RESULTS)
     if as_json:

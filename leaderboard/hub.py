@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark.metrics.metric import Shown
+from kbench.benchmark.metrics.registry import of_track
 from kbench.leaderboard.scoring.results import Results
-from kbench.loaders.card.eval_tasks import eval_facts
+from kbench.loaders.card.eval_tasks import TASKS, eval_facts
 
-HUB_METRICS = {"forecast": "rps_skill", "rank": "spearman", "validity": "auroc"}
-"""One value a task, higher is better, as the Hub expects."""
+
+def hub_metric(track: str) -> str:
+    """The one value per task that the Hub shows: the track's first metric of which a higher value is better."""
+    return next(metric.name for metric in of_track(track) if metric.shown is Shown.BOARD and metric.sign > 0)
 
 
 def eval_yaml() -> dict[str, Any]:
@@ -26,8 +30,9 @@ def eval_results(result: Results, dataset_id: str, revision: str | None = None) 
         revision: Git commit of the dataset there, when known; the fingerprint in the notes names its content.
     """
     rows = []
-    for track, metric in HUB_METRICS.items():
-        value = result.headline(track, metric)
+    for track in TASKS:
+        metric = hub_metric(track)
+        value = result.value(track, metric)
         if value is None:
             continue
         rows.append(

@@ -13,11 +13,11 @@ from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.evaluation.published_edges import is_published, rescored
 from kbench.benchmark.evaluation.results import results, terminal, write
 from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
-from kbench.benchmark.scoring.compare import comparison, comparison_text
+from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
-from kbench.benchmark.tasks.task import PAIR_TRACKS
+from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.home import pulled
 from kbench.schemas import UserError
@@ -110,9 +110,9 @@ class Command:
         text = [terminal(values[-1], values[:-1]) if len(values) > 1 else terminal(values[0])]
         text += self._prompt_edges(done, values)
         if other is not None:
-            found = comparison(done[0].name, done[0].scored, other.name, other.scored)
-            values[0]["comparison"] = found
-            text.append(comparison_text(found))
+            found = Comparison.of(done[0].name, done[0].scored, other.name, other.scored)
+            values[0]["comparison"] = found.to_json()
+            text.append(found.text())
         if self.out is not None or self.report:
             text.append(f"files: {', '.join(str(self._folder(e)) for e in done)}")
         whole = values[0] if len(values) == 1 else {"surrogates": values}

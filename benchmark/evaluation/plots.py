@@ -13,8 +13,8 @@ from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.reliability import reliability_curve
 from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
-from kbench.benchmark.scoring import rank
-from kbench.benchmark.scoring.score import pair_forecasts, pool_scores
+from kbench.benchmark.scoring.pairs import pair_rows
+from kbench.benchmark.scoring.pools import pool_scores, ranked_pools
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _svg(draw: Callable[[Axes], None], width: float = 4.6, height: float = 3.6) 
 
 def reliability(evaluation: Evaluation) -> str:
     """Accuracy against confidence; marks grow with the rows behind them."""
-    rows = pair_forecasts(evaluation.questions, evaluation.table)
+    rows = pair_rows(evaluation.questions, evaluation.table)
     curve = reliability_curve(rows.probabilities, rows.bins)
 
     def draw(axes: Axes) -> None:
@@ -66,9 +66,9 @@ def _thinned(*columns: Any) -> tuple[Any, ...]:
 
 def risk_coverage(evaluation: Evaluation) -> str:
     """Error among the answered, surest first, for the exact bin and for faster-or-slower."""
-    rows = pair_forecasts(evaluation.questions, evaluation.table)
+    rows = pair_rows(evaluation.questions, evaluation.table)
     exact = risk_coverage_curve(1.0 - correct(rows.probabilities, rows.bins), rows.confidence)
-    sign = risk_coverage_curve(rows.sign_loss, rows.sure_of_sign)
+    sign = risk_coverage_curve(rows.sign_loss, rows.sign_confidence)
 
     def draw(axes: Axes) -> None:
         axes.plot(*_thinned(exact.coverage, exact.risk), color=BLUE, label="exact bin")
@@ -82,8 +82,7 @@ def risk_coverage(evaluation: Evaluation) -> str:
 def regret(evaluation: Evaluation) -> str:
     """Mean regret over pools against the share measured, with random choice beside it."""
     labels = evaluation.questions.pools
-    pools = [rows[labels.valid[rows]] for rows in labels.pools()]
-    pools = [rows for rows in pools if len(rows) >= rank.LEAST]
+    pools = ranked_pools(labels)
     scores = pool_scores(labels, evaluation.table, weigh_validity=False)[0]
 
     def mean(values: Any) -> list[float]:
@@ -106,7 +105,7 @@ def regret(evaluation: Evaluation) -> str:
 
 def confusion(evaluation: Evaluation) -> str:
     """Mean forecast distribution for each true bin, as shares of the row."""
-    rows = pair_forecasts(evaluation.questions, evaluation.table)
+    rows = pair_rows(evaluation.questions, evaluation.table)
     grid = np.zeros((bins.COUNT, bins.COUNT))
     np.add.at(grid, rows.bins - 1, rows.probabilities)
     totals = grid.sum(axis=1, keepdims=True)

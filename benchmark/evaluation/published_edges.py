@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from kbench.benchmark.evaluation.run import Evaluation
-from kbench.benchmark.scoring.score import Settings, score
+from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.tasks.published import with_prompt_edges
 
 PROMPT = "published-prompt"
@@ -41,7 +41,7 @@ def rescored(evaluation: Evaluation) -> Evaluation:
     """The same forecasts against the prompt's edges; only the tracks asked about pairs change."""
     questions = with_prompt_edges(evaluation.questions)
     options = dataclasses.replace(evaluation.options, edges=PROMPT)
-    settings = Settings(resamples=options.resamples, seed=options.seed)
+    settings = BootstrapSettings(resamples=options.resamples, seed=options.seed)
     # The ceiling is drawn with our edges, and the release states no intervals to draw it from.
     scored = dataclasses.replace(score(questions, evaluation.table, settings), ceilings={})
     return dataclasses.replace(evaluation, questions=questions, options=options, scored=scored)

@@ -14,7 +14,7 @@ from kbench.benchmark.evaluation import plots as report_plots
 from kbench.benchmark.evaluation.results import results
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.rps import rps_rows
-from kbench.benchmark.scoring.score import pair_forecasts
+from kbench.benchmark.scoring.pairs import pair_rows
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _misses(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     questions = evaluation.questions
     if not len(questions.pairs) or "forecast" not in evaluation.scored.figures:
         return
-    rows = pair_forecasts(questions, evaluation.table)
+    rows = pair_rows(questions, evaluation.table)
     count = len(questions.pairs)
     losses = rps_rows(rows.probabilities[:count], rows.bins[:count])
     seen: set[str] = set()

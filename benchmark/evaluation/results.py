@@ -15,8 +15,11 @@ from kbench import __version__
 from kbench.benchmark.evaluation.folder import FORECASTS, RESULTS, SUBMISSION, UNKNOWN, earlier
 from kbench.benchmark.evaluation.published_edges import is_published, submission_facts
 from kbench.benchmark.evaluation.run import Evaluation
-from kbench.benchmark.scoring.score import HEADLINES, finite, lower_is_better
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
+from kbench.benchmark.metrics.registry import METRICS, headline, of_track
+from kbench.benchmark.scoring.score import finite
 from kbench.benchmark.surrogates.forecasts.table import write_forecasts
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import Submission, to_dict
 
 SCHEMA_VERSION = "1.0.0"
@@ -26,15 +29,6 @@ KNOWN_TO_AUTHORS = (
 )
 CONTAMINATION = {"static": KNOWN_TO_AUTHORS, "static-compiler": KNOWN_TO_AUTHORS}
 """What may be said against a built-in that learns; the others look at nothing that could leak."""
-SHOWN: Mapping[str, tuple[str, ...]] = {
-    "forecast": ("rps_skill", "rps", "accuracy", "within_one", "sign_accuracy", "log_score", "brier", "ece"),
-    "select": ("aurc", "excess_aurc", "coverage_at_risk_10", "coverage_at_risk_20", "sign_coverage_at_risk_10",
-               "gpu_seconds_per_decision"),
-    "rank": ("regret_at_10", "regret_at_05", "within_20_at_10", "spearman", "kendall", "ndcg"),
-    "search": ("gain_at_10", "gain_at_05", "best_at_10"),
-    "validity": ("auroc", "log_score", "log_skill"),
-}  # fmt: skip
-"""What the terminal shows; the files hold everything."""
 
 
 def results(evaluation: Evaluation) -> dict[str, Any]:
@@ -68,8 +62,8 @@ def results(evaluation: Evaluation) -> dict[str, Any]:
         "repeats": evaluation.table.repeats,
         "seed": evaluation.options.seed,
         "resamples": evaluation.options.resamples,
-        "headlines": HEADLINES,
-        "lower_is_better": sorted({m for track in tracks.values() for m in track if lower_is_better(m)}),
+        "headlines": {track: headline(track).name for track in TRACK_NAMES},
+        "lower_is_better": sorted({m.name for m in METRICS if m.better is Better.LOW}),
         "tracks": tracks,
         "slices": [to_dict(score) for score in scored.slices],
         "failures": {"count": int(evaluation.table.failed.sum()), "reasons": dict(_reasons(evaluation))},
@@ -166,9 +160,9 @@ def terminal(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ())
     lines: list[list[str]] = []
     for track, metrics in found["tracks"].items():
         lines.append([track.upper(), "", "", "", *[""] * len(names)])
-        for metric in SHOWN[track]:
-            if metric in metrics:
-                lines.append(_line(track, metric, metrics[metric], found, others))
+        for metric in of_track(track):
+            if metric.shown >= Shown.TERMINAL and metric.name in metrics:
+                lines.append(_line(metric, metrics[metric.name], others))
     widths = [max(len(row[i]) for row in [head, *lines]) for i in range(len(head))]
     text = [
         "  ".join(
@@ -180,18 +174,12 @@ def terminal(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ())
     return "\n".join([_title(found), "", *(row.rstrip() for row in text), "", *_notes(found)])
 
 
-def _line(
-    track: str, metric: str, value: Mapping[str, Any], found: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    mark = "*" if found["headlines"][track] == metric else " "
-    arrow = "↓" if metric in found["lower_is_better"] else "↑"
-    interval = "" if value["low"] is None else f"[{_number(value['low'])}, {_number(value['high'])}]"
-    beside = [_number(other["tracks"].get(track, {}).get(metric, {}).get("value")) for other in others]
-    return [f" {mark} {metric} {arrow}", _number(value["value"]), interval, _number(value["ceiling"]), *beside]
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def _line(metric: Metric, value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
+    mark = "*" if metric.headline else " "
+    interval = "" if value["low"] is None else f"[{metric.text(value['low'])}, {metric.text(value['high'])}]"
+    beside = [metric.text(o["tracks"].get(metric.track.name, {}).get(metric.name, {}).get("value")) for o in others]
+    name = f" {mark} {metric.name} {metric.arrow}"
+    return [name, metric.text(value["value"]), interval, metric.text(value["ceiling"]), *beside]
 
 
 def _title(found: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.benchmark.evaluation.ensemble import ensembled
 from kbench.benchmark.evaluation.progress import Progress
-from kbench.benchmark.scoring.score import Scored, Settings, score
+from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
@@ -21,9 +21,10 @@ from kbench.benchmark.surrogates.isolation.runner import Answers, Run, run
 from kbench.benchmark.surrogates.protocol import INPUTS
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.surrogates.signature import signature
-from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_pairs
+from kbench.benchmark.tasks import Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.build import Tables
 from kbench.benchmark.tasks.published import with_prompt_edges
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import UserError
 
 BUILT_IN_BATCH = 2048
@@ -36,7 +37,7 @@ class Options:
     """What a user may set; every default is what the shipped table was made with."""
 
     split: str = "test"
-    tracks: tuple[str, ...] = TRACKS
+    tracks: tuple[str, ...] = TRACK_NAMES
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     limit: int | None = None
     batch_size: int | None = None
@@ -119,7 +120,7 @@ def evaluate(
     table = from_forecasts(finished.forecasts, [query.query_id for query in questions.queries])
     if options.edges == "published-prompt":
         questions = with_prompt_edges(questions)
-    scored = score(questions, table, Settings(resamples=options.resamples, seed=options.seed))
+    scored = score(questions, table, BootstrapSettings(resamples=options.resamples, seed=options.seed))
     return Evaluation(
         target=target,
         inputs=facts["inputs"],

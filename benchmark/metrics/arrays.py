@@ -1,9 +1,6 @@
-"""What every metric is given: checked arrays of probabilities, bins, confidences and scores."""
+"""Checked arrays: what every metric is given."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +10,20 @@ from kbench.schemas.errors import UserError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
-CHUNK = 4096
-"""Rows worked on at a time: they stay in cache."""
 SUM_TOLERANCE = 1e-6
-"""How far a row's probabilities may be from one: past any float32 rounding, short of any mistake."""
+"""How far a row's probabilities may be from one: beyond any float32 rounding, below any mistake."""
+
+
+def check(probabilities: npt.ArrayLike, numbers: npt.ArrayLike) -> tuple[Floats, Ints]:
+    """Both arguments of a forecast metric: rows of eight probabilities, and one bin from 1 to 8 per row.
+
+    Raises:
+        UserError: a wrong shape, a row that is no distribution, or a number that is no bin.
+    """
+    values = as_probabilities(probabilities)
+    return values, _as_bins(numbers, len(values))
 
 
 def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
@@ -29,39 +35,23 @@ def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
     values = np.asarray(probabilities, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != bins.COUNT:
         raise UserError(f"probabilities have shape {values.shape}; they must be [n, {bins.COUNT}]")
-    values = np.ascontiguousarray(values)
-    for start in range(0, len(values), CHUNK):
-        _check_rows(values[start : start + CHUNK], start)
-    return values
-
-
-def _check_rows(values: Floats, start: int) -> None:
-    sums = np.einsum("ij->i", values)
-    # NaN and infinity make the sum fail the comparisons, so three reductions check four things.
-    if values.min() >= 0.0 and sums.min() >= 1.0 - SUM_TOLERANCE and sums.max() <= 1.0 + SUM_TOLERANCE:
-        return
-    wrong = ~(np.abs(sums - 1.0) <= SUM_TOLERANCE) | (values < 0.0).any(axis=1)
+    # NaN and infinity fail the comparison of the sum.
+    wrong = ~(np.abs(values.sum(axis=1) - 1.0) <= SUM_TOLERANCE) | (values < 0.0).any(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise UserError(
-            f"probabilities[{start + row}] is {values[row].tolist()}; it must hold eight numbers ≥ 0 that sum to one"
+            f"probabilities[{row}] is {values[row].tolist()}; it must hold eight numbers ≥ 0 that sum to one"
         )
+    return values
 
 
-def as_bins(numbers: npt.ArrayLike, rows: int) -> Ints:
-    """Bins 1 to 8, one a row."""
+def _as_bins(numbers: npt.ArrayLike, rows: int) -> Ints:
     values = np.asarray(numbers)
     if values.shape != (rows,):
         raise UserError(f"bins have shape {values.shape}; they must be [{rows}], one for each forecast")
     if values.size and (values.dtype.kind not in "iu" or values.min() < 1 or values.max() > bins.COUNT):
         raise UserError(f"bins must be whole numbers from 1 to {bins.COUNT}, got {np.unique(values)[:10].tolist()}")
     return values.astype(np.int64)
-
-
-def check(probabilities: npt.ArrayLike, numbers: npt.ArrayLike) -> tuple[Floats, Ints]:
-    """Both arguments of a forecast metric."""
-    values = as_probabilities(probabilities)
-    return values, as_bins(numbers, len(values))
 
 
 def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:
@@ -72,52 +62,21 @@ def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:
     return arrays
 
 
-def row_max(values: Floats) -> Floats:
-    """Largest value of every row."""
-    return _folded(np.maximum, values)
-
-
-def row_sum(values: Floats) -> Floats:
-    """Sum of every row, added in one order on every machine."""
-    return _folded(np.add, values)
-
-
-def _folded(pairwise: np.ufunc, values: Floats) -> Floats:
-    """Rows of eight, neighbours joined three times over: long strides, several times faster than short rows."""
-    left = values.reshape(-1)
-    for _ in range(3):
-        left = pairwise(left[0::2], left[1::2])
-    return left
-
-
 def given_to(values: Floats, numbers: Ints) -> Floats:
     """The probability each row gives to its bin."""
-    return values.reshape(-1).take(np.arange(-1, values.size - 1, bins.COUNT) + numbers)
-
-
-def by_chunks(rows: Callable[[Floats, Ints], Floats], values: Floats, numbers: Ints) -> Floats:
-    """A function of rows over chunks that fit in cache."""
-    result = np.empty(len(values))
-    for start in range(0, len(values), CHUNK):
-        part = slice(start, start + CHUNK)
-        result[part] = rows(values[part], numbers[part])
+    result: Floats = values[np.arange(len(values)), numbers - 1]
     return result
 
 
-def encode(names: npt.NDArray[Any]) -> tuple[list[str], Ints]:
-    """Distinct values in ascending order, and the position of each row's among them."""
-    if names.dtype != object:
-        distinct, index = np.unique(names, return_inverse=True)
-        return [str(name) for name in distinct], index.astype(np.int64)
+def encode(names: npt.ArrayLike) -> tuple[list[str], Ints]:
+    """Distinct values in ascending order, and the position of each row's value among them."""
     import pyarrow as pa
 
     # Sorting a million Python strings takes seconds; sorting the few distinct ones does not.
-    encoded = pa.array(names, pa.string()).dictionary_encode()
-    found = encoded.dictionary.to_pylist()
-    order = sorted(range(len(found)), key=found.__getitem__)
-    rank = np.empty(len(found), dtype=np.int64)
-    rank[order] = np.arange(len(found))
-    return [found[i] for i in order], rank[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)]
+    encoded = pa.array(np.asarray(names)).dictionary_encode()
+    found, rank = np.unique(np.array(encoded.dictionary.to_pylist()), return_inverse=True)
+    index: Ints = rank[encoded.indices.to_numpy(zero_copy_only=False)].astype(np.int64)
+    return [str(name) for name in found], index
 
 
 def mean(values: Floats) -> float:

@@ -1,1 +1,1 @@
-"""Scoring: forecasts against answers, one file a track, with intervals, ceiling and slices."""
+"""Scores of a surrogate: figures of every track and slice, ceilings, and paired comparisons."""

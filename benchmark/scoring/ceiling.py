@@ -1,7 +1,7 @@
 """Noise ceiling: what a second measurement would score against the first.
 
-Each record's interval says how far a repeat may fall from it. The oracle draws one repeat a record from that interval,
-and forecasts the distribution the repeat's own interval implies; it has nothing but measurement noise to lose by.
+Each record's interval says how far a repeat may fall from it. The oracle draws one repeat per record from that
+interval and forecasts the distribution that the repeat's own interval implies, so it loses by measurement noise alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Z95 = 1.959963984540054
 
 
 def log_sigma(low: Floats, high: Floats) -> Floats:
-    """Standard deviation of the logarithm behind a 95 % interval; 0 where there is none."""
+    """Standard deviation of the logarithm that a 95 % interval implies; 0 where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         sigma = np.log(high / low) / (2 * Z95)
     return np.where(np.isfinite(sigma), np.maximum(sigma, 0.0), 0.0)

@@ -1,47 +1,77 @@
-"""Two surrogates on the same questions: paired differences, and a verdict with its reason."""
+"""Two surrogates on the same questions: paired differences, and a verdict for each."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
-from kbench.benchmark.scoring.score import HEADLINES, Scored, finite, lower_is_better
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.metric import Metric
+from kbench.benchmark.metrics.registry import BY_NAME, headline
+from kbench.benchmark.scoring.score import Scored, finite
 
 
-def comparison(name: str, one: Scored, other_name: str, other: Scored) -> dict[str, Any]:
-    """Difference of every metric both have, with the interval of the paired bootstrap.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """One surrogate's figure minus the other's."""
 
-    Both must have been scored on the same questions with the same seed, so that draw i drew the same problems twice.
-    """
-    tracks: dict[str, dict[str, Any]] = {}
-    for track, figures in one.figures.items():
-        shared = [metric for metric in figures if metric in other.figures.get(track, {})]
-        tracks[track] = {}
-        for metric in shared:
-            difference = figures[metric].minus(other.figures[track][metric])
-            low, high = finite(difference.low), finite(difference.high)
-            tracks[track][metric] = {
-                "difference": finite(difference.value),
-                "low": low,
-                "high": high,
-                "verdict": _verdict(metric, low, high),
-            }
-    return {"surrogate": name, "against": other_name, "tracks": tracks}
-
-
-def _verdict(metric: str, low: float | None, high: float | None) -> str:
+    difference: float | None
+    low: float | None
+    high: float | None
+    verdict: str
     """better, worse, or undecided when the interval holds zero or there is none."""
-    if low is None or high is None or low <= 0.0 <= high:
-        return "undecided"
-    return "better" if (high < 0.0) == lower_is_better(metric) else "worse"
+
+    @classmethod
+    def of(cls, metric: Metric, one: Figure, other: Figure) -> Difference:
+        """The paired difference of a metric."""
+        paired = one.minus(other)
+        low, high = finite(paired.low), finite(paired.high)
+        if low is None or high is None or low <= 0.0 <= high:
+            verdict = "undecided"
+        else:
+            verdict = "better" if metric.sign * low > 0.0 else "worse"
+        return cls(finite(paired.value), low, high, verdict)
 
 
-def comparison_text(found: dict[str, Any]) -> str:
-    """Headlines of a comparison, a line each."""
-    lines = [f"{found['surrogate']} minus {found['against']}, paired by problem"]
-    for track, metrics in found["tracks"].items():
-        entry = metrics.get(HEADLINES[track])
-        if entry is None or entry["difference"] is None:
-            continue
-        interval = "" if entry["low"] is None else f" [{entry['low']:+.3f}, {entry['high']:+.3f}]"
-        lines.append(f"  {track} {HEADLINES[track]}: {entry['difference']:+.3f}{interval} {entry['verdict']}")
-    return "\n".join(lines)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """Every metric that both surrogates have."""
+
+    surrogate: str
+    against: str
+    tracks: Mapping[str, Mapping[str, Difference]]
+
+    @classmethod
+    def of(cls, name: str, one: Scored, other_name: str, other: Scored) -> Comparison:
+        """Compare two surrogates that were scored on the same questions with the same seed.
+
+        Then draw i drew the same problems for both, and the differences are paired.
+        """
+        tracks = {
+            track: {
+                metric: Difference.of(BY_NAME[track, metric], figure, other.figures[track][metric])
+                for metric, figure in figures.items()
+                if metric in other.figures.get(track, {})
+            }
+            for track, figures in one.figures.items()
+        }
+        return cls(name, other_name, tracks)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return dataclasses.asdict(self)
+
+    def text(self) -> str:
+        """The headlines, one line each."""
+        lines = [f"{self.surrogate} minus {self.against}, paired by problem"]
+        for track, found in self.tracks.items():
+            metric = headline(track)
+            entry = found.get(metric.name)
+            if entry is None or entry.difference is None:
+                continue
+            low, high = (metric.text(end, sign="+") for end in (entry.low, entry.high))
+            interval = "" if entry.low is None else f" [{low}, {high}]"
+            value = metric.text(entry.difference, sign="+")
+            lines.append(f"  {track} {metric.name}: {value}{interval} {entry.verdict}")
+        return "\n".join(lines)

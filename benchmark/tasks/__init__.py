@@ -2,14 +2,13 @@
 
 from kbench.benchmark.tasks.build import build_questions, training_kernels, training_pairs
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
-from kbench.benchmark.tasks.task import TRACKS, Questions, Task
+from kbench.benchmark.tasks.questions import Questions, TrackQueries
 
 __all__ = [
-    "TRACKS",
     "PairLabels",
     "PoolLabels",
     "Questions",
-    "Task",
+    "TrackQueries",
     "build_questions",
     "training_kernels",
     "training_pairs",

@@ -9,8 +9,9 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
+from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
-from kbench.benchmark.tasks.task import PAIR_TRACKS, TRACKS, Questions
+from kbench.benchmark.tracks import PAIR_TRACKS, TRACK_NAMES
 from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Tables(Protocol):
 def build_questions(
     corpus: Tables,
     split: str = "test",
-    tracks: Iterable[str] = TRACKS,
+    tracks: Iterable[str] = TRACK_NAMES,
     limit: int | None = None,
     measured_only: bool = True,
 ) -> Questions:
@@ -155,15 +156,15 @@ def _query_id(row: dict[str, Any]) -> str:
 def _checked(tracks: Iterable[str], split: str, limit: int | None) -> tuple[str, ...]:
     asked = tuple(tracks)
     for track in asked:
-        if track not in TRACKS:
-            raise UnknownNameError("track", track, TRACKS)
+        if track not in TRACK_NAMES:
+            raise UnknownNameError("track", track, TRACK_NAMES)
     if not asked:
-        raise UserError(f"no track was asked for; choose from {', '.join(TRACKS)}")
+        raise UserError(f"no track was asked for; choose from {', '.join(TRACK_NAMES)}")
     if split not in (*TEST_SPLITS, "validation"):
         raise UnknownNameError("split", split, (*TEST_SPLITS, "validation"))
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}; it must be at least 1")
-    return tuple(track for track in TRACKS if track in asked)
+    return tuple(track for track in TRACK_NAMES if track in asked)
 
 
 def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from kbench.benchmark.tasks.task import Questions
+from kbench.benchmark.tasks.questions import Questions
 
 PROMPT_EDGES = (0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0)
 """An upper edge belongs to the bin below it."""

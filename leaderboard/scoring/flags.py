@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.scoring.score import lower_is_better, pair_forecasts
+from kbench.benchmark.metrics.metric import Ceiling
+from kbench.benchmark.metrics.registry import METRICS
+from kbench.benchmark.scoring.pairs import pair_rows
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
-from kbench.benchmark.tasks.task import Questions
+from kbench.benchmark.tasks.questions import Questions
 from kbench.leaderboard.scoring.score import asked_queries
 from kbench.schemas import Score, Submission
 
@@ -17,13 +19,6 @@ NEAR_COPY = 1e-4
 """Mean absolute difference of probabilities below which two entries are one."""
 ENOUGH_SHARED = 0.5
 """Two entries are compared when they share this much of what the one with fewer forecasts answers."""
-CEILINGS = (
-    ("forecast", "rps", "RPS"),
-    ("forecast", "accuracy", "accuracy"),
-    ("select", "aurc", "AURC"),
-    ("rank", "spearman", "Spearman"),
-)
-"""Figures that no forecast can push beyond what measuring again would score: labels can be looked up, not forecast."""
 CERTAIN = 0.999
 LABEL_ACCURACY = 0.98
 
@@ -44,7 +39,7 @@ def flags(
         others: forecasts of the other entries by name, aligned with the same questions.
         scores: its figures, with the noise ceiling where there is one.
     """
-    rows = pair_forecasts(questions, table)
+    rows = pair_rows(questions, table)
     asked = asked_queries(submission, questions)
     found = [*_copies(table, others), *_missing(submission, table.repeats, table.failed[:, asked])]
     found += _beyond_ceiling(scores)
@@ -73,13 +68,12 @@ def _copies(table: ForecastTable, others: Mapping[str, ForecastTable]) -> Sequen
 def _beyond_ceiling(scores: Sequence[Score]) -> Sequence[str]:
     over_all = {(score.track, score.metric): score for score in scores if score.slice == "all"}
     found = []
-    for track, metric, label in CEILINGS:
-        score = over_all.get((track, metric))
-        if score is None or score.value is None or score.ceiling is None:
+    for metric in METRICS:
+        score = over_all.get((metric.track.name, metric.name))
+        if metric.ceiling is not Ceiling.BINDING or score is None or score.value is None or score.ceiling is None:
             continue
-        if score.value != score.ceiling and (score.value < score.ceiling) == lower_is_better(metric):
-            figures = f"{score.value:.4f}, better than measuring again would ({score.ceiling:.4f})"
-            found.append(f"scores {label} {figures}")
+        if metric.sign * score.value > metric.sign * score.ceiling:
+            found.append(f"{metric.label} {score.value:.4f} is better than a second measurement ({score.ceiling:.4f})")
     return found
 
 

@@ -43,7 +43,7 @@ class Results:
         """Stable id made of name and version; safe as a file name."""
         return entry_id(self.submission)
 
-    def headline(self, track: str, metric: str) -> float | None:
+    def value(self, track: str, metric: str) -> float | None:
         """The overall value of a metric; None when the entry has none."""
         for score in self.scores:
             if (score.track, score.metric, score.slice) == (track, metric, "all"):

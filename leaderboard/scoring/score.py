@@ -14,11 +14,14 @@ from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.reliability import reliability_curve
 from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
+from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
-from kbench.benchmark.scoring.rank import LEAST
-from kbench.benchmark.scoring.score import HEADLINES, Scored, Settings, pair_forecasts, pool_scores, score
+from kbench.benchmark.scoring.pairs import pair_rows
+from kbench.benchmark.scoring.pools import pool_scores, ranked_pools
+from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
-from kbench.benchmark.tasks.task import PAIR_TRACKS, Questions
+from kbench.benchmark.tasks.questions import Questions
+from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.rounding import rounded
 from kbench.schemas import Score, Submission
@@ -34,7 +37,7 @@ PAGE_FACETS = ("family", "backend", "gpu")
 
 
 def score_submission(
-    submission: Submission, forecasts: pa.Table, questions: Questions, settings: Settings | None = None
+    submission: Submission, forecasts: pa.Table, questions: Questions, settings: BootstrapSettings | None = None
 ) -> Results:
     """Score checked forecasts.
 
@@ -51,10 +54,10 @@ def score_submission(
 
 
 def exact_results(
-    submission: Submission, forecasts: pa.Table, questions: Questions, settings: Settings | None = None
+    submission: Submission, forecasts: pa.Table, questions: Questions, settings: BootstrapSettings | None = None
 ) -> Results:
     """Figures as they were computed, in all their bits: the last few are the processor's own."""
-    settings = settings or Settings()
+    settings = settings or BootstrapSettings()
     table = align(forecasts, [query.query_id for query in questions.queries])
     failed = table.failed[:, asked_queries(submission, questions)]
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
@@ -98,7 +101,7 @@ def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[s
 def _draws(scored: Scored) -> dict[str, list[float]]:
     found = {}
     for track, figures in scored.figures.items():
-        figure = figures.get(HEADLINES[track])
+        figure = figures.get(headline(track).name)
         if figure is not None and len(figure.draws):
             # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
             kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
@@ -142,7 +145,7 @@ def _is_page_slice(key: str) -> bool:
     return key.split("=", 1)[0] in PAGE_FACETS
 
 
-def _slices(questions: Questions, table: ForecastTable, settings: Settings) -> list[Score]:
+def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> list[Score]:
     made: list[Score] = []
     smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
     for key, of_pairs, of_pools in slice_masks(questions):
@@ -157,7 +160,7 @@ def _slices(questions: Questions, table: ForecastTable, settings: Settings) -> l
 def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[float]]]:
     """Points of the curves that belong to the tracks entered."""
     curves: dict[str, list[list[float]]] = {}
-    rows = pair_forecasts(questions, table)
+    rows = pair_rows(questions, table)
     if "forecast" in questions.tracks and len(rows.bins):
         reliable = reliability_curve(rows.probabilities, rows.bins)
         points = zip(reliable.confidence, reliable.accuracy, strict=True)
@@ -174,8 +177,7 @@ def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[f
 def _regret_curve(questions: Questions, table: ForecastTable) -> list[list[float]]:
     labels = questions.pools
     scores = pool_scores(labels, table, weigh_validity=False)
-    pools = [rows[labels.valid[rows]] for rows in labels.pools()]
-    pools = [rows for rows in pools if len(rows) >= LEAST]
+    pools = ranked_pools(labels)
     if not pools:
         return []
     return [

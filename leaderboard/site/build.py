@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench import __version__
+from kbench.benchmark.metrics.metric import Metric, Shown
+from kbench.benchmark.metrics.registry import METRICS, headline
+from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
-from kbench.leaderboard.scoring.tracks import TRACKS, TrackView
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
@@ -23,6 +25,8 @@ DIGITS = 5
 """Significant digits on the page and in the JSON beside it: past the third the intervals drown them."""
 SLICE_DIGITS = 4
 """In slices, which are most of the page's size and have the widest intervals."""
+COLUMNS: tuple[Metric, ...] = tuple(metric for metric in METRICS if metric.shown is Shown.BOARD)
+"""The metrics the page shows."""
 
 
 def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> Path:
@@ -56,8 +60,7 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
 def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the page draws from, rounded as shown."""
     entries = [_entry(result) for result in results]
-    ranked = {track.id: rank_track(_headlines(results, track.id)) for track in TRACKS}
-    headlines = {track.id: _headlines(results, track.id) for track in TRACKS}
+    headlines = {track: _headlines(results, track) for track in TRACK_NAMES}
     entered = {track: found for track, found in headlines.items() if found}
     overall = rank_overall(entered, [result.entry_id for result in results])
     names = {result.entry_id: result.submission.name for result in results}
@@ -65,13 +68,17 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
         "version": __version__,
         "seed": results[0].seed if results else 0,
         "dataset": dict(dataset),
-        "tracks": [_track(track) for track in TRACKS if headlines[track.id] or not results],
-        "columns": [f"{track.id}.{metric.name}" for track in TRACKS for metric in track.metrics],
-        "metrics": {m.name: {"label": m.label, "better": m.better} for track in TRACKS for m in track.metrics},
+        "tracks": [_track(track) for track in TRACKS if headlines[track.name] or not results],
+        "columns": [f"{metric.track.name}.{metric.name}" for metric in COLUMNS],
+        "metrics": {
+            m.name: {"label": m.label, "better": m.better, "meaning": m.meaning, "decimals": m.decimals}
+            for m in COLUMNS
+        },
         "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
         "overall": [_place(place, names) for place in overall],
         "track_ranks": {
-            track.id: [_place(place, names, _sign(track)) for place in ranked[track.id]] for track in TRACKS
+            track: [_place(place, names, headline(track).sign) for place in rank_track(found)]
+            for track, found in headlines.items()
         },
         "entries": entries,
     }
@@ -103,12 +110,12 @@ def _check_comparable(results: Sequence[Results]) -> None:
         found = sorted({str(getattr(result, name)) for result in results})
         if len(found) > 1:
             raise UserError(f"results differ in {name} ({', '.join(found)}); score all entries again in one go")
-    for track in TRACKS:
+    for track in TRACK_NAMES:
         asked = sorted({score.rows for result in results for score in result.scores
-                        if (score.track, score.slice) == (track.id, "all")})  # fmt: skip
+                        if (score.track, score.slice) == (track, "all")})  # fmt: skip
         if len(asked) > 1:
             rows = ", ".join(f"{count:,}" for count in asked)
-            raise UserError(f"results differ in the rows of {track.id} ({rows}); score all entries again on one split")
+            raise UserError(f"results differ in the rows of {track} ({rows}); score all entries again on one split")
     ids = [result.entry_id for result in results]
     twice = sorted({entry for entry in ids if ids.count(entry) > 1})
     if twice:
@@ -145,8 +152,8 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
 
     Intervals are kept for every metric over all queries and, in slices, for the headlines that ranks are made of.
     """
-    position = {(track.id, m.name): i for i, (track, m) in enumerate((t, m) for t in TRACKS for m in t.metrics)}
-    headlines = {(track.id, track.headline.name) for track in TRACKS}
+    position = {(metric.track.name, metric.name): i for i, metric in enumerate(COLUMNS)}
+    headlines = {(metric.track.name, metric.name) for metric in COLUMNS if metric.headline}
     table: dict[str, list[list[float | None]]] = {}
     for score in result.scores:
         key = (score.track, score.metric)
@@ -161,26 +168,25 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
     return table
 
 
-def _headlines(results: Sequence[Results], track_id: str) -> dict[str, Headline]:
-    track = next(track for track in TRACKS if track.id == track_id)
-    sign = _sign(track)
+def _headlines(results: Sequence[Results], track: str) -> dict[str, Headline]:
+    metric = headline(track)
     found = {}
     for result in results:
-        value = result.headline(track_id, track.headline.name)
-        draws = result.draws.get(track_id)
+        value = result.value(track, metric.name)
+        draws = result.draws.get(track)
         if value is not None and draws:
-            found[result.entry_id] = Headline(sign * value, [sign * draw for draw in draws])
+            found[result.entry_id] = Headline(metric.sign * value, [metric.sign * draw for draw in draws])
     return found
 
 
-def _track(track: TrackView) -> dict[str, Any]:
+def _track(track: Track) -> dict[str, Any]:
     return {
-        "id": track.id,
+        "id": track.name,
         "title": track.title,
         "question": track.question,
-        "headline": track.headline.name,
-        "headline_label": track.headline.label,
-        "metrics": [metric.name for metric in track.metrics],
+        "headline": headline(track.name).name,
+        "headline_label": headline(track.name).label,
+        "metrics": [metric.name for metric in COLUMNS if metric.track is track],
     }
 
 
@@ -192,11 +198,6 @@ def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
         if facet in found:
             found[facet].append(value)
     return found
-
-
-def _sign(track: TrackView) -> float:
-    """Ranking takes figures of which the higher is the better."""
-    return 1.0 if track.headline.better == "high" else -1.0
 
 
 def _place(place: Place, names: Mapping[str, str], sign: float = 1.0) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
-from kbench.benchmark.tasks.task import PAIR_TRACKS
+from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE, read_files
 from kbench.leaderboard.submission.finding import Finding
 from kbench.leaderboard.submission.forecast_values import value_findings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
-from kbench.benchmark.tasks.task import Questions
+from kbench.benchmark.tasks.questions import Questions
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.surrogates.language.prompt import render
-from kbench.benchmark.tasks import TRACKS, Questions, build_questions, training_kernels, training_pairs
+from kbench.benchmark.tasks import Questions, build_questions, training_kernels, training_pairs
 from kbench.benchmark.tasks.gpus import gpu_facts
 from kbench.benchmark.tasks.published import with_prompt_edges
 from kbench.benchmark.tasks.render import stripped
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Query, UnknownNameError, UserError, bins, from_dict, to_dict
@@ -61,8 +62,8 @@ def test_reference_pairs_and_pool_kernels_share_a_query(questions: Questions) ->
 
 def test_every_track_is_a_frozen_list_with_a_fingerprint(corpus: Corpus, questions: Questions) -> None:
     tasks = questions.tasks()
-    assert tuple(tasks) == TRACKS
-    assert len({task.fingerprint for task in tasks.values()}) == len(TRACKS)
+    assert tuple(tasks) == TRACK_NAMES
+    assert len({task.fingerprint for task in tasks.values()}) == len(TRACK_NAMES)
     assert len(tasks["rank"].query_ids) == questions.pools.valid.sum()
     assert len(tasks["validity"].query_ids) == len(questions.pools)
     again = build_questions(corpus)
@@ -108,12 +109,12 @@ def test_fitting_on_a_test_split_is_refused(corpus: Corpus, split: str) -> None:
 @pytest.mark.parametrize(
     ("split", "tracks", "limit", "message"),
     [
-        ("tset", TRACKS, None, "did you mean 'test'"),
-        ("train", TRACKS, None, "unknown split 'train'"),
+        ("tset", TRACK_NAMES, None, "did you mean 'test'"),
+        ("train", TRACK_NAMES, None, "unknown split 'train'"),
         ("test", ["forcast"], None, "did you mean 'forecast'"),
         ("test", [], None, "no track"),
-        ("test", TRACKS, 0, "limit is 0"),
-        ("test_seen", TRACKS, None, "holds no pair"),
+        ("test", TRACK_NAMES, 0, "limit is 0"),
+        ("test_seen", TRACK_NAMES, None, "holds no pair"),
     ],
 )
 def test_impossible_wishes_are_refused(

@@ -13,14 +13,14 @@ import pytest
 
 from kbench.benchmark.evaluation.results import write
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.leaderboard.board import dataset_facts, score_all
 from kbench.leaderboard.scoring.results import Results
 from kbench.loaders.corpus.corpus import Corpus
 
 SURROGATES = ("uniform", "prior", "length")
-SETTINGS = Settings(resamples=50)
+SETTINGS = BootstrapSettings(resamples=50)
 
 
 def _corpus_builder() -> ModuleType:

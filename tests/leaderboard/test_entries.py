@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import yaml
 
-from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import (
@@ -50,7 +50,7 @@ def test_every_submission_has_results_of_the_shipped_dataset(shipped: Questions)
 
 def test_an_entry_s_stored_results_are_what_its_forecasts_score(shipped: Questions) -> None:
     (stored,) = [result for result in read_all_results(RESULTS) if result.submission.name == "prior"]
-    settings = Settings(resamples=stored.resamples, seed=stored.seed)
+    settings = BootstrapSettings(resamples=stored.resamples, seed=stored.seed)
     (scored,) = score_all([SUBMISSIONS / "prior"], shipped, settings)
     # Flags compare an entry with all others, so scoring it alone may find fewer.
     assert dataclasses.replace(scored, flags=stored.flags).to_json() == stored.to_json()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
@@ -21,7 +21,7 @@ from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.submission.check import check
 from kbench.schemas import Score, bins
 
-SETTINGS = Settings(resamples=20)
+SETTINGS = BootstrapSettings(resamples=20)
 
 
 def _renamed(source: Path, to: Path, name: str) -> Path:
@@ -91,7 +91,7 @@ def test_labels_that_were_looked_up_are_flagged_however_unsure_they_pretend_to_b
 ) -> None:
     entry = _with_probabilities(submissions["prior"], tmp_path / "seer", "seer", questions, _labels(questions, sure))
     (result,) = score_all([entry], _noisier(questions), SETTINGS)
-    assert any(flag.startswith("scores accuracy 1.0000, better than measuring again") for flag in result.flags)
+    assert any(flag.startswith("Accuracy 1.0000 is better than a second measurement") for flag in result.flags)
 
 
 def _noisier(questions: Questions) -> Questions:
@@ -124,7 +124,7 @@ def test_figures_beyond_the_noise_ceiling_are_flagged(
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     score = Score(track=track, metric=metric, slice="all", value=value, low=None, high=None, ceiling=ceiling, rows=9)
     found = flags(checked.submission, table, questions, {}, [score])
-    assert [flag for flag in found if "better than measuring again" in flag] == found
+    assert [flag for flag in found if "better than a second measurement" in flag] == found
     assert bool(found) is flagged
 
 

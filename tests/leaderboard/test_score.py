@@ -18,25 +18,27 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.special
 
-from kbench.benchmark.scoring.score import Settings, pool_scores
+from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.scoring.pools import pool_scores
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import from_forecasts
 from kbench.benchmark.tasks import Questions
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.board import score_all, write_results
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.rounding import rounded_figure
-from kbench.leaderboard.scoring.tracks import TRACKS
 from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries
 from kbench.schemas import DataError, UserError
 
-SETTINGS = Settings(resamples=50)
+SETTINGS = BootstrapSettings(resamples=50)
 SCORING = """
 import sys
 from pathlib import Path
-from kbench.benchmark.scoring.score import Settings
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard.board import score_all, write_results
 from kbench.leaderboard.submission.labels import read_labels
 *submissions, labels, out = map(Path, sys.argv[1:])
-write_results(score_all(submissions, read_labels(labels), Settings(resamples=50)), out)
+write_results(score_all(submissions, read_labels(labels), BootstrapSettings(resamples=50)), out)
 """
 
 BARE = """
@@ -55,7 +57,7 @@ from kbench.schemas import Submission, from_dict
 folder, labels = map(Path, sys.argv[1:])
 submission = from_dict(Submission, json.loads((folder / "submission.json").read_text("utf-8")))
 result = score_submission(submission, read_forecasts(folder / "forecasts.parquet"), read_labels(labels))
-print(result.headline("forecast", "rps_skill"))
+print(result.value("forecast", "rps_skill"))
 """
 
 
@@ -201,15 +203,15 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
 
 def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:
     for result in results:
-        for track in TRACKS:
+        for track in TRACK_NAMES:
             score = next(
-                s for s in result.scores if (s.track, s.metric, s.slice) == (track.id, track.headline.name, "all")
+                s for s in result.scores if (s.track, s.metric, s.slice) == (track, headline(track).name, "all")
             )
             assert score.value is not None
             assert score.low is not None
             assert score.high is not None
             assert score.low <= score.value <= score.high
-            assert len(result.draws[track.id]) == SETTINGS.resamples
+            assert len(result.draws[track]) == SETTINGS.resamples
 
 
 def test_a_submission_with_problems_is_not_scored(
@@ -223,7 +225,7 @@ def test_a_submission_with_problems_is_not_scored(
 
 def test_the_risk_curve_ends_where_accuracy_says(results: list[Results]) -> None:
     for result in results:
-        accuracy = result.headline("forecast", "accuracy")
+        accuracy = result.value("forecast", "accuracy")
         assert accuracy is not None
         assert result.curves["risk_coverage"][-1] == [1.0, pytest.approx(1.0 - accuracy, abs=2e-6)]
 

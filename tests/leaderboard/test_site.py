@@ -109,7 +109,7 @@ def test_places_show_figures_as_they_are_measured(results: list[Results], facete
     data = page_data(results, faceted[1])
     for place in data["track_ranks"]["select"]:
         result = next(result for result in results if result.entry_id == place["id"])
-        assert place["figure"] == pytest.approx(result.headline("select", "aurc"), rel=1e-4)
+        assert place["figure"] == pytest.approx(result.value("select", "aurc"), rel=1e-4)
 
 
 def test_results_of_two_datasets_are_not_put_in_one_table(results: list[Results], tmp_path: Path) -> None:

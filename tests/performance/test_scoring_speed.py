@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.scoring.score import Settings, score
+from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings
-from kbench.benchmark.tasks.task import Questions
+from kbench.benchmark.tasks.questions import Questions
 from kbench.schemas import bins
 
 pytestmark = pytest.mark.performance
@@ -65,8 +65,8 @@ def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTab
 
 def test_a_million_forecasts_with_two_thousand_resamples_take_under_a_minute_and_four_gib() -> None:
     small, large = questions_of(ROWS // 4), questions_of(ROWS)
-    quarter = seconds(lambda: score(*small, Settings(resamples=2000)))
-    whole = seconds(lambda: score(*large, Settings(resamples=2000)))
+    quarter = seconds(lambda: score(*small, BootstrapSettings(resamples=2000)))
+    whole = seconds(lambda: score(*large, BootstrapSettings(resamples=2000)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     click.echo(f"1,000,000 forecasts × 2,000 resamples, slices included: {whole:.1f} s, peak {peak:.2f} GiB")
     click.echo(f"a quarter of the rows: {quarter:.1f} s")

@@ -1,0 +1,1 @@
+"""Metrics of the track forecast: how good is the distribution?"""

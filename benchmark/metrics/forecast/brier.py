@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, given_to, mean, row_sum
-
-
-def _half(values: Floats, numbers: Ints) -> Floats:
-    # ½(Σp² − 2p_y + 1) avoids building the one-hot matrix.
-    result: Floats = 0.5 * (row_sum(values * values) - 2.0 * given_to(values, numbers) + 1.0)
-    return result
+from kbench.benchmark.metrics.arrays import Floats, check, mean
+from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.rows import mean_over_pairs
+from kbench.benchmark.tracks import FORECAST
+from kbench.schemas.bins import COUNT
 
 
 def brier_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Half-Brier of every row."""
-    return by_chunks(_half, *check(probabilities, bins))
+    values, numbers = check(probabilities, bins)
+    truth = np.eye(COUNT)[numbers - 1]
+    result: Floats = 0.5 * ((values - truth) ** 2).sum(axis=1)
+    return result
 
 
 def brier(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Mean half-Brier; lower is better."""
     return mean(brier_rows(probabilities, bins))
+
+
+BRIER = Metric(
+    name="brier",
+    track=FORECAST,
+    label="Brier",
+    meaning="Half the squared distance between the forecast distribution and the correct bin.",
+    better=Better.LOW,
+    bounds=SHARE,
+    figure=mean_over_pairs(brier_rows),
+    shown=Shown.BOARD,
+)

@@ -1,12 +1,16 @@
-"""Expected calibration error: how far confidence and accuracy part, averaged over buckets of confidence."""
+"""Expected calibration error: the gap between confidence and accuracy, averaged over equally wide buckets."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, by_chunks, check, row_max
-from kbench.benchmark.metrics.forecast.accuracy import hits
+from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
+from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
+from kbench.benchmark.metrics.forecast.accuracy import correct
+from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.tracks import FORECAST
 
 BUCKETS = 10
 
@@ -16,38 +20,43 @@ def equal_width(confidences: Floats, buckets: int = BUCKETS) -> Ints:
     return np.minimum((confidences * buckets).astype(np.int64), buckets - 1)
 
 
-def equal_mass(confidences: Floats, buckets: int = BUCKETS) -> Ints:
-    """Bucket of each confidence when buckets hold equally many rows; tied confidences stay together."""
-    if not len(confidences):
-        return np.zeros(0, dtype=np.int64)
-    places = (np.arange(1, buckets) * len(confidences)) // buckets
-    bucket = np.zeros(len(confidences), dtype=np.uint8)
-    for cut in np.partition(confidences, places)[places]:
-        bucket += (confidences >= cut).view(np.uint8)
-    return bucket.astype(np.int64)
-
-
-def gap(bucket: Ints, confidences: Floats, right: Floats) -> float:
+def gap(bucket: Ints, confidences: Floats, hits: Floats) -> float:
     """Σ over buckets of its share of rows × |mean confidence − accuracy|."""
     if not len(bucket):
         return float("nan")
-    difference = np.bincount(bucket, weights=confidences - right)
+    difference = np.bincount(bucket, weights=confidences - hits)
     return float(np.abs(difference).sum() / len(bucket))
 
 
-def sure_and_right(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Confidence and correctness of every row, from one check of the arguments."""
-    values, numbers = check(probabilities, bins)
-    return row_max(values), by_chunks(hits, values, numbers)
+def gap_figure(bootstrap: Bootstrap, bucket: Ints, confidences: Floats, hits: Floats) -> Figure:
+    """The gap with its draws; buckets keep their cuts over resamples."""
+    gaps = np.abs(bootstrap.totals(confidences - hits, bucket, BUCKETS)).sum(axis=1)
+    figure = Figure.of(gaps / bootstrap.totals(np.ones(len(hits)))[:, 0])
+    # Noise in a bucket never cancels, so resamples are too high on average; they are moved back by that much.
+    bias = figure.draws.mean() - figure.value if len(figure.draws) else 0.0
+    return Figure(figure.value, np.maximum(figure.draws - bias, 0.0))
 
 
 def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally wide buckets of the predicted bin's probability."""
-    confidences, right = sure_and_right(probabilities, bins)
-    return gap(equal_width(confidences), confidences, right)
+    hits = correct(probabilities, bins)
+    confidences = as_probabilities(probabilities).max(axis=1, initial=0.0)
+    return gap(equal_width(confidences), confidences, hits)
 
 
-def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
-    """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
-    confidences, right = sure_and_right(probabilities, bins)
-    return gap(equal_mass(confidences), confidences, right)
+def _figure(bootstrap: Bootstrap, rows: PairRows) -> Figure:
+    confidences = rows.probabilities.max(axis=1)
+    return gap_figure(bootstrap, equal_width(confidences), confidences, correct(rows.probabilities, rows.bins))
+
+
+ECE = Metric(
+    name="ece",
+    track=FORECAST,
+    label="ECE",
+    meaning="Gap between stated confidence and accuracy, averaged over ten equally wide buckets of confidence.",
+    better=Better.LOW,
+    bounds=SHARE,
+    figure=_figure,
+    shown=Shown.BOARD,
+    sliced=True,
+)

@@ -1,11 +1,14 @@
-"""Log score: −ln of the probability given to what happened."""
+"""Log score: −ln of the probability given to the correct bin."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, as_vectors, check, given_to
+from kbench.benchmark.metrics.arrays import Floats, check, given_to, mean
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
+from kbench.benchmark.metrics.rows import mean_over_pairs
+from kbench.benchmark.tracks import FORECAST
 
 FLOOR = 1e-12
 """Least probability counted, so that one certain miss cannot make the mean infinite."""
@@ -13,32 +16,22 @@ FLOOR = 1e-12
 
 def log_score_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Log score of every row, in nats."""
-    result: Floats = -np.log(_floored(probabilities, bins))
+    result: Floats = -np.log(np.maximum(given_to(*check(probabilities, bins)), FLOOR))
     return result
-
-
-def _floored(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
-    given = given_to(*check(probabilities, bins))
-    return np.maximum(given, FLOOR, out=given)
 
 
 def log_score(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
-    """Mean log score; lower is better.
-
-    A logarithm costs more than all else together, so sixteen rows share one, of their product: at least 1e-192.
-    """
-    given = _floored(probabilities, bins)
-    if not len(given):
-        return float("nan")
-    rest = len(given) % 16
-    product, total = given[rest:], float(np.log(given[:rest]).sum())
-    for _ in range(4):
-        product = product[0::2] * product[1::2]
-    return -(total + float(np.log(product).sum())) / len(given)
+    """Mean log score; lower is better."""
+    return mean(log_score_rows(probabilities, bins))
 
 
-def binary_log_score_rows(p_true: npt.ArrayLike, happened: npt.ArrayLike) -> Floats:
-    """Log score of yes/no forecasts, row by row."""
-    chances, truth = as_vectors(p_true, happened)
-    result: Floats = -np.log(np.maximum(np.where(truth > 0, chances, 1.0 - chances), FLOOR))
-    return result
+LOG_SCORE = Metric(
+    name="log_score",
+    track=FORECAST,
+    label="Log score",
+    meaning="Negative logarithm of the probability given to the correct bin, in nats.",
+    better=Better.LOW,
+    bounds=(0.0, float(-np.log(FLOOR))),
+    figure=mean_over_pairs(log_score_rows),
+    shown=Shown.BOARD,
+)

@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.forecast.ece import BUCKETS, equal_width, sure_and_right
+from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
+from kbench.benchmark.metrics.forecast.accuracy import correct
+from kbench.benchmark.metrics.forecast.ece import BUCKETS, equal_width
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -18,14 +19,15 @@ class ReliabilityCurve:
     confidence: Floats
     """Mean confidence in the bucket."""
     accuracy: Floats
-    """Share of right answers in the bucket."""
+    """Share of correct answers in the bucket."""
     rows: Ints
     """Rows in the bucket."""
 
 
 def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets: int = BUCKETS) -> ReliabilityCurve:
     """Mean confidence and accuracy of every equally wide bucket that holds a row."""
-    confidences, hits = sure_and_right(probabilities, bins)
+    hits = correct(probabilities, bins)
+    confidences = as_probabilities(probabilities).max(axis=1, initial=0.0)
     bucket = equal_width(confidences, buckets)
     rows = np.bincount(bucket, minlength=buckets)
     kept = rows > 0

@@ -1,0 +1,1 @@
+"""Metrics of the track rank: does it order a pool?"""

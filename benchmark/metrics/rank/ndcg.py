@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import as_vectors
+from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.rows import mean_over_pools
+from kbench.benchmark.tracks import RANK
 
 
 def ndcg(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int | None = None) -> float:
@@ -16,3 +19,15 @@ def ndcg(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int | None = None) -> 
     if len(predicted) < 2:
         return float("nan")
     return float(ndcg_score((true / true.max())[np.newaxis], predicted[np.newaxis], k=k))
+
+
+NDCG = Metric(
+    name="ndcg",
+    track=RANK,
+    label="NDCG",
+    meaning="Discounted gain of the forecast order over that of the best order; a kernel's gain is its relative speed.",
+    better=Better.HIGH,
+    bounds=SHARE,
+    figure=mean_over_pools(lambda pool: ndcg(pool.scores, pool.speeds)),
+    shown=Shown.BOARD,
+)

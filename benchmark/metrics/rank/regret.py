@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
+from kbench.benchmark.metrics.metric import Better, Metric, Shown, percent
+from kbench.benchmark.metrics.rows import mean_over_pools
+from kbench.benchmark.tracks import RANK
 from kbench.schemas.errors import UserError
 
 FRACTIONS: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+HEADLINE = 0.1
 
 
 def measured(rows: int, fraction: float) -> int:
@@ -43,14 +47,13 @@ def best_runtime(scores: Floats, runtimes: Floats, count: int) -> float:
     """Expected fastest runtime among the `count` kernels of highest score."""
     if count >= len(scores):
         return float(runtimes.min())
-    cut = np.partition(scores, len(scores) - count)[len(scores) - count]
+    cut = np.sort(scores)[len(scores) - count]
     above = scores > cut
     limit = float(runtimes[above].min()) if above.any() else math.inf
-    tied = np.sort(runtimes[scores == cut])
-    return expected_minimum(tied, count - int(above.sum()), limit)
+    return expected_minimum(np.sort(runtimes[scores == cut]), count - int(above.sum()), limit)
 
 
-def regret_at(scores: npt.ArrayLike, runtimes: npt.ArrayLike, fraction: float = 0.1) -> float:
+def regret_at(scores: npt.ArrayLike, runtimes: npt.ArrayLike, fraction: float = HEADLINE) -> float:
     """Best runtime among the top share by score over the pool's best runtime, minus one; NaN for an empty pool.
 
     Args:
@@ -64,8 +67,19 @@ def regret_at(scores: npt.ArrayLike, runtimes: npt.ArrayLike, fraction: float = 
     return best_runtime(predicted, times, measured(len(times), fraction)) / float(times.min()) - 1.0
 
 
-def regret_curve(
-    scores: npt.ArrayLike, runtimes: npt.ArrayLike, fractions: tuple[float, ...] = FRACTIONS
-) -> dict[float, float]:
-    """Regret at each share of the pool."""
-    return {fraction: regret_at(scores, runtimes, fraction) for fraction in fractions}
+def _metric(fraction: float) -> Metric:
+    return Metric(
+        name=f"regret_at_{percent(fraction)}",
+        track=RANK,
+        label=f"Regret at {100 * fraction:.0f} %",
+        meaning=f"How much slower than the pool's best the best kernel of the top {100 * fraction:.0f} % is.",
+        better=Better.LOW,
+        bounds=(0.0, None),
+        figure=mean_over_pools(lambda pool: regret_at(pool.scores, pool.runtimes, fraction)),
+        headline=fraction == HEADLINE,
+        shown={HEADLINE: Shown.BOARD, 0.05: Shown.TERMINAL}.get(fraction, Shown.FILES),
+    )
+
+
+REGRET = _metric(HEADLINE)
+OTHER_REGRETS = tuple(_metric(fraction) for fraction in FRACTIONS if fraction not in (HEADLINE, 1.0))

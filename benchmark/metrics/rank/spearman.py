@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import as_vectors
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.rows import mean_over_pools
+from kbench.benchmark.tracks import RANK
 
 
 def spearman(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
@@ -19,3 +22,16 @@ def spearman(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
     one, other = one - one.mean(), other - other.mean()
     scale = np.sqrt((one @ one) * (other @ other))
     return float(one @ other / scale) if scale > 0 else 0.0
+
+
+SPEARMAN = Metric(
+    name="spearman",
+    track=RANK,
+    label="Spearman",
+    meaning="Rank correlation of forecast and measured speed within a pool.",
+    better=Better.HIGH,
+    bounds=(-1.0, 1.0),
+    figure=mean_over_pools(lambda pool: spearman(pool.scores, pool.speeds)),
+    shown=Shown.BOARD,
+    ceiling=Ceiling.BINDING,
+)

@@ -6,11 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
+from kbench.benchmark.metrics.metric import SHARE, Better, Metric
+from kbench.benchmark.metrics.rows import mean_over_pools
+from kbench.benchmark.tracks import RANK
 
 
 def _membership(values: Floats, k: int) -> Floats:
     """Chance of each row to be among the k highest, rows tied at the cut sharing the places left."""
-    cut = np.partition(values, len(values) - k)[len(values) - k]
+    cut = np.sort(values)[len(values) - k]
     above, tied = values > cut, values == cut
     result: Floats = above + tied * ((k - above.sum()) / tied.sum())
     return result
@@ -23,3 +26,14 @@ def top_k_recall(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int) -> float:
     if k < 1:
         return float("nan")
     return float(_membership(predicted, k) @ _membership(true, k) / k)
+
+
+TOP_10_RECALL = Metric(
+    name="top_10_recall",
+    track=RANK,
+    label="Top-10 recall",
+    meaning="Share of a pool's ten fastest kernels among the ten forecast to be fastest.",
+    better=Better.HIGH,
+    bounds=SHARE,
+    figure=mean_over_pools(lambda pool: top_k_recall(pool.scores, pool.speeds, 10)),
+)

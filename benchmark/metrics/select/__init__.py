@@ -1,0 +1,1 @@
+"""Metrics of the track select: does it know when it does not know?"""

@@ -27,14 +27,9 @@ class RiskCoverageCurve:
 def shared_losses(loss: Floats, confidence: Floats) -> Floats:
     """Losses from the surest answer on, tied rows sharing their mean; failures are left out."""
     answered = ~np.isnan(confidence)
-    kept = confidence[answered]
-    order = np.argsort(-kept, kind="stable")
-    ordered, ranked = loss[answered][order], kept[order]
-    if not len(ranked):
-        return ordered
-    group = np.concatenate([[0], np.cumsum(ranked[1:] != ranked[:-1])])
-    means = np.bincount(group, weights=ordered) / np.bincount(group)
-    result: Floats = means[group]
+    _, level = np.unique(-confidence[answered], return_inverse=True)
+    rows = np.bincount(level)
+    result: Floats = np.repeat(np.bincount(level, weights=loss[answered]) / rows, rows)
     return result
 
 
@@ -52,10 +47,3 @@ def risk_at_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, coverage: f
     if not len(curve.risk) or coverage > curve.coverage[-1] + 1e-12:
         return float("nan")
     return float(np.interp(coverage, curve.coverage, curve.risk))
-
-
-def coverage_at_risk(loss: npt.ArrayLike, confidence: npt.ArrayLike, risk: float) -> float:
-    """Largest share of rows that can be answered with at most this risk; 0 when there is none."""
-    curve = risk_coverage_curve(loss, confidence)
-    allowed = np.flatnonzero(curve.risk <= risk + 1e-12)
-    return float(curve.coverage[allowed[-1]]) if len(allowed) else 0.0

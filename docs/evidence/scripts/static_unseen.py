@@ -15,9 +15,11 @@ from typing import Any
 import click
 
 from kbench.benchmark.evaluation.run import Evaluation, evaluate
-from kbench.benchmark.scoring.compare import comparison
-from kbench.benchmark.scoring.rank import LEAST, pool_values
-from kbench.benchmark.scoring.score import pool_scores
+from kbench.benchmark.metrics.bootstrap import Bootstrap
+from kbench.benchmark.metrics.registry import figures
+from kbench.benchmark.metrics.rows import Pool, PoolRows
+from kbench.benchmark.scoring.compare import Comparison
+from kbench.benchmark.scoring.pools import LEAST_RANKED, pool_scores
 from kbench.leaderboard.board import SUBMISSIONS
 from kbench.loaders.corpus.corpus import Corpus
 
@@ -33,8 +35,9 @@ def pools(done: Evaluation) -> list[dict[str, Any]]:
     found = []
     for rows in labels.pools():
         valid = rows[labels.valid[rows]]
-        if len(valid) >= LEAST:
-            values = pool_values(scores[valid], labels.runtime_us[valid])
+        if len(valid) >= LEAST_RANKED:
+            pool = PoolRows((Pool(scores[valid], labels.runtime_us[valid]),))
+            values = {name: figure.value for name, figure in figures("rank", Bootstrap(["pool"]), pool).items()}
             found.append({"problem": str(labels.problem[valid[0]]), "kernels": len(valid)} | values)
     return sorted(found, key=lambda pool: -pool["regret_at_10"])
 
@@ -48,7 +51,7 @@ def main(name: str) -> None:
     compared = []
     for against in (*OTHERS, *(["static"] if name != "static" else [])):
         other = evaluate(str(SUBMISSIONS / against), corpus, questions=mine.questions)
-        found = comparison(name, mine.scored, against, other.scored)
+        found = Comparison.of(name, mine.scored, against, other.scored).to_json()
         compared.append(found)
         for track, metrics in SHOWN.items():
             for metric in metrics:

@@ -11,8 +11,13 @@ from kbench.benchmark import metrics
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.forecast.accuracy import correct
+from kbench.benchmark.metrics.forecast.ece import ECE
 from kbench.benchmark.metrics.forecast.rps import rps_rows
-from kbench.benchmark.metrics.ordered import aurc_figures, auroc_figure, coverage_figures
+from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.metrics.select.aurc import aurc_figure
+from kbench.benchmark.metrics.select.coverage_at_risk import coverage_figure
+from kbench.benchmark.metrics.select.excess_aurc import EXCESS_AURC
+from kbench.benchmark.metrics.validity.auroc import auroc_figure
 
 
 def drawn(rows: int = 300, clusters: int = 12) -> tuple[Floats, Ints, Ints]:
@@ -22,7 +27,7 @@ def drawn(rows: int = 300, clusters: int = 12) -> tuple[Floats, Ints, Ints]:
 
 def resampled_rows(bootstrap: Bootstrap, draw: int) -> Ints:
     """The rows of one draw, each repeated as often as its cluster was drawn."""
-    weights = bootstrap._weights[draw].astype(int)
+    weights = bootstrap.weights[1 + draw].astype(int)
     return np.repeat(np.arange(len(bootstrap.index)), weights[bootstrap.index])
 
 
@@ -41,7 +46,8 @@ def test_draws_equal_metrics_of_resampled_rows() -> None:
 def test_ece_draws_are_those_of_resampled_rows_moved_to_the_value() -> None:
     probabilities, numbers, clusters = drawn()
     bootstrap = Bootstrap(clusters, resamples=40, seed=1)
-    figure = bootstrap.ece(probabilities.max(axis=1), correct(probabilities, numbers))
+    figure = ECE.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
+    assert figure is not None
     raw = [metrics.ece(probabilities[r], numbers[r]) for r in (resampled_rows(bootstrap, i) for i in range(40))]
     assert figure.value == pytest.approx(metrics.ece(probabilities, numbers))
     assert figure.draws == pytest.approx(np.array(raw) - np.mean(raw) + figure.value)
@@ -52,8 +58,9 @@ def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:
     probabilities, numbers, clusters = drawn(3000)
     bootstrap = Bootstrap(clusters, resamples=5, seed=1)
     loss, sure = 1 - correct(probabilities, numbers), probabilities.max(axis=1)
-    area, excess = aurc_figures(bootstrap, loss, sure)
-    coverage = coverage_figures(bootstrap, loss, sure, (0.8,))[0.8]
+    area, coverage = aurc_figure(bootstrap, loss, sure), coverage_figure(bootstrap, loss, sure, 0.8)
+    excess = EXCESS_AURC.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
+    assert excess is not None
     for draw in range(5):
         rows = resampled_rows(bootstrap, draw)
         assert area.draws[draw] == pytest.approx(metrics.aurc(loss[rows], sure[rows]), abs=5e-3)

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.ordered import aurc_figures
-from kbench.benchmark.scoring.forecast import PairForecasts, forecast_figures
-from kbench.benchmark.scoring.rank import LEAST, rank_figures
+from kbench.benchmark.metrics.registry import figures
+from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows
+from kbench.benchmark.scoring.pools import LEAST_RANKED
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.schemas import Pair, PairKind, bins
 
@@ -76,19 +75,16 @@ class HeldOut:
         return made
 
     def _pair_figures(self, rows: Ints, prior: Floats) -> dict[str, Figure]:
-        given, truth = self.probabilities[rows], self.bin[rows]
+        answered = PairRows.all_answered(self.probabilities[rows], self.bin[rows], prior)
         bootstrap = Bootstrap(self.problem[rows])
-        figures = dict(forecast_figures(bootstrap, PairForecasts.all_answered(given, truth), prior))
-        figures["aurc"], _ = aurc_figures(bootstrap, 1.0 - correct(given, truth), given.max(axis=1))
-        return figures
+        return figures("forecast", bootstrap, answered) | figures("select", bootstrap, answered)
 
     def _pool_figures(self, scores: Floats) -> dict[str, Figure]:
         names = sorted(set(self.kernel_problem.tolist()))
         pools = {name: np.flatnonzero(self.kernel_problem == name) for name in names}
-        kept = [name for name in names if len(pools[name]) >= LEAST]
-        return dict(
-            rank_figures([pools[n] for n in kept], kept, scores[None], self.kernel_runtime_us, resamples=2000, seed=0)
-        )
+        kept = [name for name in names if len(pools[name]) >= LEAST_RANKED]
+        rows = PoolRows(tuple(Pool(scores[pools[name]], self.kernel_runtime_us[pools[name]]) for name in kept))
+        return figures("rank", Bootstrap(np.array(kept, dtype=object)), rows)
 
 
 def _shown(figures: dict[str, Figure]) -> dict[str, list[float]]:

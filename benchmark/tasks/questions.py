@@ -9,16 +9,13 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
+from kbench.benchmark.tracks import PAIR_TRACKS, RANK
 from kbench.schemas import Query, UnknownNameError
 from kbench.schemas.ids import content_hash
 
-TRACKS = ("forecast", "select", "rank", "search", "validity")
-PAIR_TRACKS = ("forecast", "select")
-"""Tracks asked about pairs; the others are asked about pools."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Task:
+class TrackQueries:
     """One track's queries, in a fixed order, and the fingerprint that names exactly them."""
 
     track: str
@@ -47,7 +44,7 @@ class Questions:
     limited: bool = False
     """Whether queries were dropped by a limit."""
 
-    def task(self, track: str) -> Task:
+    def task(self, track: str) -> TrackQueries:
         """One track.
 
         Raises:
@@ -57,12 +54,12 @@ class Questions:
             raise UnknownNameError("track", track, self.tracks)
         labels = self.pairs if track in PAIR_TRACKS else self.pools
         positions: Ints = np.unique(labels.query)
-        if track == "rank":
+        if track == RANK.name:
             positions = np.unique(self.pools.query[self.pools.valid])
         ids = tuple(self.queries[i].query_id for i in positions)
-        return Task(track, ids, content_hash("task", self.dataset, self.split, track, *ids))
+        return TrackQueries(track, ids, content_hash("task", self.dataset, self.split, track, *ids))
 
-    def tasks(self) -> Mapping[str, Task]:
+    def tasks(self) -> Mapping[str, TrackQueries]:
         """Every track by name."""
         return {track: self.task(track) for track in self.tracks}
 

@@ -1,0 +1,125 @@
+"""Rows: what the metrics of each track are computed from, forecasts and answers side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints
+from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
+from kbench.schemas import bins
+
+FASTER = bins.EDGES.index(1.0) + 1
+"""Position of the first bin in which the candidate is at least as fast as the anchor."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PairRows:
+    """Tracks forecast and select: forecasts of pairs, one repeat after the other."""
+
+    probabilities: Floats
+    confidence: Floats
+    bins: Ints
+    failed: Booleans
+    """Where there is no answer and the uniform forecast stands in."""
+    prior: Floats
+    """Bin frequencies of the training pairs: the baseline of skill."""
+    measure_seconds: float | None = None
+    """GPU-seconds one measurement takes; None when nobody knows."""
+
+    @classmethod
+    def all_answered(cls, probabilities: Floats, truth: Ints, prior: Floats, seconds: float | None = None) -> PairRows:
+        """Forecasts without a failure, as sure as their most probable bin."""
+        return cls(
+            probabilities=probabilities,
+            confidence=probabilities.max(axis=1),
+            bins=truth,
+            failed=np.zeros(len(truth), dtype=np.bool_),
+            prior=prior,
+            measure_seconds=seconds,
+        )
+
+    def take(self, rows: Ints) -> PairRows:
+        """The rows at these positions."""
+        parts = {name: getattr(self, name)[rows] for name in ("probabilities", "confidence", "bins", "failed")}
+        return dataclasses.replace(self, **parts)
+
+    @property
+    def p_faster(self) -> Floats:
+        """Probability that the candidate is at least as fast as the anchor."""
+        result: Floats = self.probabilities[:, FASTER:].sum(axis=1)
+        return result
+
+    @property
+    def sign_confidence(self) -> Floats:
+        """Confidence in 'faster' or in 'slower'; 0 for a failure, whose stand-in would lean to one of them."""
+        return np.where(self.failed, 0.0, np.maximum(self.p_faster, 1.0 - self.p_faster))
+
+    @property
+    def sign_loss(self) -> Floats:
+        """1 where 'faster or slower' is answered wrongly, ½ where it is left open."""
+        chance = self.p_faster
+        right = np.where(np.abs(chance - 0.5) < 1e-12, 0.5, (chance > 0.5) == (self.bins > FASTER))
+        result: Floats = 1.0 - right
+        return result
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pool:
+    """The correct kernels of one problem on one GPU."""
+
+    scores: Floats
+    """Forecasts; higher means faster."""
+    runtimes: Floats
+
+    @property
+    def speeds(self) -> Floats:
+        """Speed relative to the pool's best kernel."""
+        result: Floats = self.runtimes.min() / self.runtimes
+        return result
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolRows:
+    """Track rank: one row per pool and repeat."""
+
+    pools: tuple[Pool, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchRows:
+    """Track search: replayed searches, one row per pool and repeat, by share of the pool measured."""
+
+    log_gain: Mapping[float, Floats]
+    """Logarithm of the best speedup found with the filter over the best found without."""
+    best_share: Mapping[float, Floats]
+    """Best speedup found with the filter over the pool's best."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValidityRows:
+    """Track validity: P(valid) of every pool kernel, one repeat after the other."""
+
+    stated: Floats
+    """NaN where none was given."""
+    valid: Floats
+    """1 for a correct kernel, 0 for one that failed."""
+    valid_rate: float
+    """Share of correct kernels in training: stands in for a missing P(valid)."""
+
+    @property
+    def p_valid(self) -> Floats:
+        """P(valid), with the training rate where none was given."""
+        return np.where(np.isnan(self.stated), self.valid_rate, self.stated)
+
+
+def mean_over_pairs(rows_of: Callable[[Floats, Ints], Floats]) -> Callable[[Bootstrap, PairRows], Figure]:
+    """The figure of a metric that is a mean over pairs of `rows_of(probabilities, bins)`."""
+    return lambda bootstrap, rows: bootstrap.mean(rows_of(rows.probabilities, rows.bins))
+
+
+def mean_over_pools(of_pool: Callable[[Pool], float]) -> Callable[[Bootstrap, PoolRows], Figure]:
+    """The figure of a metric that is a mean over pools."""
+    return lambda bootstrap, rows: bootstrap.mean(np.array([of_pool(pool) for pool in rows.pools]))

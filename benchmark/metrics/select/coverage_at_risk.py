@@ -1,0 +1,80 @@
+"""Coverage at a risk: the largest share of rows that can be answered with at most this error."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Booleans, Floats
+from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
+from kbench.benchmark.metrics.forecast.accuracy import correct
+from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown, percent
+from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
+from kbench.benchmark.tracks import SELECT
+
+RISKS = (0.05, 0.1, 0.2)
+SLACK = 1e-12
+"""Keeps a risk that is met exactly from being missed by a rounded sum."""
+
+
+def coverage_at_risk(loss: npt.ArrayLike, confidence: npt.ArrayLike, risk: float) -> float:
+    """Largest share of rows that can be answered with at most this risk; 0 when there is none."""
+    curve = risk_coverage_curve(loss, confidence)
+    allowed = np.flatnonzero(curve.risk <= risk + SLACK)
+    return float(curve.coverage[allowed[-1]]) if len(allowed) else 0.0
+
+
+def coverage_figure(
+    bootstrap: Bootstrap, loss: Floats, confidence: Floats, risk: float, failed: Booleans | None = None
+) -> Figure:
+    """Coverage of all rows with draws over levels of confidence; a failure to answer is never covered."""
+    failed = np.zeros(len(loss), dtype=np.bool_) if failed is None else failed
+    answered = np.where(failed, 0.0, 1.0)
+    levels = bootstrap.levels(confidence)
+    rows = levels.running(np.ones_like(loss))[:, -1]
+    counts, losses = levels.running(answered), levels.running(loss * answered)
+    covered = np.where(losses <= (risk + SLACK) * counts, counts, 0.0).max(axis=1)
+    exact = coverage_at_risk(loss, np.where(failed, np.nan, confidence), risk)
+    return Figure(exact, (covered / rows)[1:])
+
+
+def exact_bin_coverage(bootstrap: Bootstrap, rows: PairRows, risk: float) -> Figure:
+    """Coverage when an answer is wrong unless its bin is the correct one."""
+    loss = 1.0 - correct(rows.probabilities, rows.bins)
+    return coverage_figure(bootstrap, loss, rows.confidence, risk, rows.failed)
+
+
+def sign_coverage(bootstrap: Bootstrap, rows: PairRows, risk: float) -> Figure:
+    """Coverage when the answer is 'faster' or 'slower'."""
+    return coverage_figure(bootstrap, rows.sign_loss, rows.sign_confidence, risk, rows.failed)
+
+
+def _exact_bin_metric(risk: float) -> Metric:
+    return Metric(
+        name=f"coverage_at_risk_{percent(risk)}",
+        track=SELECT,
+        label=f"Coverage at {risk:.0%} risk".replace("%", " %"),
+        meaning=f"Largest share of pairs that can be answered with at most {100 * risk:.0f} % wrong bins.",
+        better=Better.HIGH,
+        bounds=SHARE,
+        figure=lambda bootstrap, rows: exact_bin_coverage(bootstrap, rows, risk),
+        shown=Shown.BOARD if risk > 0.05 else Shown.FILES,
+    )
+
+
+def _sign_metric(risk: float) -> Metric:
+    return Metric(
+        name=f"sign_coverage_at_risk_{percent(risk)}",
+        track=SELECT,
+        label=f"Sign coverage at {risk:.0%} risk".replace("%", " %"),
+        meaning=f"Largest share answered 'faster' or 'slower' with at most {100 * risk:.0f} % wrong.",
+        better=Better.HIGH,
+        bounds=SHARE,
+        figure=lambda bootstrap, rows: sign_coverage(bootstrap, rows, risk),
+        shown=Shown.TERMINAL if risk == 0.1 else Shown.FILES,
+    )
+
+
+COVERAGE_AT_RISK = tuple(_exact_bin_metric(risk) for risk in RISKS)
+SIGN_COVERAGE_AT_RISK = tuple(_sign_metric(risk) for risk in RISKS)

@@ -1,0 +1,55 @@
+"""Tracks: the questions a surrogate is judged on. Each track's name is written here and nowhere else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Track:
+    """One question of the benchmark."""
+
+    name: str
+    asks_about: Literal["pairs", "pools"]
+    """What its queries are about: two kernels, or all measured kernels of a problem on a GPU."""
+    question: str
+    """The question in one or two sentences, with how to read the headline."""
+
+    @property
+    def title(self) -> str:
+        """The name as a heading."""
+        return self.name.capitalize()
+
+
+FORECAST = Track(
+    "forecast",
+    "pairs",
+    "How good is the forecast distribution? Skill is against the training prior: 0 is no better, 1 is perfect.",
+)
+SELECT = Track(
+    "select",
+    "pairs",
+    "Does it know when it does not know? The share of wrong answers, averaged as more and more queries are answered.",
+)
+RANK = Track(
+    "rank",
+    "pools",
+    "Does it order a pool? How much slower than the pool's best is the fastest kernel in its top tenth?",
+)
+SEARCH = Track(
+    "search",
+    "pools",
+    "Does search find more at an equal GPU budget? Best speedup found, relative to search without the surrogate.",
+)
+VALIDITY = Track("validity", "pools", "Will the kernel compile, run and give correct results?")
+
+TRACKS = (FORECAST, SELECT, RANK, SEARCH, VALIDITY)
+TRACK_NAMES = tuple(track.name for track in TRACKS)
+PAIR_TRACKS = tuple(track.name for track in TRACKS if track.asks_about == "pairs")
+
+
+def pairs_only(names: Iterable[str]) -> bool:
+    """Whether all these tracks ask about pairs, so that pool queries need no answer."""
+    return set(names) <= set(PAIR_TRACKS)

@@ -1,0 +1,72 @@
+"""The list of metrics: complete, consistent, and true to what each metric states about itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+from kbench.benchmark import metrics
+from kbench.benchmark.metrics.bootstrap import Bootstrap
+from kbench.benchmark.metrics.metric import Metric, Shown
+from kbench.benchmark.metrics.registry import BY_NAME, METRICS, figures, headline, markdown_table, of_track
+from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
+from kbench.benchmark.metrics.search.replay import BUDGETS
+from kbench.benchmark.tracks import TRACK_NAMES
+
+
+def declared() -> list[Metric]:
+    """Every metric that a module of the package declares."""
+    found: dict[int, Metric] = {}
+    for module in pkgutil.walk_packages(metrics.__path__, f"{metrics.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, Metric):
+                    found[id(one)] = one
+    return list(found.values())
+
+
+def test_every_declared_metric_is_listed_once() -> None:
+    assert {id(metric) for metric in METRICS} == {id(metric) for metric in declared()}
+    assert len(BY_NAME) == len(METRICS)
+
+
+@pytest.mark.parametrize("track", TRACK_NAMES)
+def test_every_track_has_one_headline_which_comes_first_and_is_shown_everywhere(track: str) -> None:
+    assert [metric for metric in of_track(track) if metric.headline] == [of_track(track)[0]]
+    assert headline(track).shown is Shown.BOARD
+
+
+def test_a_metric_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        METRICS[0].name = "other"  # type: ignore[misc]
+
+
+def test_the_docs_table_has_a_row_for_each_metric() -> None:
+    lines = markdown_table().splitlines()
+    assert len(lines) == 2 + len(METRICS)
+    assert all(metric.meaning.endswith(".") for metric in METRICS)
+
+
+@pytest.mark.parametrize("track", TRACK_NAMES)
+def test_figures_stay_within_the_bounds_a_metric_states(track: str) -> None:
+    generator = np.random.default_rng(4)
+    share = {budget: generator.random(30) for budget in BUDGETS}
+    rows = {
+        "forecast": PairRows.all_answered(
+            generator.dirichlet(np.ones(8), 30), generator.integers(1, 9, 30), np.full(8, 1 / 8), 2.0
+        ),
+        "rank": PoolRows(tuple(Pool(generator.random(20), generator.random(20) + 1) for _ in range(30))),
+        "search": SearchRows(share, share),
+        "validity": ValidityRows(generator.random(30), generator.integers(0, 2, 30).astype(np.float64), 0.5),
+    }
+    found = figures(track, Bootstrap(np.arange(30) % 7, 50), rows.get(track, rows["forecast"]))
+    assert set(found) == {metric.name for metric in of_track(track)}
+    for metric in of_track(track):
+        low, high = metric.bounds
+        value = found[metric.name].value
+        assert low is None or value >= low
+        assert high is None or value <= high

@@ -17,8 +17,8 @@ from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
 from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate
-from kbench.benchmark.surrogates.isolation.runner import Answers, Run, run
-from kbench.benchmark.surrogates.protocol import INPUTS
+from kbench.benchmark.surrogates.isolation.runner import Run, run
+from kbench.benchmark.surrogates.protocol import Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import Questions, build_questions, training_pairs
@@ -110,8 +110,8 @@ def evaluate(
             questions.queries,
             surrogates,
             store=store,
-            repeats=facts["repeats"],
-            batch_size=options.batch_size or facts.get("batch_size", USER_BATCH),
+            repeats=facts.repeats,
+            batch_size=options.batch_size or _batch_size(surrogates[0], target),
             progress=tell,
         )
     progress.stage("scoring")
@@ -123,7 +123,7 @@ def evaluate(
     scored = score(questions, table, BootstrapSettings(resamples=options.resamples, seed=options.seed))
     return Evaluation(
         target=target,
-        inputs=facts["inputs"],
+        inputs=facts.inputs,
         questions=questions,
         run=finished,
         table=table,
@@ -152,7 +152,7 @@ def prepare(
     stack: contextlib.ExitStack,
     progress: Progress,
     compiler: Compiler | None,
-) -> tuple[Sequence[Answers], dict[str, Any]]:
+) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     """Construct the surrogate, in this process when it is ours and in its own otherwise, and let it learn."""
     if target.trusted:
         return _prepare_built_in(target, corpus, questions, options, progress, compiler)
@@ -164,8 +164,8 @@ def prepare(
         for _ in range(max(1, options.concurrency))
     ]
     facts = workers[0].start()
-    _check_repeats(target, facts["repeats"])
-    if facts["fits"]:
+    _check_repeats(target, facts.repeats)
+    if facts.fits:
         progress.stage("fitting on the training splits")
         train = list(training_pairs(corpus))
         for worker in workers:
@@ -180,14 +180,10 @@ def _prepare_built_in(
     options: Options,
     progress: Progress,
     compiler: Compiler | None,
-) -> tuple[Sequence[Answers], dict[str, Any]]:
+) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     surrogate = construct(target, _with_seed(target, options), compiler)
-    facts: dict[str, Any] = {
-        "inputs": getattr(surrogate, "inputs", INPUTS[0]),
-        "repeats": getattr(surrogate, "repeats", 1),
-        "batch_size": getattr(surrogate, "batch_size", BUILT_IN_BATCH),
-    }
-    _check_repeats(target, facts["repeats"])
+    facts = SurrogateFacts.of(surrogate)
+    _check_repeats(target, facts.repeats)
     if hasattr(surrogate, "check_dataset"):
         surrogate.check_dataset(questions.dataset)
     if callable(getattr(surrogate, "fit_corpus", None)):
@@ -197,6 +193,10 @@ def _prepare_built_in(
         progress.stage("fitting on the training splits")
         surrogate.fit(list(training_pairs(corpus)))  # type: ignore[attr-defined]
     return [surrogate], facts
+
+
+def _batch_size(surrogate: Surrogate, target: SurrogateTarget) -> int:
+    return int(getattr(surrogate, "batch_size", BUILT_IN_BATCH)) if target.trusted else USER_BATCH
 
 
 def _check_repeats(target: SurrogateTarget, repeats: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -18,7 +19,7 @@ class Surrogate(Protocol):
     """Anything with `forecast`. `fit(train)` is optional, and so is `inputs` (`source` when absent)."""
 
     def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
-        """One forecast a query, in any order, each with the id of its query."""
+        """One forecast per query, in any order, each with the id of its query."""
 
 
 class Trainable(Protocol):
@@ -26,6 +27,26 @@ class Trainable(Protocol):
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         """Learn from questions with their answers; `pair.split` tells train from validation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SurrogateFacts:
+    """What a surrogate says of itself."""
+
+    inputs: str
+    """One of INPUTS."""
+    repeats: int
+    """Forecasts per query."""
+    fits: bool
+
+    @classmethod
+    def of(cls, surrogate: object) -> SurrogateFacts:
+        """Look at its attributes."""
+        return cls(
+            inputs=getattr(surrogate, "inputs", INPUTS[0]),
+            repeats=int(getattr(surrogate, "repeats", 1)),
+            fits=callable(getattr(surrogate, "fit", None)),
+        )
 
 
 def failure(query_id: str, reason: str, repeat: int = 0, elapsed_s: float | None = None) -> Forecast:
@@ -61,8 +82,6 @@ def accept(forecast: Forecast) -> Forecast:
 
 def normalised(forecast: Forecast, probabilities: Sequence[float]) -> Forecast:
     """The forecast with these probabilities divided by their sum, which is kept as `raw_sum`."""
-    import dataclasses
-
     total = math.fsum(probabilities)
     if not total > 0:
         raise DataError(f"forecast of {forecast.query_id} has probabilities that sum to {total}; they must sum to one")

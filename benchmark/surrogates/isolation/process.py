@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -14,70 +13,83 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from kbench.benchmark.surrogates.isolation.wire import line, pack_queries, pack_training
-from kbench.benchmark.surrogates.protocol import accept, failure
+from kbench.benchmark.surrogates.isolation.messages import (
+    Answered,
+    Ask,
+    Failed,
+    Fit,
+    Fitted,
+    Make,
+    PackedQueries,
+    Request,
+    Training,
+    decode,
+    encode,
+)
+from kbench.benchmark.surrogates.protocol import SurrogateFacts, accept, failure
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.schemas import DataError, Forecast, KbenchError, Pair, Query, UserError, from_dict
 
 START_SECONDS = 120.0
 """Time to import and construct a surrogate: large models take a while to load."""
 
+R = TypeVar("R", SurrogateFacts, Fitted, Answered)
+
 
 class NoAnswerError(KbenchError):
-    """The surrogate raised, hung, exited or spoke nonsense; the message says which."""
+    """The surrogate raised, hung, exited or sent no message; the text says which."""
 
 
 class ProcessSurrogate:
     """Speaks to one worker process; starts it on first use and again after it died."""
 
     def __init__(
-        self, target: SurrogateTarget, arguments: Mapping[str, Any], timeout: float, log: Path | None = None
+        self, target: SurrogateTarget, arguments: Mapping[str, Any], timeout_s: float, log: Path | None = None
     ) -> None:
         """Nothing is started yet.
 
         Args:
             target: where the surrogate is found.
             arguments: its constructor's arguments.
-            timeout: seconds one call of `forecast` may take.
+            timeout_s: seconds one call of `forecast` may take.
             log: file that receives what the surrogate prints; by default it goes to our stderr.
         """
-        self._target, self._arguments, self._timeout, self._log = target, dict(arguments), timeout, log
+        self._target, self._arguments, self._timeout_s, self._log = target, arguments, timeout_s, log
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipes: tuple[int, int] | None = None
+        self._pipes: tuple[int, int] = (-1, -1)
+        """Where requests are written and replies are read, while there is a process."""
         self._training: str | None = None
-        self._buffer = b""
-        self.facts: dict[str, Any] = {}
+        self._facts: SurrogateFacts | None = None
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> SurrogateFacts:
         """Start the process and construct the surrogate.
 
         Returns:
-            What it says of itself: inputs, repeats, whether it fits.
+            What it says of itself.
 
         Raises:
             UserError: it cannot be constructed.
         """
-        if self._process is None:
+        if self._process is None or self._facts is None:
             self._spawn()
-            request = {"do": "make", "target": _fields(self._target), "arguments": self._arguments}
             try:
-                self.facts = self._ask(request, START_SECONDS)
+                self._facts = self._ask(Make(self._target, self._arguments), SurrogateFacts, START_SECONDS)
             except NoAnswerError as error:
                 self.stop()
                 raise UserError(f"surrogate {self._target.name!r} could not be made: {error}") from None
             if self._training is not None:
-                self._ask({"do": "fit", "path": self._training}, None)
-        return self.facts
+                self._ask(Fit(self._training), Fitted, None)
+        return self._facts
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
-        """Let it learn; the material is kept so that a restarted process learns again."""
+        """Let it learn; the training file is kept so that a restarted process learns again."""
         self.start()
-        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8") as file:
-            json.dump(pack_training(train), file)
+        with tempfile.NamedTemporaryFile(suffix=".json", delete=False) as file:
+            file.write(encode(Training.of(train)))
         try:
-            self._ask({"do": "fit", "path": file.name}, None)
+            self._ask(Fit(file.name), Fitted, None)
         except NoAnswerError as error:
             Path(file.name).unlink()
             raise UserError(f"surrogate {self._target.name!r} failed in fit: {error}") from None
@@ -90,10 +102,7 @@ class ProcessSurrogate:
             NoAnswerError: there is none; the process is fresh on the next call.
         """
         self.start()
-        reply = self._ask({"do": "forecast", "queries": pack_queries(queries)}, self._timeout)
-        rows = reply.get("forecasts")
-        if not isinstance(rows, list):
-            raise NoAnswerError("answered without forecasts")
+        rows = self._ask(Ask(PackedQueries.of(queries)), Answered, self._timeout_s).forecasts
         return [_checked(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
 
     def stop(self) -> None:
@@ -103,11 +112,8 @@ class ProcessSurrogate:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-        if self._pipes is not None:
             for fd in self._pipes:
                 os.close(fd)
-            self._pipes = None
-        self._buffer = b""
 
     def __enter__(self) -> ProcessSurrogate:
         return self
@@ -120,17 +126,11 @@ class ProcessSurrogate:
     def _spawn(self) -> None:
         request_read, request_write = os.pipe()
         response_read, response_write = os.pipe()
-        command = [
-            sys.executable,
-            "-m",
-            "kbench.benchmark.surrogates.isolation.worker",
-            str(request_read),
-            str(response_write),
-        ]
+        module = "kbench.benchmark.surrogates.isolation.worker"
         with contextlib.ExitStack() as stack:
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", module, str(request_read), str(response_write)],
                 pass_fds=(request_read, response_write),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -140,27 +140,28 @@ class ProcessSurrogate:
             )
         os.close(request_read)
         os.close(response_write)
-        self._pipes = (request_write, response_read)
         os.set_blocking(request_write, False)
+        self._pipes = (request_write, response_read)
 
-    def _ask(self, message: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-        """Send, wait, read. Whatever goes wrong but an honest exception ends the process."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _ask(self, request: Request, expected: type[R], timeout_s: float | None) -> R:
+        """Send, wait, read. Everything but an exception of the surrogate ends the process."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            self._send(line(message), deadline)
-            reply = json.loads(self._receive(deadline))
-        except (NoAnswerError, ValueError) as error:
+            self._send(encode(request), deadline)
+            reply = decode(self._receive(deadline))
+        except BaseException as error:
             self.stop()
-            raise NoAnswerError(str(error) if isinstance(error, NoAnswerError) else "answered no JSON") from None
-        except BaseException:
-            self.stop()
+            if isinstance(error, ValueError):
+                raise NoAnswerError("sent no message") from None
             raise
-        if not isinstance(reply, dict) or reply.get("ok") is not True:
-            raise NoAnswerError(str(reply.get("error", "no reason given")) if isinstance(reply, dict) else "no object")
+        if isinstance(reply, Failed):
+            raise NoAnswerError(str(reply.reason))
+        if not isinstance(reply, expected):
+            self.stop()
+            raise NoAnswerError("sent no answer to the request")
         return reply
 
     def _send(self, data: bytes, deadline: float | None) -> None:
-        assert self._pipes is not None
         view = memoryview(data)
         while view:
             self._wait(deadline, writing=True)
@@ -172,25 +173,19 @@ class ProcessSurrogate:
                 continue
 
     def _receive(self, deadline: float | None) -> bytes:
-        assert self._pipes is not None
-        parts = [self._buffer]
-        while b"\n" not in parts[-1]:
+        parts = [b""]
+        while not parts[-1].endswith(b"\n"):
             self._wait(deadline, writing=False)
-            chunk = os.read(self._pipes[1], 1 << 20)
-            if not chunk:
+            parts.append(os.read(self._pipes[1], 1 << 20))
+            if not parts[-1]:
                 raise NoAnswerError(self._death())
-            parts.append(chunk)
-        reply, _, self._buffer = b"".join(parts).partition(b"\n")
-        return reply
+        return b"".join(parts)
 
     def _wait(self, deadline: float | None, writing: bool) -> None:
-        assert self._pipes is not None
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise NoAnswerError(f"no answer within {self._timeout:g} s")
+        left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         readers, writers = ([], [self._pipes[0]]) if writing else ([self._pipes[1]], [])
-        if not any(select.select(readers, writers, [], left)):
-            raise NoAnswerError(f"no answer within {self._timeout:g} s")
+        if not any(select.select(readers, writers, [], left)) or left == 0.0:
+            raise NoAnswerError(f"no answer within {self._timeout_s:g} s")
 
     def _death(self) -> str:
         assert self._process is not None
@@ -201,20 +196,11 @@ class ProcessSurrogate:
         return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by signal {-code}"
 
 
-def _fields(target: SurrogateTarget) -> dict[str, str]:
-    return {
-        "name": target.name,
-        "kind": target.kind,
-        "location": target.location,
-        "attribute": target.attribute,
-    }
-
-
 def _checked(row: dict[str, Any]) -> Forecast:
     try:
         probabilities = row.get("probabilities")
         if isinstance(probabilities, list):
-            # Whole numbers are fine as probabilities; what is no number is named by `accept`.
+            # Whole numbers are fine as probabilities; `accept` names what is no number.
             numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in probabilities)
             row = row | {"probabilities": [float(v) for v in probabilities] if numeric else probabilities}
         return accept(from_dict(Forecast, row))

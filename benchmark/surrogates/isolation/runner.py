@@ -8,11 +8,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.isolation.process import NoAnswerError
-from kbench.benchmark.surrogates.protocol import accept, failure
+from kbench.benchmark.surrogates.protocol import Surrogate, accept, failure
 from kbench.schemas import Forecast, Query
 
 DEATHS = 20
@@ -26,13 +25,6 @@ Done = queue.SimpleQueue[tuple[list[Forecast], int] | BaseException | None]
 """Finished batches; None when a worker has nothing left; an error to raise."""
 
 
-class Answers(Protocol):
-    """What the runner needs: a built-in surrogate, or a process that holds a user's."""
-
-    def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
-        """Answers, in any order."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """What came of asking."""
@@ -42,7 +34,7 @@ class Run:
     reused: int
     """How many were there already."""
     stray: int
-    """Answers to questions nobody asked."""
+    """Surrogate to questions nobody asked."""
     seconds: float
     """Wall time spent asking."""
     interrupted: bool
@@ -80,7 +72,7 @@ def _matched(
 class _Worker(threading.Thread):
     """Takes batches from the queue and asks one surrogate process."""
 
-    def __init__(self, surrogate: Answers, todo: Todo, done: Done, repeats: int, stop: threading.Event) -> None:
+    def __init__(self, surrogate: Surrogate, todo: Todo, done: Done, repeats: int, stop: threading.Event) -> None:
         super().__init__(daemon=True)
         self._surrogate, self._todo, self._done = surrogate, todo, done
         self._repeats, self._stop_event, self._deaths = repeats, stop, 0
@@ -123,7 +115,7 @@ class _Worker(threading.Thread):
 
 def run(
     queries: Sequence[Query],
-    surrogates: Sequence[Answers],
+    surrogates: Sequence[Surrogate],
     *,
     store: ForecastStore,
     repeats: int = 1,
@@ -171,7 +163,7 @@ def run(
     )
 
 
-def _finished(todo: Todo, surrogates: Sequence[Answers], repeats: int) -> Iterator[tuple[list[Forecast], int]]:
+def _finished(todo: Todo, surrogates: Sequence[Surrogate], repeats: int) -> Iterator[tuple[list[Forecast], int]]:
     """Results as they come. One surrogate is asked from this thread: nothing is gained by another."""
     if len(surrogates) == 1:
         only = _Worker(surrogates[0], todo, queue.SimpleQueue(), repeats, threading.Event())

@@ -1,65 +1,73 @@
-"""The process a user's surrogate lives in: `python -m kbench.benchmark.surrogates.isolation.worker READ_FD WRITE_FD`.
+"""The process of a user's surrogate: `python -m kbench.benchmark.surrogates.isolation.worker READ_FD WRITE_FD`.
 
 Whatever the surrogate prints, changes, hangs on or exits with stays in this process.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from kbench.benchmark.surrogates.isolation.wire import line, pack_forecasts, unpack_queries, unpack_training
-from kbench.benchmark.surrogates.protocol import INPUTS
-from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct
-from kbench.schemas import KbenchError
+from kbench.benchmark.surrogates.isolation.messages import (
+    Answered,
+    Ask,
+    Failed,
+    Fit,
+    Fitted,
+    Make,
+    Reply,
+    Request,
+    decode,
+    encode,
+)
+from kbench.benchmark.surrogates.protocol import SurrogateFacts
+from kbench.benchmark.surrogates.resolve import construct
+from kbench.schemas import Forecast, KbenchError
 
 
-class Session:
-    """One surrogate and what is asked of it."""
+class SurrogateSession:
+    """One surrogate and the requests made of it."""
 
     def __init__(self) -> None:
         self._surrogate: Any = None
 
-    def make(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Construct the surrogate and say what it is."""
-        self._surrogate = construct(SurrogateTarget(**message["target"]), message["arguments"])
-        return {
-            "inputs": getattr(self._surrogate, "inputs", INPUTS[0]),
-            "repeats": int(getattr(self._surrogate, "repeats", 1)),
-            "fits": callable(getattr(self._surrogate, "fit", None)),
-        }
-
-    def fit(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Let it learn."""
-        with open(message["path"], encoding="utf-8") as file:
-            self._surrogate.fit(unpack_training(json.load(file)))
-        return {}
-
-    def forecast(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Let it answer."""
-        return {"forecasts": pack_forecasts(list(self._surrogate.forecast(unpack_queries(message["queries"]))))}
-
-    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Any request, by its name; an exception becomes its message."""
+    def reply(self, request: Request) -> bytes:
+        """Do what a request says; an exception becomes its message."""
         try:
-            action = {"make": self.make, "fit": self.fit, "forecast": self.forecast}[message["do"]]
-            return {"ok": True} | action(message)
+            return encode(self._done(request))
         except KbenchError as error:
-            return {"ok": False, "error": str(error), "user": True}
-        except Exception as error:  # noqa: BLE001 - the process boundary: anything a user's code raises is an answer
+            return encode(Failed(str(error)))
+        except Exception as error:  # noqa: BLE001 - the process boundary: anything a user's code raises is a reply
             traceback.print_exc(file=sys.stderr)
-            return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+            return encode(Failed(f"{type(error).__name__}: {error}"))
+
+    def _done(self, request: Request) -> Reply:
+        match request:
+            case Make(target, arguments):
+                self._surrogate = construct(target, arguments)
+                return SurrogateFacts.of(self._surrogate)
+            case Fit(path):
+                self._surrogate.fit(decode(Path(path).read_bytes()).pairs())
+                return Fitted()
+            case Ask(queries):
+                return Answered([_checked(each) for each in self._surrogate.forecast(queries.queries())])
+
+
+def _checked(forecast: Any) -> Forecast:
+    if not isinstance(forecast, Forecast):
+        kind = type(forecast).__name__
+        raise TypeError(f"forecast(queries) returned {kind}; it must return kbench Forecast objects")
+    return forecast
 
 
 def serve(requests: BinaryIO, responses: BinaryIO) -> None:
     """Answer until the parent closes the pipe."""
-    session = Session()
+    session = SurrogateSession()
     for request in requests:
-        reply = session.answer(json.loads(request))
-        responses.write(line(reply))
+        responses.write(session.reply(decode(request)))
         responses.flush()
 
 

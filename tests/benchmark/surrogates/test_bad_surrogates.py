@@ -76,9 +76,12 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
         ("return [Forecast(query_id=q.query_id) for q in queries]", "NoneType", 8),
         ("return [(0.125,) * 8 for q in queries]", "returned tuple", 8),
         ("return None", "NoneType", 8),
+        ("return [Forecast(query_id=q.query_id, probabilities=object()) for q in queries]", "TypeError", 8),
+        ("os.write(int(sys.argv[2]), b'hello\\n')\n" + ANSWER, "sent no message", 8),
+        ("os.write(int(sys.argv[2]), b'{\"@type\": \"Fitted\"}\\n'); time.sleep(1)\n" + ANSWER, "sent no answer", 8),
     ],
     ids=["raises", "exits", "exits-politely", "is-killed", "too-few", "twice", "sum", "negative", "nan", "two-bins",
-         "nothing", "tuples", "none"],
+         "nothing", "tuples", "none", "object", "noise", "other-message"],
 )  # fmt: skip
 def test_misbehaviour_is_a_counted_failure(
     questions: Questions, tmp_path: Path, body: str, reason: str, failures: int
@@ -243,7 +246,7 @@ def test_fit_gets_training_pairs_and_a_restarted_process_is_fitted_again(
     path.write_text(FITTED.replace("FIRST", repr(questions.queries[0].query_id)))
     train = list(training_pairs(corpus))
     with ProcessSurrogate(locate(str(path)), {}, 30.0, tmp_path / "log") as process, ForecastStore(None) as store:
-        assert process.start()["fits"] is True
+        assert process.start().fits is True
         process.fit(train)
         done = run(questions.queries[:4], [process], store=store, batch_size=4)
     assert [f.failure is None for f in done.forecasts] == [False, True, True, True]

@@ -1,19 +1,61 @@
-"""C++ comments: where they are in a text, and the edits that take them out."""
+"""The lexer for CUDA C++, and a text without its comments."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 Edit = tuple[int, int, str]
 """Start, end, new text."""
 
 BLANKS = " \t\f\v"
-_RAW_OPEN = re.compile(r'(?:u8|u|U|L)?R"([^()\\\s"]{0,16})\(')
-_INCLUDE = re.compile(r"[ \t]*#[ \t]*include[ \t]*<[^>\n]*>")
-_DULL = re.compile(r"[^/\"'#\w]+")
-_PLAIN = re.compile(r"""(?:[^/"'#\w]+|\w+(?!['"\w]))+""")
-"""Code up to the next character that could open a comment or a literal; a word before a quote may be its prefix."""
+_COMMENT = r"(?P<comment>//[^\n]*(?:(?<=\\)\n[^\n]*)*|/\*.*?\*/)|(?P<unclosed>/\*.*)"
+_TEXT = (
+    r"""(?P<text>(?:u8|u|U|L)?R"(?P<fence>[^()\\\s"]{0,16})\((?:.*?\)(?P=fence)"|.*)"""
+    r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)"""
+)
+"""An ordinary literal that is not closed, such as the apostrophe of an #error line, ends with its line."""
+_NUMBER = r"(?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)"
+_WORD = rf"{_TEXT}|{_NUMBER}|(?P<name>\w+)"
+_MARK = r"(?P<mark><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|[^\s\w])"
+_STRIPPED_TOKENS = re.compile(rf"{_WORD}|(?P<mark>[^\s\w])", re.DOTALL)
+_TOKENS = re.compile(rf"{_COMMENT}|(?P<directive>(?m:^)[ \t]*\#(?:\\\n|[^\n])*)|{_WORD}|{_MARK}", re.DOTALL)
+_COMMENTS = re.compile(
+    # Plain code in leaps, up to what could open a comment or a literal; a word before a quote may be its prefix.
+    r"""(?:[^/"'#\w]+|\w+(?!['"\w]))+"""
+    rf"|{_COMMENT}|{_TEXT}|\#[ \t]*include[ \t]*<[^>\n]*>|{_NUMBER}|\w+|.",
+    re.DOTALL,
+)
+
+
+class CppToken(NamedTuple):
+    """A token of a C++ text."""
+
+    kind: str
+    """directive, text, number, name or mark."""
+    text: str
+    start: int
+    end: int
+
+
+def tokens(text: str) -> list[CppToken]:
+    """The tokens of a C++ text without its comments; a preprocessor line is one token."""
+    return [
+        CppToken(found.lastgroup or "", found.group(), found.start(), found.end())
+        for found in _TOKENS.finditer(text)
+        if found.lastgroup not in ("comment", "unclosed")
+    ]
+
+
+def stripped_tokens(text: str) -> list[tuple[str, str]]:
+    """Kind and text of the tokens of a text without comments: marks one by one, preprocessor lines like others."""
+    return [(found.lastgroup or "", found.group()) for found in _STRIPPED_TOKENS.finditer(text)]
+
+
+def comment_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where comments start and end; a line comment's newline is not part of it, an unclosed block comment is none."""
+    return (found.span() for found in _COMMENTS.finditer(text) if found.lastgroup == "comment")
 
 
 def strip_cpp(source: str) -> str:
@@ -71,88 +113,3 @@ def _close_line(edits: list[Edit], text: str, start: int, end: int, empty: str) 
         edits.append((first, end + 1, ""))
     else:
         edits.append((first, end, ""))
-
-
-def comment_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where comments start and end; a line comment's newline is not part of it, an unclosed block comment is none."""
-    position = 0
-    while position < len(text):
-        char = text[position]
-        if char == "/" and text.startswith("//", position):
-            end = _line_comment_end(text, position)
-            yield position, end
-            position = end
-        elif char == "/" and text.startswith("/*", position):
-            close = text.find("*/", position + 2)
-            if close < 0:
-                return
-            yield position, close + 2
-            position = close + 2
-        else:
-            position = _skip_code(text, position)
-
-
-def _line_comment_end(text: str, position: int) -> int:
-    while True:
-        newline = text.find("\n", position)
-        if newline < 0:
-            return len(text)
-        if newline == 0 or text[newline - 1] != "\\":
-            return newline
-        position = newline + 1
-
-
-def _skip_code(text: str, position: int) -> int:
-    plain = _PLAIN.match(text, position)
-    if plain:
-        return plain.end()
-    char = text[position]
-    if char == '"':
-        return _skip_quoted(text, position, '"')
-    if char == "'":
-        return _skip_quoted(text, position, "'")
-    if char == "#" and (position == 0 or text.rfind("\n", 0, position) + 1 == _line_start(text, position)):
-        found = _INCLUDE.match(text, position)
-        return found.end() if found else position + 1
-    if char.isalnum() or char == "_":
-        return _skip_word(text, position)
-    dull = _DULL.match(text, position)
-    return dull.end() if dull else position + 1
-
-
-def _line_start(text: str, position: int) -> int:
-    start = position
-    while start and text[start - 1] in BLANKS:
-        start -= 1
-    return start
-
-
-def _skip_word(text: str, position: int) -> int:
-    raw = _RAW_OPEN.match(text, position)
-    if raw:
-        close = text.find(f'){raw.group(1)}"', raw.end())
-        return len(text) if close < 0 else close + len(raw.group(1)) + 2
-    number = text[position].isdigit()
-    while position < len(text):
-        char = text[position]
-        # 1'000'000 has digit separators, not character literals.
-        separator = number and char == "'" and text[position + 1 : position + 2].isalnum()
-        if not (char.isalnum() or char == "_" or separator):
-            break
-        position += 1
-    return position
-
-
-def _skip_quoted(text: str, position: int, quote: str) -> int:
-    position += 1
-    while position < len(text):
-        char = text[position]
-        if char == "\\":
-            position += 2
-        elif char == quote:
-            return position + 1
-        elif char == "\n":
-            return position  # unclosed: an apostrophe in an #error line, say
-        else:
-            position += 1
-    return len(text)

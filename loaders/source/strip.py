@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import io
 import re
-import tokenize
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kbench.loaders.source.cpp import Edit, comment_edits, strip_cpp
 from kbench.loaders.source.literal import Literal
-from kbench.loaders.source.python_tokens import plain_tokens
+from kbench.loaders.source.python import UNREADABLE, Offsets, PythonToken, parse, tokens, walk
 
 COMPILE_CALLS = frozenset(
     {"CudaModule", "RawKernel", "RawModule", "SourceModule", "Program", "load_inline", "inline_asm_elementwise"}
@@ -33,15 +30,6 @@ CUDA_MARK = re.compile(
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
-
-
-class Piece(NamedTuple):
-    """A stretch of Python source that is one string literal or one other token."""
-
-    kind: str
-    start: int
-    end: int
-    text: str
 
 
 class Reading(NamedTuple):
@@ -68,11 +56,11 @@ def read(source: str) -> Reading:
     source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     try:
         tree = parse(source)
-        pieces = python_pieces(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        pieces = tokens(source)
+    except UNREADABLE:
         is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
         return Reading(strip_cpp(source) if is_cpp else _strip_broken(source), None)
-    offsets = _Offsets(source)
+    offsets = Offsets(source)
     sharing = _spans_sharing_a_line(pieces)
     bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
     edits = [(*span, "" if removable and span[0] not in sharing else "pass") for span, removable in bare.items()]
@@ -80,72 +68,6 @@ def read(source: str) -> Reading:
     edits += _cuda_edits(tree, pieces, offsets, bare)
     formatted = any(p.kind == "STRING" and _FORMATTED.match(p.text) for p in pieces)
     return Reading(_apply(source, edits), None if formatted else tree)
-
-
-def parse(source: str) -> ast.Module:
-    """The syntax tree, without the compiler's remarks about escapes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)
-
-
-def walk(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node of a tree in no order, at a fraction of what `ast.walk` takes."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for value in node.__dict__.values():
-            if isinstance(value, ast.AST):
-                waiting.append(value)
-            elif type(value) is list:
-                waiting += [item for item in value if isinstance(item, ast.AST)]
-
-
-class _Offsets:
-    """Character offsets from the (line, UTF-8 column) pairs of syntax trees and the (line, column) pairs of tokens."""
-
-    def __init__(self, source: str) -> None:
-        self.lines = source.split("\n")
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line) + 1)
-
-    def of_token(self, position: tuple[int, int]) -> int:
-        return self.starts[position[0] - 1] + position[1]
-
-    def of_node(self, line: int, column: int) -> int:
-        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
-
-    def span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self.of_node(node.lineno, node.col_offset), self.of_node(node.end_lineno, node.end_col_offset)
-
-
-def python_pieces(source: str) -> list[Piece]:
-    """The tokens of a source that parses, an f-string as one piece in every Python version."""
-    tokens = plain_tokens(source)
-    if tokens is None:
-        return list(_standard_pieces(source))
-    return [Piece(kind, start, end, source[start:end]) for kind, start, end in tokens]
-
-
-def _standard_pieces(source: str) -> Iterator[Piece]:
-    offsets = _Offsets(source)
-    opened: list[int] = []
-    # A form feed resets the tokenizer's column, and splitlines-like readers would see more lines than there are.
-    for token in tokenize.generate_tokens(io.StringIO(source, newline="\n").readline):
-        kind = tokenize.tok_name[token.type]
-        start, end = offsets.of_token(token.start), offsets.of_token(token.end)
-        if kind.endswith("STRING_START"):
-            opened.append(start)
-        elif kind.endswith("STRING_END"):
-            first = opened.pop()
-            if not opened:
-                yield Piece("STRING", first, end, source[first:end])
-        elif not opened:
-            yield Piece(kind, start, end, token.string)
 
 
 def _bare_strings(tree: ast.AST) -> Iterator[tuple[ast.stmt, bool]]:
@@ -172,10 +94,10 @@ def _is_string(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
-def _spans_sharing_a_line(pieces: list[Piece]) -> set[int]:
+def _spans_sharing_a_line(pieces: list[PythonToken]) -> set[int]:
     """Where simple statements start that a `;` or a `:` puts on a line with others."""
     sharing: set[int] = set()
-    line: list[Piece] = []
+    line: list[PythonToken] = []
     for piece in pieces:
         if piece.kind not in ("NEWLINE", "ENDMARKER"):
             if piece.kind not in ("NL", "COMMENT", "INDENT", "DEDENT", "ENCODING"):
@@ -187,7 +109,7 @@ def _spans_sharing_a_line(pieces: list[Piece]) -> set[int]:
     return sharing
 
 
-def _inside(piece: Piece, spans: Iterable[tuple[int, int]]) -> bool:
+def _inside(piece: PythonToken, spans: Iterable[tuple[int, int]]) -> bool:
     return any(start <= piece.start and piece.end <= end for start, end in spans)
 
 
@@ -217,9 +139,9 @@ def _called(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def string_groups(pieces: list[Piece]) -> Iterator[tuple[list[Piece], str]]:
+def string_groups(pieces: list[PythonToken]) -> Iterator[tuple[list[PythonToken], str]]:
     """Runs of adjacent literals, which Python joins into one string, each with the token that follows it."""
-    group: list[Piece] = []
+    group: list[PythonToken] = []
     for piece in pieces:
         if piece.kind == "STRING":
             group.append(piece)
@@ -229,7 +151,7 @@ def string_groups(pieces: list[Piece]) -> Iterator[tuple[list[Piece], str]]:
 
 
 def _cuda_edits(
-    tree: ast.Module, pieces: list[Piece], offsets: _Offsets, bare: Iterable[tuple[int, int]]
+    tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, bare: Iterable[tuple[int, int]]
 ) -> Iterator[Edit]:
     # Most Triton sources name no compiling call at all, and their trees need no walk.
     compiling = any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
@@ -239,13 +161,13 @@ def _cuda_edits(
             yield from _group_edits(group, following == "+")
 
 
-def is_cuda(group: list[Piece], compiled: list[tuple[int, int]]) -> bool:
+def is_cuda(group: list[PythonToken], compiled: list[tuple[int, int]]) -> bool:
     """Whether adjacent literals are CUDA source."""
     meaning = "".join(Literal(piece.text).value for piece in group)
     return CUDA_MARK.search(meaning) is not None or _inside(group[0], compiled)
 
 
-def _group_edits(group: list[Piece], appended: bool) -> Iterator[Edit]:
+def _group_edits(group: list[PythonToken], appended: bool) -> Iterator[Edit]:
     """Strip literals that form one string; an edit that runs over several is made in each."""
     literals = [Literal(piece.text) for piece in group]
     edits = comment_edits("".join(literal.value for literal in literals), keep_final_mark=appended)

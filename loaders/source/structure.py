@@ -9,32 +9,19 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-import tokenize
 from collections.abc import Iterator
 
+from kbench.loaders.source.cpp import stripped_tokens
 from kbench.loaders.source.literal import Literal
-from kbench.loaders.source.strip import Piece, is_cuda, parse, python_pieces, read, string_groups, walk
+from kbench.loaders.source.python import UNREADABLE, PythonToken, parse, tokens, walk
+from kbench.loaders.source.strip import is_cuda, read, string_groups
 from kbench.schemas.ids import content_hash
 
 NAME, NUMBER, TEXT = "n", "0", "s"
 """What a chosen name, a number and a string are masked as."""
 
 _CPP_TYPES = frozenset(
-    {
-        "auto",
-        "bfloat16",
-        "bool",
-        "char",
-        "double",
-        "float",
-        "half",
-        "int",
-        "long",
-        "short",
-        "signed",
-        "unsigned",
-        "void",
-    }
+    "auto bfloat16 bool char double float half int long short signed unsigned void".split()  # noqa: SIM905
 )
 CPP_WORDS = _CPP_TYPES | {
     "alignas", "alignof", "asm", "break", "case", "class", "const", "constexpr", "continue", "default", "delete", "do",
@@ -46,11 +33,6 @@ CPP_WORDS = _CPP_TYPES | {
     "define", "elif", "endif", "ifdef", "ifndef", "include", "pragma", "undef", "unroll",
 }  # fmt: skip
 """C++ and CUDA words that carry structure; every `__word` counts as one too."""
-_CPP_TOKEN = re.compile(
-    r"""(?P<string>(?:u8|u|U|L)?R"(?P<mark>[^()\\\s"]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-    r"""|(?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)|(?P<word>\w+)|(?P<op>[^\w\s])""",
-    re.DOTALL,
-)
 
 
 def structure(source: str) -> tuple[str, ...]:
@@ -59,8 +41,8 @@ def structure(source: str) -> tuple[str, ...]:
     try:
         # Stripping takes out no name, so the tree at hand serves; a source that did not parse may do so stripped.
         tree = tree or parse(stripped)
-        pieces = python_pieces(stripped)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        pieces = tokens(stripped)
+    except UNREADABLE:
         return tuple(_mask_cpp(stripped))
     return tuple(_mask_python(pieces, _chosen_names(tree)))
 
@@ -78,7 +60,7 @@ def _chosen_names(tree: ast.AST) -> set[str]:
     return names
 
 
-def _mask_python(pieces: list[Piece], chosen: set[str]) -> Iterator[str]:
+def _mask_python(pieces: list[PythonToken], chosen: set[str]) -> Iterator[str]:
     groups = {group[0].start: group for group, _ in string_groups(pieces)}
     for piece in pieces:
         if piece.kind == "STRING":
@@ -99,17 +81,16 @@ def _mask_python(pieces: list[Piece], chosen: set[str]) -> Iterator[str]:
 
 
 def _mask_cpp(text: str) -> Iterator[str]:
-    tokens = [(found.lastgroup or "", found.group()) for found in _CPP_TOKEN.finditer(text)]
-    tokens = [("string" if kind == "mark" else kind, value) for kind, value in tokens]
-    library = _library_functions(tokens)
+    found = stripped_tokens(text)
+    library = _library_functions(found)
     before = ""
-    for kind, value in tokens:
+    for kind, value in found:
         member, before = before == "." and value in ("x", "y", "z", "w"), value
-        if kind == "string":
+        if kind == "text":
             yield TEXT
         elif kind == "number":
             yield NUMBER
-        elif member or kind == "op" or value in CPP_WORDS or value.startswith("__") or value in library:
+        elif member or kind == "mark" or value in CPP_WORDS or value.startswith("__") or value in library:
             yield value
         else:
             yield NAME
@@ -120,7 +101,7 @@ def _library_functions(tokens: list[tuple[str, str]]) -> set[str]:
     called: set[str] = set()
     declared: set[str] = set()
     for position, (kind, value) in enumerate(tokens[:-1]):
-        if kind != "word" or value in CPP_WORDS or tokens[position + 1][1] != "(":
+        if kind != "name" or value in CPP_WORDS or tokens[position + 1][1] != "(":
             continue
         before = [token[1] for token in tokens[max(0, position - 2) : position]] or [""]
         typed = before[-1] in _CPP_TYPES or (before[-1] in "*&" and before[0] in _CPP_TYPES)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.proposers.registry import MixedProposer
-from kbench.generation.proposers.rewrite.cpp_tokens import closing, is_balanced, tokenize
+from kbench.generation.proposers.rewrite.cpp_tokens import closing, is_balanced
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Node, Operator
+from kbench.loaders.source.cpp import tokens as cpp_tokens
 from kbench.schemas import Backend
 
 from .conftest import PROBLEM
@@ -210,7 +211,7 @@ def test_mixed_proposing_sends_each_ask_to_who_can_answer(proposer: object) -> N
 
 
 def test_tokens_cover_what_cpp_is_made_of() -> None:
-    tokens = tokenize("#define A 1\nx->y[0x1F] += \"a;b\" >> 2; // gone\nf('{');")
+    tokens = cpp_tokens("#define A 1\nx->y[0x1F] += \"a;b\" >> 2; // gone\nf('{');")
     assert [t.text for t in tokens] == [
         "#define A 1",
         "x",
@@ -232,4 +233,4 @@ def test_tokens_cover_what_cpp_is_made_of() -> None:
     ]
     assert is_balanced(tokens)
     assert closing(tokens, 4) == 6
-    assert not is_balanced(tokenize("f(]"))
+    assert not is_balanced(cpp_tokens("f(]"))

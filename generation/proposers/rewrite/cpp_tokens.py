@@ -1,49 +1,18 @@
-"""A token stream of C++ with offsets: identifiers, numbers, literals, comments, directives and punctuation."""
+"""The CUDA sources inside a kernel text, as tokens, and the brackets that belong together."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 
 from kbench.generation.proposers.rewrite.edit import Module
+from kbench.loaders.source.cpp import CppToken, tokens
 from kbench.loaders.source.literal import Literal
 
-PATTERN = re.compile(
-    r"""
-    (?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
-  | (?P<directive>(?m:^)[ \t]*\#(?:\\\n|[^\n])*)
-  | (?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-  | (?P<number>(?:0[xX][0-9a-fA-F']+|\d[\d']*\.?[\d']*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)[a-zA-Z]*)
-  | (?P<name>[A-Za-z_]\w*)
-  | (?P<mark><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|[^\s\w])
-  | (?P<blank>\s+)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Token:
-    """A token of the C++ text; offsets are within that text."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
-def tokenize(text: str) -> list[Token]:
-    """Every token but blanks and comments."""
-    return [
-        Token(found.lastgroup, found.group(), found.start(), found.end())
-        for found in PATTERN.finditer(text)
-        if found.lastgroup is not None and found.lastgroup not in ("blank", "comment")
-    ]
-
-
-def closing(tokens: list[Token], at: int) -> int | None:
+def closing(tokens: list[CppToken], at: int) -> int | None:
     """Index of the bracket that closes the one at `at`; None when it is never closed."""
     depth: list[str] = []
     for index in range(at, len(tokens)):
@@ -61,7 +30,7 @@ def closing(tokens: list[Token], at: int) -> int | None:
     return None
 
 
-def is_balanced(tokens: list[Token]) -> bool:
+def is_balanced(tokens: list[CppToken]) -> bool:
     """Whether every bracket has its partner."""
     depth: list[str] = []
     for token in tokens:
@@ -80,7 +49,7 @@ class CudaText:
 
     start: int
     text: str
-    tokens: list[Token]
+    tokens: list[CppToken]
 
     def at(self, offset: int) -> int:
         """Offset in the kernel text of an offset in the CUDA source."""
@@ -95,5 +64,5 @@ def cuda_texts(module: Module) -> list[CudaText]:
             start, end = module.span(node)
             literal = Literal(module.source[start:end])
             if literal.body == node.value:
-                found.append(CudaText(start + len(literal.opening), literal.body, tokenize(literal.body)))
+                found.append(CudaText(start + len(literal.opening), literal.body, tokens(literal.body)))
     return found

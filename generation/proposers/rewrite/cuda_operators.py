@@ -7,8 +7,9 @@ import random
 import re
 from collections.abc import Callable, Iterator
 
-from kbench.generation.proposers.rewrite.cpp_tokens import CudaText, Token, closing, cuda_texts
+from kbench.generation.proposers.rewrite.cpp_tokens import CudaText, closing, cuda_texts
 from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
+from kbench.loaders.source.cpp import CppToken
 
 LOADS = ("__ldg", "__ldcs", "__ldcg", "__ldca", "__ldlu")
 STORES = ("__stcs", "__stcg", "__stwb", "__stwt")
@@ -29,15 +30,15 @@ def _over(find: Callable[[CudaText, random.Random], Iterator[Edit]]) -> Callable
     return all_texts
 
 
-def _line(cuda: CudaText, token: Token) -> int:
+def _line(cuda: CudaText, token: CppToken) -> int:
     return cuda.text.count("\n", 0, token.start) + 1
 
 
-def _replace(cuda: CudaText, token: Token, text: str, what: str) -> Edit:
+def _replace(cuda: CudaText, token: CppToken, text: str, what: str) -> Edit:
     return Edit(((cuda.at(token.start), cuda.at(token.end), text),), what)
 
 
-def _pointers(tokens: list[Token], constant: bool) -> set[str]:
+def _pointers(tokens: list[CppToken], constant: bool) -> set[str]:
     """Names of pointer parameters to plain types, read-only or written."""
     names = set()
     for at, token in enumerate(tokens):
@@ -54,7 +55,7 @@ def _pointers(tokens: list[Token], constant: bool) -> set[str]:
 
 
 def _subscripts(cuda: CudaText, names: set[str]) -> Iterator[tuple[int, int]]:
-    """Token ranges `name [ … ]`, ends included."""
+    """CppToken ranges `name [ … ]`, ends included."""
     for at, token in enumerate(cuda.tokens[:-1]):
         if token.kind == "name" and token.text in names and cuda.tokens[at + 1].text == "[":
             end = closing(cuda.tokens, at + 1)
@@ -172,7 +173,7 @@ def _other_tile(value: int, rng: random.Random) -> int:
 
 
 def _statements(cuda: CudaText) -> Iterator[tuple[int, int]]:
-    """Token ranges of declarations with a value, `type name = …;`, semicolon included."""
+    """CppToken ranges of declarations with a value, `type name = …;`, semicolon included."""
     start = 0
     for at, token in enumerate(cuda.tokens):
         if token.text in ("{", "}") or token.kind == "directive":
@@ -205,14 +206,14 @@ def _swap(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
         yield Edit(spans, f"lines {_line(cuda, one[0])} and {_line(cuda, other[0])} swapped")
 
 
-def _declared(statement: list[Token]) -> str | None:
+def _declared(statement: list[CppToken]) -> str | None:
     """The name a statement `type name = …;` declares; None when it is no such statement."""
     at = next((i for i, token in enumerate(statement) if token.text == "="), 0)
     ok = at >= 2 and statement[at - 1].kind == "name" and statement[at - 2].text in {*PLAIN_TYPES, "long", "auto"}
     return statement[at - 1].text if ok else None
 
 
-def _effects(statement: list[Token]) -> bool:
+def _effects(statement: list[CppToken]) -> bool:
     marks = {"++", "--", "+=", "-=", "*=", "/="}
     return sum(t.text == "=" for t in statement) != 1 or any(
         t.text in marks or t.text.startswith(("atomic", "__sync", "__shfl")) for t in statement

@@ -7,6 +7,8 @@ import dataclasses
 import random
 from collections.abc import Callable, Sequence
 
+from kbench.loaders.source.python import Offsets
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Edit:
@@ -41,22 +43,7 @@ class Module:
         """
         self.source = source
         self.tree = ast.parse(source)
-        self._lines = source.splitlines(keepends=True)
-        self._starts = [0]
-        for line in self._lines:
-            self._starts.append(self._starts[-1] + len(line))
-
-    def offset(self, line: int, column: int) -> int:
-        """Character offset of a tree position; columns count UTF-8 bytes."""
-        text = self._lines[line - 1] if line <= len(self._lines) else ""
-        inside = column if text.isascii() else len(text.encode()[:column].decode())
-        return self._starts[line - 1] + inside
-
-    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
-        """Where a node's text starts and ends."""
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+        self.span = Offsets(source).span
 
     def text(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
         """A node's text."""

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbench.loaders.source.cpp import strip_cpp
-from kbench.loaders.source.python_tokens import plain_tokens
-from kbench.loaders.source.strip import _standard_pieces, parse, strip_comments
+from kbench.loaders.source.cpp import tokens as cpp_tokens
+from kbench.loaders.source.python import parse, plain_tokens, standard_tokens
+from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -247,7 +248,7 @@ def test_fast_tokens_are_the_standard_tokenizers(folder: str) -> None:
         tokens = plain_tokens(source)
         if tokens is not None:
             taken += 1
-            assert tokens == [piece[:3] for piece in _standard_pieces(source)], path
+            assert tokens == list(standard_tokens(source)), path
     assert taken > 0
 
 
@@ -257,7 +258,17 @@ def test_fast_tokens_are_the_standard_tokenizers(folder: str) -> None:
 def test_fast_tokens_of_any_text_that_parses_are_the_standard_tokenizers(text: str) -> None:
     try:
         parse(text)
-        standard = [piece[:3] for piece in _standard_pieces(text)]
+        standard = list(standard_tokens(text))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return
     assert plain_tokens(text) in (None, standard)
+
+
+def test_cpp_tokens_are_told_apart_and_comments_go() -> None:
+    text = "{\n  #pragma unroll 4 \\\n  x\n  a = 1'000.5e-3f; /* gone */ s = R\"x(//)x\"; it's\n}"
+    assert [(token.kind, token.text) for token in cpp_tokens(text)] == [
+        ("mark", "{"), ("directive", "  #pragma unroll 4 \\\n  x"), ("name", "a"), ("mark", "="),
+        ("number", "1'000.5e-3f"), ("mark", ";"), ("name", "s"), ("mark", "="), ("text", 'R"x(//)x"'), ("mark", ";"),
+        ("name", "it"), ("text", "'s"), ("mark", "}"),
+    ]  # fmt: skip
+    assert all(text[token.start : token.end] == token.text for token in cpp_tokens(text))

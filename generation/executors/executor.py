@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from kbench.schemas import Environment, KernelSource, Measurement, Status
 
@@ -21,7 +21,7 @@ class Result:
     """A lost kernel that trying again cannot bring back."""
 
 
-class Executor(Protocol):
+class Executor(contextlib.AbstractContextManager["Executor"], Protocol):
     """Measures kernels. Used as a context manager."""
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
@@ -35,12 +35,6 @@ class Executor(Protocol):
     def environments(self) -> list[Environment]:
         """The environments results were measured in so far."""
         ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 def result_of(kernel_id: str, measurements: Sequence[Measurement]) -> Result:

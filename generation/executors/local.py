@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.executors.executor import Result, result_of
@@ -23,7 +23,7 @@ class ClosingError(Exception):
     """Ends the harness's loop from within: the executor is being closed."""
 
 
-class Measurer(Protocol):
+class Measurer(contextlib.AbstractContextManager["Measurer"], Protocol):
     """What the executor needs of a harness."""
 
     def measure(
@@ -35,12 +35,6 @@ class Measurer(Protocol):
     def environment(self) -> Environment:
         """The machine."""
         ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 BUILD_TIMEOUT_S = 15.0
@@ -82,14 +76,12 @@ class LocalExecutor:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._closing.set()
         self._thread.join(timeout=CLOSE_S)
         if self._harness is not None:
             # Ends the workers, and with them what the thread may still be waiting for.
-            self._harness.__exit__(kind, error, trace)
+            self._harness.__exit__(*error)
         self._thread.join(timeout=CLOSE_S)
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:

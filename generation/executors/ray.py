@@ -6,7 +6,6 @@ import collections
 import functools
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from kbench.generation.executors.executor import Result, result_of
@@ -129,9 +128,7 @@ class RayExecutor:
             environment: Environment = _ray().get(asked)
             self._environments[environment.env_id] = environment
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         ray = _ray()
         for actor in self._actors:
             ray.kill(actor)

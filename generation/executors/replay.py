@@ -5,8 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.log.entry import LogEntry
@@ -45,9 +44,7 @@ class ReplayExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._queue.clear()
 
 

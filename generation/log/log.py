@@ -1,15 +1,14 @@
-"""The append-only log: one fact a line, one fsync a batch, many runs a file.
+"""The append-only log: one fact per line, one fsync per batch, many runs in a file.
 
 A run folder holds `events.jsonl`, and may hold compressed earlier parts `events-NNN.jsonl.xz` (see `log.pack`).
-What a killed writer leaves behind is mended as kbench.loaders.storage.lines says.
+kbench.loaders.storage.lines says how the file is repaired after a writer was killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kbench.generation.log.entry import LogEntry, parse_entry
 from kbench.loaders.storage.lines import LineWriter, read_lines
@@ -77,9 +76,7 @@ class LogWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.close()
 
 

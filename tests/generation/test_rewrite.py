@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.proposers.registry import MixedProposer
-from kbench.generation.proposers.rewrite.cpp_tokens import closing, is_balanced
+from kbench.generation.proposers.rewrite.cuda_text import closing, is_balanced
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent

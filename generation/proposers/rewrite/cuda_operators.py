@@ -7,14 +7,16 @@ import random
 import re
 from collections.abc import Callable, Iterator
 
-from kbench.generation.proposers.rewrite.cpp_tokens import CudaText, closing, cuda_texts
-from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
+from kbench.generation.proposers.rewrite.cuda_text import CudaText, closing, cuda_texts
+from kbench.generation.proposers.rewrite.edit import Edit, EditOperator, is_tile, other_tile
 from kbench.loaders.source.cpp import CppToken
 
 LOADS = ("__ldg", "__ldcs", "__ldcg", "__ldca", "__ldlu")
 STORES = ("__stcs", "__stcg", "__stwb", "__stwt")
 PLAIN_TYPES = frozenset({"float", "int", "float2", "float4", "int2", "int4", "double", "__half", "half", "unsigned"})
 """Types the load and store intrinsics take."""
+SMALLEST, LARGEST = 2, 4096
+"""Powers of two outside these bounds are no tile sizes."""
 UNROLLS = ("1", "2", "4", "8", "")
 FAST = {"expf": "__expf", "logf": "__logf", "sinf": "__sinf", "cosf": "__cosf", "tanf": "__tanf",
         "log2f": "__log2f", "powf": "__powf", "sqrtf": "__fsqrt_rn"}  # fmt: skip
@@ -23,19 +25,9 @@ DEFINE = re.compile(r"\s*#\s*define\s+(\w+)\s+(\d+)\s*$")
 PRAGMA = re.compile(r"\s*#\s*pragma\s+unroll\b\s*(\S*)\s*$")
 
 
-def _over(find: Callable[[CudaText, random.Random], Iterator[Edit]]) -> Callable[[Module, random.Random], list[Edit]]:
-    def all_texts(module: Module, rng: random.Random) -> list[Edit]:
-        return [edit for cuda in cuda_texts(module) for edit in find(cuda, rng)]
-
-    return all_texts
-
-
-def _line(cuda: CudaText, token: CppToken) -> int:
-    return cuda.text.count("\n", 0, token.start) + 1
-
-
-def _replace(cuda: CudaText, token: CppToken, text: str, what: str) -> Edit:
-    return Edit(((cuda.at(token.start), cuda.at(token.end), text),), what)
+def _over(name: str, find: Callable[[CudaText, random.Random], Iterator[Edit]]) -> EditOperator:
+    """The operator that finds its places in every CUDA text of a kernel."""
+    return EditOperator(name, lambda module, rng: (edit for cuda in cuda_texts(module) for edit in find(cuda, rng)))
 
 
 def _pointers(tokens: list[CppToken], constant: bool) -> set[str]:
@@ -55,7 +47,7 @@ def _pointers(tokens: list[CppToken], constant: bool) -> set[str]:
 
 
 def _subscripts(cuda: CudaText, names: set[str]) -> Iterator[tuple[int, int]]:
-    """CppToken ranges `name [ … ]`, ends included."""
+    """Token ranges `name [ … ]`, ends included."""
     for at, token in enumerate(cuda.tokens[:-1]):
         if token.kind == "name" and token.text in names and cuda.tokens[at + 1].text == "[":
             end = closing(cuda.tokens, at + 1)
@@ -66,20 +58,22 @@ def _subscripts(cuda: CudaText, names: set[str]) -> Iterator[tuple[int, int]]:
 
 def _load_hint(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
     """x[i] of a read-only parameter through a load intrinsic with its own cache policy."""
-    tokens = cuda.tokens
-    for at, end in _subscripts(cuda, _pointers(tokens, constant=True)):
+    for at, end in _subscripts(cuda, _pointers(cuda.tokens, constant=True)):
         chosen = rng.choice(LOADS[:4])
-        start, stop = tokens[at].start, tokens[end].end
-        text = f"{chosen}(&{cuda.text[start:stop]})"
-        what = f"line {_line(cuda, tokens[at])}: load of {tokens[at].text} by {chosen}"
-        yield Edit(((cuda.at(start), cuda.at(stop), text),), what)
+        first, last = cuda.tokens[at], cuda.tokens[end]
+        what = f"line {cuda.line(first)}: load of {first.text} by {chosen}"
+        yield cuda.replace(first, last, f"{chosen}(&{cuda.between(first, last)})", what)
 
 
 def _other_load(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
     for token in cuda.tokens:
         if token.text in LOADS:
             chosen = rng.choice([name for name in LOADS[:4] if name != token.text])
-            yield _replace(cuda, token, chosen, f"line {_line(cuda, token)}: {token.text} -> {chosen}")
+            yield _renamed(cuda, token, chosen)
+
+
+def _renamed(cuda: CudaText, token: CppToken, name: str) -> Edit:
+    return cuda.replace(token, token, name, f"line {cuda.line(token)}: {token.text} -> {name}")
 
 
 def _store_hint(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
@@ -92,10 +86,9 @@ def _store_hint(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
         if stop is None or tokens[stop].text != ";":
             continue
         chosen = rng.choice(STORES)
-        target = cuda.text[tokens[at].start : tokens[end].end]
-        value = cuda.text[tokens[end + 2].start : tokens[stop - 1].end]
-        what = f"line {_line(cuda, tokens[at])}: store to {tokens[at].text} by {chosen}"
-        yield Edit(((cuda.at(tokens[at].start), cuda.at(tokens[stop - 1].end), f"{chosen}(&{target}, {value})"),), what)
+        target, value = cuda.between(tokens[at], tokens[end]), cuda.between(tokens[end + 2], tokens[stop - 1])
+        what = f"line {cuda.line(tokens[at])}: store to {tokens[at].text} by {chosen}"
+        yield cuda.replace(tokens[at], tokens[stop - 1], f"{chosen}(&{target}, {value})", what)
 
 
 def _unroll(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
@@ -103,19 +96,20 @@ def _unroll(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
     for before, token in zip([None, *cuda.tokens], cuda.tokens, strict=False):
         pragma = PRAGMA.match(token.text) if token.kind == "directive" else None
         if pragma is not None:
-            chosen = rng.choice([factor for factor in UNROLLS if factor != pragma[1]])
-            text = f"#pragma unroll {chosen}".rstrip()
-            yield _replace(cuda, token, text, f"line {_line(cuda, token)}: {text}")
+            text = _pragma(rng.choice([factor for factor in UNROLLS if factor != pragma[1]]))
+            yield cuda.replace(token, token, text, f"line {cuda.line(token)}: {text}")
         bare = before is not None and not (before.kind == "directive" and PRAGMA.match(before.text))
         if token.text == "for" and bare:
-            chosen = rng.choice(UNROLLS)
-            text = f"#pragma unroll {chosen}".rstrip()
-            at = cuda.at(token.start)
-            yield Edit(((at, at, f"\n{text}\n"),), f"line {_line(cuda, token)}: {text}")
+            text = _pragma(rng.choice(UNROLLS))
+            yield cuda.insert(token.start, f"\n{text}\n", f"line {cuda.line(token)}: {text}")
+
+
+def _pragma(factor: str) -> str:
+    return f"#pragma unroll {factor}".rstrip()
 
 
 def _bounds(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
-    """Launch bounds: other least blocks an SM where they are given, the widest bounds where they are not."""
+    """Launch bounds: another least number of blocks per SM where they are given, the widest bounds where not."""
     tokens = cuda.tokens
     for at, token in enumerate(tokens):
         if token.text == "__launch_bounds__":
@@ -123,32 +117,32 @@ def _bounds(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
             if end is None:
                 continue
             blocks = rng.choice(("1", "2", "3", "4"))
-            inner = tokens[at + 2 : end]
-            comma = next((one for one in inner if one.text == ","), None)
-            head = cuda.text[tokens[at + 2].start : comma.start if comma else tokens[end - 1].end]
-            what = f"line {_line(cuda, token)}: launch bounds ({head}, {blocks})"
-            yield Edit(((cuda.at(tokens[at + 2].start), cuda.at(tokens[end - 1].end), f"{head}, {blocks}"),), what)
-        elif token.text == "void" and at and tokens[at - 1].text == "__global__":
-            if tokens[at + 1].text == "__launch_bounds__":
-                continue
-            where = cuda.at(token.end)
-            what = f"line {_line(cuda, token)}: launch bounds (1024)"
-            yield Edit(((where, where, " __launch_bounds__(1024)"),), what)
+            first, last = tokens[at + 2], tokens[end - 1]
+            comma = next((one for one in tokens[at + 2 : end] if one.text == ","), None)
+            head = cuda.text[first.start : comma.start if comma else last.end]
+            what = f"line {cuda.line(token)}: launch bounds ({head}, {blocks})"
+            yield cuda.replace(first, last, f"{head}, {blocks}", what)
+        elif [one.text for one in tokens[at - 1 : at + 1]] == ["__global__", "void"] and (
+            tokens[at + 1].text != "__launch_bounds__"
+        ):
+            what = f"line {cuda.line(token)}: launch bounds (1024)"
+            yield cuda.insert(token.end, " __launch_bounds__(1024)", what)
 
 
 def _wider(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
     """A float accumulator that starts at zero becomes a double."""
-    for one, two, three, four in zip(*(cuda.tokens[i:] for i in range(4)), strict=False):
-        zero = four.kind == "number" and four.text.rstrip("fF").strip("0") in ("", ".")
-        if one.text == "float" and two.kind == "name" and three.text == "=" and zero:
-            yield _replace(cuda, one, "double", f"line {_line(cuda, one)}: {two.text} accumulates in double")
+    for kind, name, sign, value in zip(*(cuda.tokens[i:] for i in range(4)), strict=False):
+        zero = value.kind == "number" and value.text.rstrip("fF").strip("0") in ("", ".")
+        if kind.text == "float" and name.kind == "name" and sign.text == "=" and zero:
+            what = f"line {cuda.line(kind)}: {name.text} accumulates in double"
+            yield cuda.replace(kind, kind, "double", what)
 
 
 def _intrinsic(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
-    for token, after in zip(cuda.tokens, cuda.tokens[1:], strict=False):
+    for token, after in itertools.pairwise(cuda.tokens):
         other = FAST.get(token.text) or PRECISE.get(token.text)
         if other is not None and after.text == "(":
-            yield _replace(cuda, token, other, f"line {_line(cuda, token)}: {token.text} -> {other}")
+            yield _renamed(cuda, token, other)
 
 
 def _constant(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
@@ -156,54 +150,45 @@ def _constant(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
     for token in cuda.tokens:
         defined = DEFINE.match(token.text) if token.kind == "directive" else None
         if defined is not None and _is_tile(defined[2]):
-            value = _other_tile(int(defined[2]), rng)
-            yield _replace(cuda, token, f"#define {defined[1]} {value}", f"{defined[1]}: {defined[2]} -> {value}")
-    for one, two, three, four in zip(*(cuda.tokens[i:] for i in range(4)), strict=False):
-        if one.text == "int" and two.kind == "name" and three.text == "=" and _is_tile(four.text):
-            value = _other_tile(int(four.text), rng)
-            yield _replace(cuda, four, str(value), f"{two.text}: {four.text} -> {value}")
+            value = other_tile(int(defined[2]), rng)
+            what = f"{defined[1]}: {defined[2]} -> {value}"
+            yield cuda.replace(token, token, f"#define {defined[1]} {value}", what)
+    for kind, name, sign, held in zip(*(cuda.tokens[i:] for i in range(4)), strict=False):
+        if kind.text == "int" and name.kind == "name" and sign.text == "=" and _is_tile(held.text):
+            value = other_tile(int(held.text), rng)
+            yield cuda.replace(held, held, str(value), f"{name.text}: {held.text} -> {value}")
 
 
 def _is_tile(text: str) -> bool:
-    return text.isdigit() and 2 <= int(text) <= 4096 and int(text) & (int(text) - 1) == 0
-
-
-def _other_tile(value: int, rng: random.Random) -> int:
-    return value * 2 if rng.random() < 0.5 else value // 2
+    return text.isdigit() and is_tile(int(text), SMALLEST, LARGEST)
 
 
 def _statements(cuda: CudaText) -> Iterator[tuple[int, int]]:
-    """CppToken ranges of declarations with a value, `type name = …;`, semicolon included."""
+    """Token ranges of declarations with a value, `type name = …;`, semicolon included."""
     start = 0
     for at, token in enumerate(cuda.tokens):
         if token.text in ("{", "}") or token.kind == "directive":
             start = at + 1
         elif token.text == ";":
-            if any(t.text == "=" for t in cuda.tokens[start:at]) and not any(
-                t.text in ("for", "if", "while", "(", "return") and t.text != "(" for t in cuda.tokens[start:at]
-            ):
+            words = {token.text for token in cuda.tokens[start:at]}
+            if "=" in words and not words & {"for", "if", "while", "return"}:
                 yield start, at
             start = at + 1
 
 
 def _swap(cuda: CudaText, rng: random.Random) -> Iterator[Edit]:
     """Two neighbouring declarations that need nothing of each other, in the other order."""
-    tokens = cuda.tokens
-    found = list(_statements(cuda))
-    for (a, b), (c, d) in itertools.pairwise(found):
-        if c != b + 1:
+    for (a, b), (c, d) in itertools.pairwise(_statements(cuda)):
+        one, other = cuda.tokens[a : b + 1], cuda.tokens[c : d + 1]
+        names = _declared(one), _declared(other)
+        if c != b + 1 or None in names or _effects(one) or _effects(other):
             continue
-        one, other = tokens[a : b + 1], tokens[c : d + 1]
-        if _declared(one) is None or _declared(other) is None or _effects(one) or _effects(other):
+        if names[0] in {t.text for t in other} or names[1] in {t.text for t in one}:
             continue
-        if _declared(one) in {t.text for t in other} or _declared(other) in {t.text for t in one}:
-            continue
-        texts = [cuda.text[part[0].start : part[-1].end] for part in (one, other)]
-        spans = (
-            (cuda.at(one[0].start), cuda.at(one[-1].end), texts[1]),
-            (cuda.at(other[0].start), cuda.at(other[-1].end), texts[0]),
-        )
-        yield Edit(spans, f"lines {_line(cuda, one[0])} and {_line(cuda, other[0])} swapped")
+        what = f"lines {cuda.line(one[0])} and {cuda.line(other[0])} swapped"
+        first = cuda.replace(one[0], one[-1], cuda.between(other[0], other[-1]), what)
+        second = cuda.replace(other[0], other[-1], cuda.between(one[0], one[-1]), what)
+        yield Edit((*first.spans, *second.spans), what)
 
 
 def _declared(statement: list[CppToken]) -> str | None:
@@ -221,13 +206,13 @@ def _effects(statement: list[CppToken]) -> bool:
 
 
 OPERATORS = (
-    Operator("load hint", _over(_load_hint)),
-    Operator("other load hint", _over(_other_load)),
-    Operator("store hint", _over(_store_hint)),
-    Operator("unroll", _over(_unroll)),
-    Operator("launch bounds", _over(_bounds)),
-    Operator("wider accumulator", _over(_wider)),
-    Operator("intrinsic", _over(_intrinsic)),
-    Operator("device constant", _over(_constant)),
-    Operator("load order", _over(_swap)),
+    _over("load hint", _load_hint),
+    _over("other load hint", _other_load),
+    _over("store hint", _store_hint),
+    _over("unroll", _unroll),
+    _over("launch bounds", _bounds),
+    _over("wider accumulator", _wider),
+    _over("intrinsic", _intrinsic),
+    _over("device constant", _constant),
+    _over("load order", _swap),
 )

@@ -5,9 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kbench.loaders.source.python import Offsets
+
+Choice = TypeVar("Choice", int, str)
+N = TypeVar("N", ast.For, ast.Call)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,11 +29,11 @@ class Edit:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Operator:
-    """A named kind of edit; `find` lists every place of a text it could change, in order of the text."""
+class EditOperator:
+    """A named kind of edit; `find` gives one edit for every place it could change, in order of the text."""
 
     name: str
-    find: Callable[[Module, random.Random], list[Edit]]
+    find: Callable[[Module, random.Random], Iterable[Edit]]
 
 
 class Module:
@@ -67,6 +71,12 @@ class Module:
         return [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
 
 
+def in_order(roots: Sequence[ast.AST], kind: type[N]) -> list[N]:
+    """The nodes of a kind under the roots, in order of the text."""
+    found = [node for root in roots for node in ast.walk(root) if isinstance(node, kind)]
+    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
 def _is_jit(decorator: ast.expr) -> bool:
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
     return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "jit"
@@ -74,17 +84,7 @@ def _is_jit(decorator: ast.expr) -> bool:
 
 def calls(roots: Sequence[ast.AST], name: str) -> list[ast.Call]:
     """Calls of `tl.name` under the roots, in order of the text."""
-    found = [
-        node
-        for root in roots
-        for node in ast.walk(root)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == name
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id == "tl"
-    ]
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+    return [call for call in in_order(roots, ast.Call) if ast.unparse(call.func) == f"tl.{name}"]
 
 
 def keyword(call: ast.Call, name: str) -> ast.keyword | None:
@@ -104,6 +104,18 @@ def with_keyword(module: Module, call: ast.Call, name: str, value: str, what: st
     return Edit(((at, at, f"{comma}{name}={value}"),), what)
 
 
+def other_keyword(
+    module: Module, call: ast.Call, name: str, choices: Sequence[Choice], rng: random.Random, what: str
+) -> Edit:
+    """An edit that gives a keyword argument another of the choices; `what` may speak of {before} and {value}."""
+    held = keyword(call, name)
+    before = held.value.value if held is not None and isinstance(held.value, ast.Constant) else None
+    value = rng.choice([choice for choice in choices if choice != before])
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    shown = "default" if before is None else before
+    return with_keyword(module, call, name, text, what.format(before=shown, value=text))
+
+
 def without_keyword(module: Module, call: ast.Call, name: str, what: str) -> Edit | None:
     """An edit that drops a keyword argument together with the comma before it."""
     held = keyword(call, name)
@@ -121,3 +133,13 @@ def int_value(node: ast.expr | None) -> int | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
         return node.value
     return None
+
+
+def is_tile(value: int | None, smallest: int, largest: int) -> bool:
+    """Whether a constant could be a tile size: a power of two within bounds."""
+    return value is not None and smallest <= value <= largest and value & (value - 1) == 0
+
+
+def other_tile(value: int, rng: random.Random) -> int:
+    """Twice the tile size, or half of it."""
+    return value * 2 if rng.random() < 0.5 else value // 2

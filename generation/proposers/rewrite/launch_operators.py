@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import ast
 import random
+from collections.abc import Iterator
 
-from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator, int_value, with_keyword
+from kbench.generation.proposers.rewrite.edit import (
+    Edit,
+    EditOperator,
+    Module,
+    in_order,
+    int_value,
+    is_tile,
+    keyword,
+    other_keyword,
+    other_tile,
+    with_keyword,
+)
 
 WARPS = (1, 2, 4, 8, 16)
 STAGES = (1, 2, 3, 4, 5)
@@ -16,89 +28,61 @@ REGISTER_CAPS = (40, 64, 96, 128, 168)
 
 def _launches(module: Module) -> list[ast.Call]:
     """Calls of the form kernel[grid](…)."""
-    found = [
-        node
-        for function in module.host_functions()
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-    ]
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+    found = in_order(module.host_functions(), ast.Call)
+    return [call for call in found if isinstance(call.func, ast.Subscript)]
 
 
-def _launch_option(name: str, choices: tuple[int, ...]) -> Operator:
-    def find(module: Module, rng: random.Random) -> list[Edit]:
-        edits = []
+def _launch_option(name: str, choices: tuple[int, ...]) -> EditOperator:
+    def find(module: Module, rng: random.Random) -> Iterator[Edit]:
         for call in _launches(module):
-            held = next((one.value for one in call.keywords if one.arg == name), None)
-            before = int_value(held)
-            if held is not None and before is None:
-                continue
-            value = rng.choice([choice for choice in choices if choice != before])
-            shown = before if before is not None else "default"
-            edits.append(with_keyword(module, call, name, str(value), f"{name}: {shown} -> {value}"))
-        return edits
+            held = keyword(call, name)
+            if held is None or int_value(held.value) is not None:
+                yield other_keyword(module, call, name, choices, rng, name + ": {before} -> {value}")
 
-    return Operator(name, find)
+    return EditOperator(name, find)
 
 
-def _is_tile(value: int | None) -> bool:
-    return value is not None and SMALLEST <= value <= LARGEST and value & (value - 1) == 0
-
-
-def _tile_constants(module: Module, rng: random.Random) -> list[Edit]:
+def _tile_constants(module: Module, rng: random.Random) -> Iterator[Edit]:
     """Power-of-two constants: assigned names, and keyword arguments of launches."""
-    places: list[tuple[str, ast.expr]] = []
-    for statement in module.tree.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            places.append((statement.targets[0].id, statement.value))
-    for function in module.host_functions():
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                places.append((node.targets[0].id, node.value))
+    inside = [node for function in module.host_functions() for node in ast.walk(function)]
+    places = [
+        (node.targets[0].id, node.value)
+        for node in [*module.tree.body, *inside]
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    ]
     for call in _launches(module):
         places.extend((one.arg, one.value) for one in call.keywords if one.arg and not one.arg.startswith("num_"))
-    edits = []
     for name, node in places:
         before = int_value(node)
-        if before is not None and _is_tile(before):
-            value = before * 2 if rng.random() < 0.5 else before // 2
-            edits.append(module.replace(node, str(value), f"{name}: {before} -> {value}"))
-    return edits
+        if before is not None and is_tile(before, SMALLEST, LARGEST):
+            value = other_tile(before, rng)
+            yield module.replace(node, str(value), f"{name}: {before} -> {value}")
 
 
 def _cuda_modules(module: Module) -> list[ast.Call]:
-    return [
-        node
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "CudaModule"
-    ]
+    found = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    return [call for call in found if isinstance(call.func, ast.Name) and call.func.id == "CudaModule"]
 
 
-def _register_cap(module: Module, rng: random.Random) -> list[Edit]:
-    edits = []
+def _register_cap(module: Module, rng: random.Random) -> Iterator[Edit]:
     for call in _cuda_modules(module):
-        held = next((one.value for one in call.keywords if one.arg == "max_registers"), None)
-        value = rng.choice([cap for cap in REGISTER_CAPS if cap != int_value(held)])
-        edits.append(with_keyword(module, call, "max_registers", str(value), f"max_registers: -> {value}"))
-    return edits
+        yield other_keyword(module, call, "max_registers", REGISTER_CAPS, rng, "max_registers: -> {value}")
 
 
-def _fast_math(module: Module, rng: random.Random) -> list[Edit]:
-    edits = []
+def _fast_math(module: Module, rng: random.Random) -> Iterator[Edit]:
     for call in _cuda_modules(module):
-        held = next((one.value for one in call.keywords if one.arg == "fast_math"), None)
-        value = not (isinstance(held, ast.Constant) and held.value is True)
-        edits.append(with_keyword(module, call, "fast_math", str(value), f"fast_math: -> {value}"))
-    return edits
+        held = keyword(call, "fast_math")
+        value = not (held and isinstance(held.value, ast.Constant) and held.value.value is True)
+        yield with_keyword(module, call, "fast_math", str(value), f"fast_math: -> {value}")
 
 
 TRITON_LAUNCH = (
     _launch_option("num_warps", WARPS),
     _launch_option("num_stages", STAGES),
-    Operator("tile constant", _tile_constants),
+    EditOperator("tile constant", _tile_constants),
 )
 CUDA_LAUNCH = (
-    Operator("tile constant", _tile_constants),
-    Operator("register cap", _register_cap),
-    Operator("fast math", _fast_math),
+    EditOperator("tile constant", _tile_constants),
+    EditOperator("register cap", _register_cap),
+    EditOperator("fast math", _fast_math),
 )

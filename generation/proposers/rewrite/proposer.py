@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 
 from kbench.generation.proposers.rewrite import cuda_operators, launch_operators, triton_operators
-from kbench.generation.proposers.rewrite.cpp_tokens import cuda_texts, is_balanced
-from kbench.generation.proposers.rewrite.edit import Edit, Module, Operator
+from kbench.generation.proposers.rewrite.cuda_text import cuda_texts, is_balanced
+from kbench.generation.proposers.rewrite.edit import Edit, EditOperator, Module
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Node
 from kbench.schemas import Backend
 from kbench.schemas.ids import kernel_id
 
-OPERATORS: dict[Backend, tuple[Operator, ...]] = {
+OPERATORS: dict[Backend, tuple[EditOperator, ...]] = {
     Backend.TRITON: (*launch_operators.TRITON_LAUNCH, *triton_operators.OPERATORS),
     Backend.CUDA: (*launch_operators.CUDA_LAUNCH, *cuda_operators.OPERATORS),
 }

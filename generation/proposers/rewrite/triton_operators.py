@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 
 from kbench.generation.proposers.rewrite.edit import (
     Edit,
+    EditOperator,
     Module,
-    Operator,
     calls,
-    int_value,
+    in_order,
     keyword,
+    other_keyword,
     with_keyword,
     without_keyword,
 )
@@ -21,104 +22,81 @@ from kbench.generation.proposers.rewrite.edit import (
 LOAD_CACHE = (".ca", ".cg", ".cv")
 STORE_CACHE = (".wb", ".cg", ".cs", ".wt")
 EVICTION = ("evict_first", "evict_last")
+PRECISIONS = ("ieee", "tf32", "tf32x3")
 ACCUMULATORS = ("float32", "float16", "bfloat16", "float64")
 LOG2_E = "1.4426950408889634"
 
+Find = Callable[[Module, random.Random], Iterator[Edit]]
 
-def _hint(function: str, option: str, choices: tuple[str, ...]) -> Callable[[Module, random.Random], list[Edit]]:
-    def find(module: Module, rng: random.Random) -> list[Edit]:
-        edits = []
+
+def _hint(function: str, option: str, choices: tuple[str, ...]) -> Find:
+    def find(module: Module, rng: random.Random) -> Iterator[Edit]:
         for call in calls(module.device_functions(), function):
-            held = keyword(call, option)
-            before = held.value.value if held is not None and isinstance(held.value, ast.Constant) else None
-            value = rng.choice([choice for choice in choices if choice != before])
-            place = f"tl.{function} at line {call.lineno}"
-            edits.append(with_keyword(module, call, option, f'"{value}"', f'{place}: {option} "{value}"'))
-        return edits
+            what = f"tl.{function} at line {call.lineno}: {option} {{value}}"
+            yield other_keyword(module, call, option, choices, rng, what)
 
     return find
 
 
-def _masked_other(module: Module, rng: random.Random) -> list[Edit]:
-    """The value of masked lanes: given where it was left open, left open where it was given."""
-    edits = []
+def _masked_other(module: Module, rng: random.Random) -> Iterator[Edit]:
+    """The value of masked elements: set where it was left open, left open where it was set."""
     for call in calls(module.device_functions(), "load"):
         if keyword(call, "mask") is None and len(call.args) < 2:
             continue
         what = f"tl.load at line {call.lineno}: "
         dropped = without_keyword(module, call, "other", what + "masked lanes left undefined")
         if dropped is not None:
-            edits.append(dropped)
+            yield dropped
         elif keyword(call, "other") is None and len(call.args) < 3:
-            edits.append(with_keyword(module, call, "other", "0", what + "masked lanes read 0"))
-    return edits
+            yield with_keyword(module, call, "other", "0", what + "masked lanes read 0")
 
 
-def _accumulator(module: Module, rng: random.Random) -> list[Edit]:
-    edits = []
-    for name in ("zeros", "full"):
-        for call in calls(module.device_functions(), name):
-            held = keyword(call, "dtype")
-            node = held.value if held is not None else call.args[-1] if call.args else None
-            if isinstance(node, ast.Attribute) and node.attr in ACCUMULATORS:
-                value = rng.choice([dtype for dtype in ACCUMULATORS if dtype != node.attr])
-                what = f"accumulator at line {call.lineno}: {node.attr} -> {value}"
-                edits.append(module.replace(node, f"tl.{value}", what))
-    return edits
+def _accumulator(module: Module, rng: random.Random) -> Iterator[Edit]:
+    functions = module.device_functions()
+    for call in [*calls(functions, "zeros"), *calls(functions, "full")]:
+        held = keyword(call, "dtype")
+        node = held.value if held is not None else call.args[-1] if call.args else None
+        if isinstance(node, ast.Attribute) and node.attr in ACCUMULATORS:
+            value = rng.choice([dtype for dtype in ACCUMULATORS if dtype != node.attr])
+            yield module.replace(node, f"tl.{value}", f"accumulator at line {call.lineno}: {node.attr} -> {value}")
 
 
-def _dot_precision(module: Module, rng: random.Random) -> list[Edit]:
-    edits = []
+def _dot_precision(module: Module, rng: random.Random) -> Iterator[Edit]:
     for call in calls(module.device_functions(), "dot"):
         if keyword(call, "allow_tf32") is None:
-            value = rng.choice(("ieee", "tf32", "tf32x3"))
+            value = rng.choice(PRECISIONS)
             what = f'tl.dot at line {call.lineno}: input_precision "{value}"'
-            edits.append(with_keyword(module, call, "input_precision", f'"{value}"', what))
-    return edits
+            yield with_keyword(module, call, "input_precision", f'"{value}"', what)
 
 
-def _loops(module: Module) -> list[ast.For]:
-    found = [n for f in module.device_functions() for n in ast.walk(f) if isinstance(n, ast.For)]
-    return sorted(found, key=lambda node: node.lineno)
-
-
-def _loop_option(option: str, choices: tuple[int, ...]) -> Callable[[Module, random.Random], list[Edit]]:
-    def find(module: Module, rng: random.Random) -> list[Edit]:
-        edits = []
-        for loop in _loops(module):
+def _loop_option(option: str, choices: tuple[int, ...]) -> Find:
+    def find(module: Module, rng: random.Random) -> Iterator[Edit]:
+        for loop in in_order(module.device_functions(), ast.For):
             call = loop.iter
             if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ("range", "tl.range"):
                 continue
-            held = keyword(call, option)
-            value = rng.choice([c for c in choices if c != int_value(held.value if held else None)])
-            what = f"loop at line {loop.lineno}: {option} {value}"
-            edit = with_keyword(module, call, option, str(value), what)
+            edit = other_keyword(module, call, option, choices, rng, f"loop at line {loop.lineno}: {option} {{value}}")
             named = () if ast.unparse(call.func) == "tl.range" else ((*module.span(call.func), "tl.range"),)
-            edits.append(Edit((*edit.spans, *named), what))
-        return edits
+            yield Edit((*edit.spans, *named), edit.what)
 
     return find
 
 
-def _exp2(module: Module, rng: random.Random) -> list[Edit]:
+def _exp2(module: Module, rng: random.Random) -> Iterator[Edit]:
     """exp(x) as exp2(x · log2 e), which is one instruction."""
-    edits = []
     for call in calls(module.device_functions(), "exp"):
         if len(call.args) == 1 and not call.keywords:
             text = f"tl.exp2(({module.text(call.args[0])}) * {LOG2_E})"
-            edits.append(module.replace(call, text, f"line {call.lineno}: exp as exp2"))
-    return edits
+            yield module.replace(call, text, f"line {call.lineno}: exp as exp2")
 
 
-def _reciprocal(module: Module, rng: random.Random) -> list[Edit]:
-    """x / y with a name below: multiply by the reciprocal."""
-    edits = []
+def _reciprocal(module: Module, rng: random.Random) -> Iterator[Edit]:
+    """x / name: multiply by the reciprocal."""
     for function in module.device_functions():
         for node in ast.walk(function):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Name):
                 text = f"({module.text(node.left)}) * (1.0 / {node.right.id})"
-                edits.append(module.replace(node, text, f"line {node.lineno}: division as reciprocal"))
-    return edits
+                yield module.replace(node, text, f"line {node.lineno}: division as reciprocal")
 
 
 def _blocks(module: Module) -> Iterator[list[ast.stmt]]:
@@ -150,22 +128,19 @@ def independent(one: ast.stmt, other: ast.stmt) -> bool:
     return not (writes[0] & (writes[1] | reads[1]) or writes[1] & reads[0])
 
 
-def _swap(module: Module, rng: random.Random) -> list[Edit]:
+def _swap(module: Module, rng: random.Random) -> Iterator[Edit]:
     """Two independent neighbours, one of them a load, in the other order."""
-    edits = []
     for block in _blocks(module):
         for one, other in itertools.pairwise(block):
             simple = isinstance(one, ast.Assign) and isinstance(other, ast.Assign)
             loads = _touches_memory(one, ("load",)) or _touches_memory(other, ("load",))
             if simple and loads and independent(one, other):
                 spans = ((*module.span(one), module.text(other)), (*module.span(other), module.text(one)))
-                edits.append(Edit(spans, f"lines {one.lineno} and {other.lineno} swapped"))
-    return edits
+                yield Edit(spans, f"lines {one.lineno} and {other.lineno} swapped")
 
 
-def _fuse(module: Module, rng: random.Random) -> list[Edit]:
+def _fuse(module: Module, rng: random.Random) -> Iterator[Edit]:
     """Two neighbouring loops with one header become one, when the second needs nothing the first makes."""
-    edits = []
     for block in _blocks(module):
         for one, other in itertools.pairwise(block):
             if not (isinstance(one, ast.For) and isinstance(other, ast.For)):
@@ -176,14 +151,12 @@ def _fuse(module: Module, rng: random.Random) -> list[Edit]:
                 first_end = module.span(one.body[-1])[1]
                 indent = "\n" + " " * other.body[0].col_offset
                 spans = ((first_end, module.span(other)[1], indent + module.source[start:end]),)
-                edits.append(Edit(spans, f"loops at lines {one.lineno} and {other.lineno} fused"))
-    return edits
+                yield Edit(spans, f"loops at lines {one.lineno} and {other.lineno} fused")
 
 
-def _split(module: Module, rng: random.Random) -> list[Edit]:
+def _split(module: Module, rng: random.Random) -> Iterator[Edit]:
     """A loop becomes two where its body falls apart into halves that need nothing of each other."""
-    edits = []
-    for loop in _loops(module):
+    for loop in in_order(module.device_functions(), ast.For):
         for cut in range(1, len(loop.body)):
             head, tail = loop.body[:cut], loop.body[cut:]
             if all(independent(a, b) for a in head for b in tail):
@@ -191,23 +164,22 @@ def _split(module: Module, rng: random.Random) -> list[Edit]:
                 line_start = module.source.rfind("\n", 0, start) + 1
                 header = module.source[module.span(loop)[0] : module.span(loop.body[0])[0]].rstrip()
                 text = " " * loop.col_offset + header + "\n"
-                edits.append(Edit(((line_start, line_start, text),), f"loop at line {loop.lineno} split"))
-    return edits
+                yield Edit(((line_start, line_start, text),), f"loop at line {loop.lineno} split")
 
 
 OPERATORS = (
-    Operator("load cache", _hint("load", "cache_modifier", LOAD_CACHE)),
-    Operator("store cache", _hint("store", "cache_modifier", STORE_CACHE)),
-    Operator("load eviction", _hint("load", "eviction_policy", EVICTION)),
-    Operator("store eviction", _hint("store", "eviction_policy", EVICTION)),
-    Operator("masked lanes", _masked_other),
-    Operator("accumulator type", _accumulator),
-    Operator("dot precision", _dot_precision),
-    Operator("loop stages", _loop_option("num_stages", (1, 2, 3, 4, 5))),
-    Operator("loop unroll", _loop_option("loop_unroll_factor", (1, 2, 4, 8))),
-    Operator("exp as exp2", _exp2),
-    Operator("reciprocal", _reciprocal),
-    Operator("load order", _swap),
-    Operator("loop fusion", _fuse),
-    Operator("loop fission", _split),
+    EditOperator("load cache", _hint("load", "cache_modifier", LOAD_CACHE)),
+    EditOperator("store cache", _hint("store", "cache_modifier", STORE_CACHE)),
+    EditOperator("load eviction", _hint("load", "eviction_policy", EVICTION)),
+    EditOperator("store eviction", _hint("store", "eviction_policy", EVICTION)),
+    EditOperator("masked lanes", _masked_other),
+    EditOperator("accumulator type", _accumulator),
+    EditOperator("dot precision", _dot_precision),
+    EditOperator("loop stages", _loop_option("num_stages", (1, 2, 3, 4, 5))),
+    EditOperator("loop unroll", _loop_option("loop_unroll_factor", (1, 2, 4, 8))),
+    EditOperator("exp as exp2", _exp2),
+    EditOperator("reciprocal", _reciprocal),
+    EditOperator("load order", _swap),
+    EditOperator("loop fusion", _fuse),
+    EditOperator("loop fission", _split),
 )

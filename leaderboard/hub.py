@@ -9,6 +9,7 @@ from kbench.benchmark.metrics.metric import Shown
 from kbench.benchmark.metrics.registry import of_track
 from kbench.leaderboard.scoring.results import Results
 from kbench.loaders.card.eval_tasks import TASKS, eval_facts
+from kbench.loaders.storage.atomic import write_atomically
 
 
 def hub_metric(track: str) -> str:
@@ -51,6 +52,4 @@ def write_yaml(value: object, path: Path) -> None:
     import yaml
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    partial.write_text(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), "utf-8")
-    partial.replace(path)
+    write_atomically(path, yaml.safe_dump(value, sort_keys=False, allow_unicode=True))

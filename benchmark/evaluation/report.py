@@ -15,6 +15,7 @@ from kbench.benchmark.evaluation.results import results
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.scoring.pairs import pair_rows
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def _template() -> Template:
 
 def write_report(evaluation: Evaluation, path: Path) -> None:
     """Write the page; it appears whole or not at all."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(render(evaluation), encoding="utf-8")
-    partial.replace(path)
+    write_atomically(path, render(evaluation))
 
 
 def render(evaluation: Evaluation) -> str:

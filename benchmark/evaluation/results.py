@@ -20,6 +20,7 @@ from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.scoring.score import finite
 from kbench.benchmark.surrogates.forecasts.table import write_forecasts
 from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import Submission, to_dict
 
 SCHEMA_VERSION = "1.0.0"
@@ -148,9 +149,7 @@ def write(evaluation: Evaluation, out: Path) -> dict[str, Path]:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def terminal(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.cuda import Prebuilt
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import Status
 
 
@@ -95,10 +96,7 @@ class BuildCache:
 
     def complete(self, build: Build) -> None:
         """Replace the record of a stored build by one that says more about the same machine code."""
-        place = self.builds / build.build_id / "build.json"
-        with tempfile.NamedTemporaryFile("w", prefix="tmp.", dir=self.builds, delete=False) as file:
-            file.write(json.dumps(as_json(build)))
-        os.replace(file.name, place)
+        write_atomically(self.builds / build.build_id / "build.json", json.dumps(as_json(build)))
 
     def prebuilt(self, build: Build) -> dict[str, Prebuilt]:
         """Machine code of a build's CUDA modules, ready for CudaModule.prebuilt."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
@@ -47,13 +47,13 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
     data = page_data(results, dataset)
     (out / "data").mkdir(parents=True, exist_ok=True)
     for entry in data["entries"]:
-        _write(out / "data" / f"{entry['id']}.json", _json({"columns": data["columns"], **entry}))
+        write_atomically(out / "data" / f"{entry['id']}.json", _json({"columns": data["columns"], **entry}))
     # An entry's slices and curves are in its own file: with them here too the site would be half as large again.
     brief = [{k: v for k, v in entry.items() if k not in ("curves", "scores")} | {"all": entry["scores"].get("all")}
              for entry in data["entries"]]  # fmt: skip
-    _write(out / "data" / "leaderboard.json", _json({**data, "entries": brief}))
+    write_atomically(out / "data" / "leaderboard.json", _json({**data, "entries": brief}))
     page = out / "index.html"
-    _write(page, render_page(data))
+    write_atomically(page, render_page(data))
     return page
 
 
@@ -259,9 +259,3 @@ def _embeddable(value: Any) -> str:
 
 def _csp_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(path.suffix + ".part")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)

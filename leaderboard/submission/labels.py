@@ -11,6 +11,7 @@ import numpy as np
 
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
 from kbench.benchmark.tasks.questions import Questions
+from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
 
 if TYPE_CHECKING:
@@ -121,6 +122,5 @@ def _write(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet as pq
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".part")
-    pq.write_table(table, partial, compression="zstd")
-    partial.replace(path)
+    with replacing(path) as file:
+        pq.write_table(table, file, compression="zstd")

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.exporters import flashinfer_trace, t4
+from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import UnknownNameError, UserError, arrow_schema
 
 if TYPE_CHECKING:
@@ -47,16 +48,11 @@ def export(
         UserError: the target cannot be written.
     """
     form = form or format_of(path)
-    aside = path.with_name(f".{path.name}.part")
     try:
-        with aside.open("wb") as file:
-            rows = write_stream(selection, file, form, advance)
-        aside.replace(path)
+        with replacing(path) as file:
+            return write_stream(selection, file, form, advance)
     except OSError as error:
         raise UserError(f"path {str(path)!r} cannot be written: {error.strerror}; choose another target") from error
-    finally:
-        aside.unlink(missing_ok=True) if aside.parent.is_dir() else None
-    return rows
 
 
 def write_stream(

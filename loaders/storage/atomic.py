@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -14,14 +13,19 @@ ENDING = ".part"
 """How the name of a file that is not in its place yet ends."""
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file aside, sync it and rename it into place."""
-    aside = _write_aside(path, partial(_fill, data))
-    try:
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Write a file; text as UTF-8."""
+    with replacing(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its place when the block ends well; nothing changes when it does not."""
+    with _aside(path) as (file, aside):
+        yield file
+        _finish(file)
         aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
     _sync_folder(path.parent)
 
 
@@ -36,14 +40,13 @@ def write_new(places: Iterator[Path], write: Callable[[IO[bytes]], object]) -> P
         where the content is: a place that was free, or one that held the same bytes already.
     """
     path = next(places)
-    aside = _write_aside(path, write)
-    try:
+    with _aside(path) as (file, aside):
+        write(file)
+        _finish(file)
         while path.exists() and not _same_bytes(aside, path):
             path = next(places)
         if not path.exists():
             aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
     _sync_folder(path.parent)
     return path
 
@@ -61,23 +64,23 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
     before = {name: _content(folder / name) for name in files}
     staged: dict[str, Path] = {}
     moved: list[str] = []
-    try:
+    with ExitStack() as stack:
         for name, data in files.items():
             if data is not None:
                 (folder / name).parent.mkdir(exist_ok=True)
-                staged[name] = _write_aside(folder / name, partial(_fill, data))
-        for name in files:
-            moved.append(name)
-            _take_place(folder / name, staged.get(name))
-        for parent in sorted({(folder / name).parent for name in staged}):
-            _sync_folder(parent)
-    except BaseException:
-        for name in reversed(moved):
-            _restore(folder / name, before[name])
-        raise
-    finally:
-        for aside in staged.values():
-            aside.unlink(missing_ok=True)
+                file, staged[name] = stack.enter_context(_aside(folder / name))
+                file.write(data)
+                _finish(file)
+        try:
+            for name in files:
+                moved.append(name)
+                _take_place(folder / name, staged.get(name))
+            for parent in sorted({(folder / name).parent for name in staged}):
+                _sync_folder(parent)
+        except BaseException:
+            for name in reversed(moved):
+                _restore(folder / name, before[name])
+            raise
 
 
 def _same_bytes(*paths: Path) -> bool:
@@ -87,10 +90,6 @@ def _same_bytes(*paths: Path) -> bool:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _fill(data: bytes, file: IO[bytes]) -> None:
-    file.write(data)
 
 
 def _take_place(path: Path, aside: Path | None) -> None:
@@ -116,17 +115,22 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _write_aside(path: Path, write: Callable[[IO[bytes]], object]) -> Path:
-    aside = path.with_name(f".{path.name}{ENDING}")
-    try:
-        with aside.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    return aside
+@contextmanager
+def _aside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    """A file beside its place, gone after the block unless it was moved."""
+    # Processes that write one file at the same time must not write into each other's.
+    aside = path.with_name(f".{path.name}.{os.getpid()}{ENDING}")
+    with aside.open("wb") as file:
+        try:
+            yield file, aside
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+def _finish(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
 
 
 def _sync_folder(folder: Path) -> None:

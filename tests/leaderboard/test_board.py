@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_results_are_written_all_or_none(results: list[Results], tmp_path: Path)
         write_results([*results[:-1], broken], tmp_path)
     assert list(tmp_path.iterdir()) == []
     earlier = {path: path.read_bytes() for path in write_results(results, tmp_path)}
-    (tmp_path / f".{results[-1].entry_id}.json.part").mkdir()
+    (tmp_path / f".{results[-1].entry_id}.json.{os.getpid()}.part").mkdir()
     with pytest.raises(OSError, match="directory"):
         write_results([dataclasses.replace(result, seed=9) for result in results], tmp_path)
     assert {path: path.read_bytes() for path in earlier} == earlier

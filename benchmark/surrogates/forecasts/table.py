@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS, allowed
 from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE
+from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import DataError, Forecast, arrow_schema, bins, to_dict
 
 if TYPE_CHECKING:
@@ -109,9 +110,8 @@ def write_forecasts(path: Path, forecasts: Sequence[Forecast], dataset: str) -> 
     """Write Parquet, the dataset's fingerprint in its metadata; the file appears whole or not at all."""
     import pyarrow.parquet as pq
 
-    partial = path.with_suffix(".partial")
-    pq.write_table(to_arrow(forecasts).replace_schema_metadata({DATASET_KEY: dataset}), partial, compression="zstd")
-    partial.replace(path)
+    with replacing(path) as file:
+        pq.write_table(to_arrow(forecasts).replace_schema_metadata({DATASET_KEY: dataset}), file, compression="zstd")
 
 
 def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -> ForecastTable:

@@ -5,10 +5,10 @@ Made by `kbench generate mixes`; kernels that are not in it, or do not compile, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import DataError
 
 MIXES_FILE = Path(__file__).with_name("mixes.parquet")
@@ -47,9 +47,8 @@ class Mixes:
         columns = {name: pa.array([key[at] for key, _ in rows], pa.string()) for at, name in enumerate(KEY)}
         for name in classes:
             columns[name] = pa.array([None if counts is None else counts[name] for _, counts in rows], pa.int32())
-        aside = path.with_name(f"{path.name}.tmp.{os.getpid()}")
-        pq.write_table(pa.table(columns), aside, compression="zstd", compression_level=19)
-        os.replace(aside, path)
+        with replacing(path) as file:
+            pq.write_table(pa.table(columns), file, compression="zstd", compression_level=19)
 
     @classmethod
     def load(cls, path: Path) -> Mixes:

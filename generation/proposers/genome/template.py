@@ -1,42 +1,60 @@
 """Kernel templates: files in the `templates` folders of the families, named by their path under `families`.
 
-`${name}` is a value; a line that starts with `%%` is a statement (`%% if`, `%% for`, `%% include`, `%% endif`).
+`${name}` is a value; a line that starts with `%%` is a statement (`%% if`, `%% for`, `%% macro`, …), which takes the
+blank lines after it along; `<%% include "path" %%>` is the text of another template and `<%# … %>` a comment.
 CUDA and Python both use braces and percent signs, so the usual template marks would collide.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
+FAMILIES = Path(__file__).parent / "families"
+INCLUDE = re.compile(r'^<%% include "(.*)" %%>\n', re.MULTILINE)
+
+
+def render(name: str, **values: Any) -> str:
+    """Fill a template; a missing value is an error, never an empty string."""
+    return _template(name).render(**values).rstrip() + "\n"
+
+
+@functools.cache
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
+
 
 @functools.cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "families"), auto_reload=False, cache_size=-1,
+    environment = Environment(
+        loader=FunctionLoader(_text), auto_reload=False, cache_size=-1,
         block_start_string="<%%", block_end_string="%%>",
         variable_start_string="${", variable_end_string="}",
         comment_start_string="<%#", comment_end_string="%>",
         line_statement_prefix="%%",
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
+    environment.filters |= {"packed": packed, "flush": flush}
+    return environment
 
 
-@functools.cache
-def _template(name: str) -> Template:
-    if "\n" in name:
-        import textwrap
-
-        return _environment().from_string(textwrap.dedent(name).lstrip("\n"))
-    return _environment().get_template(name)
+def _text(name: str) -> str:
+    """A template with its includes in place: Jinja would look them up and copy every value on each rendering."""
+    return INCLUDE.sub(lambda found: _text(found[1]), (FAMILIES / name).read_text(encoding="utf-8"))
 
 
-def render(name: str, **values: Any) -> str:
-    """Fill a template; a missing value is an error, never an empty string."""
-    return _template(name).render(**values).rstrip() + "\n"
+def packed(code: str) -> str:
+    """Code without the blank lines that macros leave."""
+    return "".join(f"{line}\n" for line in code.split("\n") if line.strip())
+
+
+def flush(code: str) -> str:
+    """Code without blank lines and without indentation."""
+    return "".join(f"{line.lstrip()}\n" for line in code.split("\n") if line.strip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kbench.generation.proposers.genome.families.dense.tiled.intrinsics_cuda import MMA
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.template import render as fill
 from kbench.schemas import Backend
@@ -82,7 +81,7 @@ def _render(device: str, genome: Genome, threads: int, columns: int) -> str:
         "threads": threads,
         "columns": columns,
         "load": load,
-        "multiply": MMA["float16"].strip(),
+        "operands": "float16",
         "kind": "float" if parts else "__half",
         "at": ("(size_t)blockIdx.z * M * N + " if parts else "") + "(size_t)m * N + n",
         "finish": lambda value: value if parts else f"__float2half({value})",

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kbench.generation.proposers.genome.families.dense.tiled.genes import finish_fault, finishes, splits
-from kbench.generation.proposers.genome.families.dense.tiled.kernel_cuda import render_product
-from kbench.generation.proposers.genome.families.dense.tiled.product import PRODUCTS, Product
-from kbench.generation.proposers.genome.families.dense.tiled.tile_cuda import Tile
+from kbench.generation.proposers.genome.families.dense.tiled.genes import (
+    finish_fault,
+    finishes,
+    persistent_blocks,
+    splits,
+)
+from kbench.generation.proposers.genome.families.dense.tiled.product import GELU_CUDA, PRODUCTS, Product
+from kbench.generation.proposers.genome.families.dense.tiled.tile import Tile
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
+from kbench.generation.proposers.genome.template import render as fill
 from kbench.schemas import Backend
 
+TYPES = {
+    "float32": "float",
+    "bfloat16": "__nv_bfloat16",
+    "float16": "__half",
+    "int8": "signed char",
+    "float8_e4m3fn": "unsigned char",
+}
+"""C++ names of element types; float8 travels as bytes."""
 SHARED_LIMIT = 128 * 1024
 """Dynamic shared memory a block may take; the data-centre GPUs since Ampere have 163 KiB and more."""
 SMALLEST_PERSISTENT = 64 * 64
@@ -172,7 +185,21 @@ def _shape_fault(product: Product, genome: Genome, tile: Tile) -> str | None:
 
 def render(problem_id: str, genome: Genome) -> str:
     """The kernel's source."""
-    return render_product(PRODUCTS[problem_id], genome)
+    product = PRODUCTS[problem_id]
+    a_layout, b_layout = product.layouts(genome)
+    values = {
+        **genome,
+        "product": product,
+        "tile": Tile.of(product, genome),
+        "a_layout": a_layout,
+        "b_layout": b_layout,
+        "types": TYPES,
+        "dtypes": {product.dtype, product.out_dtype, *(vector.dtype for vector in product.vectors)},
+        "wmma_k": 8 if product.dtype == "float32" else 16,
+        "gelu": GELU_CUDA,
+        "most_blocks": persistent_blocks(genome),
+    }
+    return fill("dense/tiled/templates/cuda/kernel.py", **values)
 
 
 def families(prefix: str, problems: tuple[str, ...]) -> tuple[Family, ...]:

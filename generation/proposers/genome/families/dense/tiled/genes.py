@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kbench.generation.proposers.genome.families.dense.tiled.product import Product
+from kbench.generation.proposers.genome.family import Genome
 
 SPLITS: dict[str, tuple[int, ...]] = {
     "matmul_large_k": (16, 32, 64, 128),
@@ -20,6 +21,8 @@ SPLITS: dict[str, tuple[int, ...]] = {
 """Parts of the sum over k worth trying; long sums for few outputs need many to fill a GPU."""
 
 DEFAULT_SPLITS = (1, 2, 4, 8)
+SMS = 132
+"""Blocks of a persistent grid come in multiples of this."""
 
 
 def splits(problem_id: str) -> tuple[int, ...]:
@@ -43,3 +46,8 @@ def finish_fault(product: Product, finish: str, split_k: int) -> str | None:
     if split_k == 1 and finish == "separate" and not product.vectors:
         return "without an epilogue or parts there is nothing for a second kernel"
     return None
+
+
+def persistent_blocks(genome: Genome) -> int | None:
+    """Blocks of a persistent grid; None where every tile has a block of its own."""
+    return None if genome["loop"] == "tile" else SMS * int(str(genome["loop"]).removeprefix("persistent"))

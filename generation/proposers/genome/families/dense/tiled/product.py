@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from kbench.generation.proposers.genome.family import Genome
+
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "float8_e4m3fn": 1}
 
 
@@ -59,6 +61,17 @@ class Product:
     def column_output(self) -> bool:
         """Whether the output has one value a row."""
         return self.row in ("sum", "logsumexp")
+
+    @property
+    def elementwise(self) -> tuple[str, ...]:
+        """Names of the vectors that the elementwise statements read."""
+        return tuple(vector.name for vector in self.vectors if vector.name not in ("gamma", "beta"))
+
+    def layouts(self, genome: Genome) -> tuple[str, str]:
+        """Orders in which A and B are read; a symmetric operand may be read in either."""
+        if self.symmetric:
+            return str(genome["a_layout"]), str(genome["b_layout"])
+        return self.a_layout, self.b_layout
 
 
 GELU_TRITON = "v = 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476))"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from kbench.generation.proposers.genome.families.dense.tiled.genes import finish_fault, finishes, splits
-from kbench.generation.proposers.genome.families.dense.tiled.kernel_triton import render_product
-from kbench.generation.proposers.genome.families.dense.tiled.product import PRODUCTS, Product
+from kbench.generation.proposers.genome.families.dense.tiled.genes import (
+    finish_fault,
+    finishes,
+    persistent_blocks,
+    splits,
+)
+from kbench.generation.proposers.genome.families.dense.tiled.product import GELU_TRITON, PRODUCTS, Product
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
+from kbench.generation.proposers.genome.template import render as fill
 from kbench.schemas import Backend
 
 SHARED_LIMIT = 96 * 1024
@@ -111,7 +116,17 @@ def _math_fault(genome: Genome, outputs: int) -> str | None:
 
 def render(problem_id: str, genome: Genome) -> str:
     """The kernel's source."""
-    return render_product(PRODUCTS[problem_id], genome)
+    product = PRODUCTS[problem_id]
+    a_layout, b_layout = product.layouts(genome)
+    values = {
+        **genome,
+        "product": product,
+        "a_layout": a_layout,
+        "b_layout": b_layout,
+        "gelu": GELU_TRITON,
+        "most_programs": persistent_blocks(genome),
+    }
+    return fill("dense/tiled/templates/triton/kernel.py", **values)
 
 
 def family(name: str, problems: tuple[str, ...]) -> Family:

@@ -1,6 +1,6 @@
 constexpr int WARPS_K = ${warps_k}, WARPS_N = ${warps_n}, TILES = ${tiles};
 constexpr int COLUMNS = WARPS_N * TILES * 8, LDX = WARPS_K * 128 + 8;
-${multiply}
+<%% include "dense/tiled/templates/cuda/instructions/mma.cu" %%>
 __device__ __forceinline__ unsigned word(__half2 h) { return *(unsigned*)&h; }
 __device__ __forceinline__ __half2 pair(unsigned w) { return *(__half2*)&w; }
 %% if decode == "table"

@@ -3,6 +3,9 @@ import triton
 import triton.language as tl
 
 
+%% set step
+<%% include "rowwise/elementwise/templates/triton_step.py" %%>
+%% endset
 %% if activation
 @triton.jit
 def activation(v):
@@ -15,24 +18,18 @@ def kernel(${pointers}, y_ptr, n, width, heads, length, BLOCK: tl.constexpr, UNR
 %% if walk == "blocks"
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     m = i < n
-%% filter indent(4, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(4, true)}
 %% elif walk == "unrolled"
     base = tl.program_id(0) * (BLOCK * UNROLL)
     for k in tl.static_range(UNROLL):
         i = base + k * BLOCK + tl.arange(0, BLOCK)
         m = i < n
-%% filter indent(8, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(8, true)}
 %% elif walk == "strided"
     for start in tl.range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK, num_stages=${stages}):
         i = start + tl.arange(0, BLOCK)
         m = i < n
-%% filter indent(8, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(8, true)}
 %% elif walk == "chunk"
     share = tl.cdiv(tl.cdiv(n, tl.num_programs(0)), BLOCK) * BLOCK
     begin = tl.program_id(0) * share
@@ -40,17 +37,13 @@ def kernel(${pointers}, y_ptr, n, width, heads, length, BLOCK: tl.constexpr, UNR
     for start in tl.range(begin, end, BLOCK, num_stages=${stages}):
         i = start + tl.arange(0, BLOCK)
         m = i < end
-%% filter indent(8, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(8, true)}
 %% elif walk == "coarse"
     base = tl.program_id(0) * (BLOCK * UNROLL) + tl.arange(0, BLOCK) * UNROLL
     for k in tl.static_range(UNROLL):
         i = base + k
         m = i < n
-%% filter indent(8, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(8, true)}
 %% elif walk == "tile"
     rows = tl.program_id(0) * UNROLL + tl.arange(0, UNROLL)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -58,18 +51,14 @@ def kernel(${pointers}, y_ptr, n, width, heads, length, BLOCK: tl.constexpr, UNR
     c = cols[None, :]
     i = r * width + c
     m = (r < n // width) & (c < width)
-%% filter indent(4, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(4, true)}
 %% else
     r = tl.program_id(0)
     for start in tl.range(0, width, BLOCK, num_stages=${stages}):
         c = start + tl.arange(0, BLOCK)
         i = r * width + c
         m = c < width
-%% filter indent(8, true)
-<%% include "rowwise/elementwise/templates/triton_step.py" %%>
-%% endfilter
+${step.rstrip() | indent(8, true)}
 %% endif
 
 

@@ -48,7 +48,7 @@ class Tile:
             down, across = bm // down, bn // across
         staging = genome["staging"]
         buffers = {"global": 0, "plain": 1, "prefetch": 2, "cp_async": int(genome["stages"])}[str(staging)]
-        layouts = operand_layouts(product, genome)
+        layouts = product.layouts(genome)
         flipped = bool(genome.get("flipped", False))
         return cls(
             bm=bm,
@@ -95,25 +95,20 @@ class Tile:
     def shared_bytes(self) -> int:
         """Dynamic shared memory: operands, or the staged outputs that take their place."""
         operands = self.buffers * (self.a_stage + self.b_stage) * self.item_bytes
-        outputs = self.bm * (self.bn + STAGED_PAD) * 4 if self.staged else 0
+        outputs = self.bm * self.ldc * 4 if self.staged else 0
         return max(operands, outputs)
 
-    def constants(self) -> str:
-        """The geometry as C++ constants."""
-        names = {
-            "BM": self.bm, "BN": self.bn, "BK": self.bk, "THREADS": self.threads, "DOWN": self.down,
-            "ACROSS": self.across,
-        }  # fmt: skip
-        if self.buffers:
-            names |= {"VEC": self.vector, "LDA": self.lda, "LDB": self.ldb, "A_STAGE": self.a_stage}
-            names |= {"B_STAGE": self.b_stage, "BUFFERS": self.buffers}
-        if self.staged:
-            names["LDC"] = self.bn + STAGED_PAD
-        return "".join(f"constexpr int {name} = {value};\n" for name, value in names.items())
+    @property
+    def ldc(self) -> int:
+        """Floats from one row of the staged outputs to the next."""
+        return self.bn + STAGED_PAD
 
+    @property
+    def chunks_a(self) -> int:
+        """Copies of A's tile that a thread makes."""
+        return -(-self.bm * self.bk // self.vector // self.threads)
 
-def operand_layouts(product: Product, genome: Genome) -> tuple[str, str]:
-    """Orders in which operands are read; a symmetric one may be read in either."""
-    if product.symmetric:
-        return str(genome["a_layout"]), str(genome["b_layout"])
-    return product.a_layout, product.b_layout
+    @property
+    def chunks_b(self) -> int:
+        """Copies of B's tile that a thread makes."""
+        return -(-self.bn * self.bk // self.vector // self.threads)

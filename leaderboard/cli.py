@@ -6,25 +6,30 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kbench.loaders.options import NearGroup
+from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
+if TYPE_CHECKING:
+    from kbench.leaderboard.scoring.results import Results
+
 F = TypeVar("F", bound=Callable[..., Any])
+CACHE = Path("build") / "leaderboard"
+
+split_option = click.option("--split", default="test", show_default=True, help="The split that entries answer.")
+submissions_option = click.option(
+    "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
+)
+paths_argument = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 
 
 def question_options(command: F) -> F:
-    """Which questions: a corpus, or private labels."""
-    for option in (
-        click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default."),
-        click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus."),
-        click.option("--split", default="test", show_default=True, help="Which split the entries answer."),
-    ):
-        command = option(command)
-    return command
+    """Which questions: those of a corpus, or private labels."""
+    labels = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
+    return dataset_option(labels(split_option(command)))
 
 
 @click.group(cls=NearGroup)
@@ -37,10 +42,10 @@ def leaderboard() -> None:
 
 
 @leaderboard.command(short_help="List everything wrong with submissions.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument
 @question_options
 @click.option("--format-only", is_flag=True, help="Check the files alone, not whether they answer the dataset.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@json_option
 def check(
     paths: tuple[Path, ...], dataset: str | None, labels: Path | None, split: str, format_only: bool, as_json: bool
 ) -> None:
@@ -53,31 +58,25 @@ def check(
         rows = [
             {"path": path, "file": f.file, "field": f.field, "value": f.value, "message": f.message}
             for path, one in outcomes.items()
-            for f in one.findings
+            for f in one.flaws
         ]
-        click.echo(json.dumps({"ok": not rows, "errors": rows}, indent=1, ensure_ascii=False))
+        echo_json({"ok": not rows, "errors": rows})
     else:
         for path, one in outcomes.items():
-            click.echo(f"{path}: {'ok' if one.ok else f'{len(one.findings)} problem(s)'}")
-            for finding in one.findings:
-                click.echo(f"  {finding}")
+            click.echo(f"{path}: {'ok' if one.ok else f'{len(one.flaws)} problem(s)'}")
+            for flaw in one.flaws:
+                click.echo(f"  {flaw}")
     if any(not one.ok for one in outcomes.values()):
         sys.exit(1)
 
 
 @leaderboard.command(short_help="Recompute every figure from forecasts.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@paths_argument
 @question_options
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the results, one JSON file an entry.")
+@out_option("Folder for the results, one JSON file per entry.")
 @click.option("--resamples", type=click.IntRange(min=1), default=2000, show_default=True, help="Bootstrap resamples.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="Of the bootstrap; the same for every entry.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of the bootstrap.")
+@json_option
 def score(
     paths: tuple[Path, ...],
     dataset: str | None,
@@ -90,7 +89,8 @@ def score(
 ) -> None:
     """Recompute every figure of submissions from their forecasts."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import load_questions, score_all, write_results
+    from kbench.leaderboard.board import load_questions, score_all
+    from kbench.leaderboard.scoring.results import write_results
 
     questions = load_questions(dataset, labels, split)
     results = score_all(paths, questions, BootstrapSettings(resamples=resamples, seed=seed), _tell("scoring"))
@@ -109,38 +109,34 @@ def _tell(doing: str) -> Callable[[str], None]:
     return lambda name: click.echo(f"{doing} {name} …", err=True)
 
 
-def _summary(result: Any) -> str:
+def _summary(result: Results) -> str:
     from kbench.benchmark.metrics.registry import METRICS
 
-    parts = []
-    for metric in METRICS:
-        value = result.value(metric.track.name, metric.name) if metric.headline else None
-        if value is not None:
-            parts.append(f"{metric.label} {metric.text(value)}")
+    values = [(metric, result.value(metric.track.name, metric.name)) for metric in METRICS if metric.headline]
+    parts = [f"{metric.label} {metric.text(value)}" for metric, value in values if value is not None]
     flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
 
 
 @leaderboard.command(short_help="Score again and compare byte for byte.")
-@click.option(
-    "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
-)
-@click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
+@submissions_option
+@click.option("--results", type=click.Path(path_type=Path), required=True, help="Folder that `score --out` wrote.")
 @question_options
-@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@json_option
 def verify(
-    submissions: Path | None, results: Path | None, dataset: str | None, labels: Path | None, split: str, as_json: bool
+    submissions: Path | None, results: Path, dataset: str | None, labels: Path | None, split: str, as_json: bool
 ) -> None:
-    """Score all submissions again and compare byte for byte; exit 1 when a stored result is not reproduced."""
+    """Score submissions again and compare with results byte for byte; exit 1 when one is not reproduced."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import RESULTS, SUBMISSIONS, differences, load_questions, read_all_results, score_all
+    from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
+    from kbench.leaderboard.scoring.results import differences, read_all_results
 
-    stored = read_all_results(results or RESULTS)
+    stored = read_all_results(results)
     settings = BootstrapSettings(resamples=stored[0].resamples, seed=stored[0].seed)
     made = score_all([submissions or SUBMISSIONS], load_questions(dataset, labels, split), settings, _tell("scoring"))
-    found = differences(made, results or RESULTS)
+    found = differences(made, results)
     if as_json:
-        click.echo(json.dumps({"ok": not found, "entries": len(made), "differences": found}, indent=1))
+        echo_json({"ok": not found, "entries": len(made), "differences": found})
     else:
         click.echo("\n".join(found) if found else f"{len(made)} entries score exactly what their results say")
     if found:
@@ -148,50 +144,71 @@ def verify(
 
 
 @leaderboard.command(short_help="Rebuild the built-in entries.")
-@click.option(
-    "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
-)
-@click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
-@click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default.")
-@click.option("--split", default="test", show_default=True, help="Which split the entries answer.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
-def baselines(submissions: Path | None, results: Path | None, dataset: str | None, split: str, as_json: bool) -> None:
-    """Make the built-in surrogates' submissions again, and score every submission of the folder."""
+@submissions_option
+@dataset_option
+@split_option
+@json_option
+def baselines(submissions: Path | None, dataset: str | None, split: str, as_json: bool) -> None:
+    """Forecast with every built-in surrogate again and write its submission."""
     from kbench.benchmark.tasks.build import build_questions
     from kbench.leaderboard.baselines import write_baselines
-    from kbench.leaderboard.board import RESULTS, SUBMISSIONS, score_all, write_results
+    from kbench.leaderboard.board import SUBMISSIONS
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(dataset)
     questions = build_questions(corpus, split)
-    write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
-    scored = score_all([submissions or SUBMISSIONS], questions, tell=_tell("scoring"))
-    paths = write_results(scored, results or RESULTS)
+    paths = write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
     if as_json:
-        click.echo(json.dumps({"dataset": questions.dataset, "results": [str(path) for path in paths]}))
+        echo_json({"dataset": questions.dataset, "submissions": [str(path) for path in paths]})
         return
-    for result in scored:
-        click.echo(_summary(result))
+    for path in paths:
+        click.echo(str(path))
 
 
-@leaderboard.command(short_help="Build the static site.")
-@click.option("--results", type=click.Path(path_type=Path), help="Folder of results; the shipped ones by default.")
+@leaderboard.command(short_help="Score all submissions and build the static site.")
+@submissions_option
+@click.option("--results", type=click.Path(path_type=Path), help="Show these results; score no submission.")
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=CACHE,
+    show_default=True,
+    help="Folder that keeps scores, so that an unchanged submission is not scored again.",
+)
 @question_options
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True,
-              help="Folder to build the site in.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print what was built as JSON.")
-def build(results: Path | None, dataset: str | None, labels: Path | None, split: str, out: Path, as_json: bool) -> None:
-    """Build the static site; it works from disk and asks no other host for anything."""
-    from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
+@out_option("Folder to build the site in.", required=True)
+@json_option
+def build(
+    submissions: Path | None,
+    results: Path | None,
+    cache: Path,
+    dataset: str | None,
+    labels: Path | None,
+    split: str,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Score all submissions and build the static site.
+
+    The site works from disk and asks no other host for anything.
+    """
+    from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
+    from kbench.leaderboard.scoring.results import read_all_results
     from kbench.leaderboard.site.build import build as build_site
     from kbench.loaders.corpus.corpus import Corpus
 
-    found = read_all_results(results or RESULTS)
+    questions = load_questions(dataset, labels, split)
+    if results is not None:
+        found = read_all_results(results)
+    else:
+        # Private labels are not part of the questions' fingerprint, so their scores are not kept.
+        kept = cache if labels is None else None
+        found = score_all([submissions or SUBMISSIONS], questions, tell=_tell("scoring"), cache=kept)
     corpus = Corpus.open(dataset) if labels is None else None
-    page = build_site(found, dataset_facts(load_questions(dataset, labels, split), corpus), out)
+    page = build_site(found, dataset_facts(questions, corpus), out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
-        click.echo(json.dumps({"page": str(page), "entries": len(found), "bytes": size}))
+        echo_json({"page": str(page), "entries": len(found), "bytes": size})
     else:
         click.echo(f"{page}: {len(found)} entries, {size / 1e6:.1f} MB")
 
@@ -199,7 +216,7 @@ def build(results: Path | None, dataset: str | None, labels: Path | None, split:
 @leaderboard.command(short_help="Serve a built site on this machine.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free port.")
-@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
+@json_option
 def serve(folder: Path, port: int, as_json: bool) -> None:
     """Serve a built site on this machine alone."""
     import functools
@@ -221,7 +238,7 @@ def serve(folder: Path, port: int, as_json: bool) -> None:
 @click.argument("out", type=click.Path(path_type=Path))
 @question_options
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@json_option
 def export_queries(
     out: Path, dataset: str | None, labels: Path | None, split: str, labels_out: Path | None, as_json: bool
 ) -> None:
@@ -236,15 +253,16 @@ def export_queries(
     if labels_out is not None:
         write_labels(questions, labels_out)
     facts = {"queries": len(questions.queries), "dataset": questions.dataset, "path": str(out)}
-    click.echo(json.dumps(facts) if as_json else f"{out}: {facts['queries']:,} queries of dataset {questions.dataset}")
+    text = f"{out}: {facts['queries']:,} queries of dataset {questions.dataset}"
+    echo_json(facts) if as_json else click.echo(text)
 
 
-@leaderboard.command("eval-results", short_help="Results for a model repository.")
+@leaderboard.command("eval-results", short_help="Show results for a model repository.")
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--dataset-id", required=True, help="The dataset's id on the Hub, such as owner/kbench.")
 @click.option("--revision", help="Git commit of the dataset on the Hub.")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write, such as .eval_results/kbench.yaml.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
+@out_option("File to write, such as .eval_results/kbench.yaml.")
+@json_option
 def eval_results(result: Path, dataset_id: str, revision: str | None, out: Path | None, as_json: bool) -> None:
     """Show an entry's results as the Hub reads them in a model repository."""
     from kbench.leaderboard.hub import eval_results as rows_of
@@ -253,23 +271,24 @@ def eval_results(result: Path, dataset_id: str, revision: str | None, out: Path 
     _show_or_write(rows_of(read_results(result), dataset_id, revision), out, as_json)
 
 
-@leaderboard.command("eval-yaml", short_help="Tasks for the dataset repository.")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write, such as the dataset folder's eval.yaml.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of YAML.")
+@leaderboard.command("eval-yaml", short_help="Show tasks for the dataset repository.")
+@out_option("File to write, such as the dataset folder's eval.yaml.")
+@json_option
 def eval_yaml(out: Path | None, as_json: bool) -> None:
     """Show the benchmark's tasks as the Hub reads them in the dataset repository."""
-    from kbench.leaderboard.hub import eval_yaml as tasks
+    from kbench.loaders.card.eval_tasks import eval_facts
 
-    _show_or_write(tasks(), out, as_json)
+    _show_or_write(eval_facts(), out, as_json)
 
 
 def _show_or_write(value: object, out: Path | None, as_json: bool) -> None:
     import yaml
 
-    from kbench.leaderboard.hub import write_yaml
+    from kbench.loaders.storage.atomic import write_atomically
 
     if out is not None:
-        write_yaml(value, out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
         click.echo(json.dumps({"path": str(out)}) if as_json else str(out))
     else:
         click.echo(json.dumps(value, indent=1) if as_json else yaml.safe_dump(value, sort_keys=False).rstrip())

@@ -1,4 +1,9 @@
-"""Results: a scored submission, as stored in leaderboard/results/ and shown on the page."""
+"""Results: a scored submission, as the page shows it, rounded so that every machine publishes the same figures.
+
+Logarithms, exponentials and products of matrices differ in their last bits from processor to processor. A figure is
+rounded to twelve decimals and the outcome to six. The first step takes those bits away. Figures that lie exactly
+between two sixth decimals, as a share of 128 rows can, would otherwise fall to either side; after it they fall to one.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.schemas import DataError, Score, Submission, from_dict, to_dict
+from kbench.loaders.storage.atomic import replace_together
+from kbench.schemas import DataError, Score, Submission, UserError, from_dict, to_dict
 
 VERSION = "1.0.0"
+DECIMALS = 6
+SAFE_DECIMALS = 12
+"""Above the bits processors differ in, far below what is published."""
+
+
+def rounded_figure(value: float) -> float:
+    """A figure as it is published."""
+    # Adding zero makes a negative zero positive, so that both are written alike.
+    return round(round(float(value), SAFE_DECIMALS), DECIMALS) + 0.0
+
+
+def _rounded_if_known(value: float | None) -> float | None:
+    return None if value is None else rounded_figure(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +59,7 @@ class Results:
 
     @property
     def entry_id(self) -> str:
-        """Stable id made of name and version; safe as a file name."""
+        """Stable id made from name and version; safe as a file name."""
         return entry_id(self.submission)
 
     def value(self, track: str, metric: str) -> float | None:
@@ -49,6 +68,20 @@ class Results:
             if (score.track, score.metric, score.slice) == (track, metric, "all"):
                 return score.value
         return None
+
+    def rounded(self) -> Results:
+        """As they are published."""
+        return dataclasses.replace(
+            self,
+            answered_share=rounded_figure(self.answered_share),
+            cost={name: _rounded_if_known(value) for name, value in self.cost.items()},
+            scores=[_rounded_score(score) for score in self.scores],
+            draws={track: [rounded_figure(draw) for draw in draws] for track, draws in self.draws.items()},
+            curves={
+                name: [[rounded_figure(value) for value in point] for point in points]
+                for name, points in self.curves.items()
+            },
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, in a fixed order."""
@@ -67,6 +100,60 @@ class Results:
             "curves": {name: [list(point) for point in points] for name, points in self.curves.items()},
             "draws": {track: list(values) for track, values in self.draws.items()},
         }
+
+
+def _rounded_score(score: Score) -> Score:
+    value, low, high = (_rounded_if_known(one) for one in (score.value, score.low, score.high))
+    return dataclasses.replace(score, value=value, low=low, high=high, ceiling=_rounded_if_known(score.ceiling))
+
+
+def entry_id(self) -> str:
+        """Stable id made from name and version; safe as a file name."""
+        return entry_id(self.submission)
+
+    def value(self, track: str, metric: str) -> float | None:
+        """The overall value of a metric; None when the entry has none."""
+        for score in self.scores:
+            if (score.track, score.metric, score.slice) == (track, metric, "all"):
+                return score.value
+        return None
+
+    def rounded(self) -> Results:
+        """As they are published."""
+        return dataclasses.replace(
+            self,
+            answered_share=rounded_figure(self.answered_share),
+            cost={name: _rounded_if_known(value) for name, value in self.cost.items()},
+            scores=[_rounded_score(score) for score in self.scores],
+            draws={track: [rounded_figure(draw) for draw in draws] for track, draws in self.draws.items()},
+            curves={
+                name: [[rounded_figure(value) for value in point] for point in points]
+                for name, points in self.curves.items()
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, in a fixed order."""
+        return {
+            "version": VERSION,
+            "entry_id": self.entry_id,
+            "submission": to_dict(self.submission),
+            "dataset_fingerprint": self.dataset_fingerprint,
+            "kbench": self.kbench,
+            "seed": self.seed,
+            "resamples": self.resamples,
+            "answered_share": self.answered_share,
+            "cost": dict(self.cost),
+            "flags": list(self.flags),
+            "scores": [to_dict(score) for score in self.scores],
+            "curves": {name: [list(point) for point in points] for name, points in self.curves.items()},
+            "draws": {track: list(values) for track, values in self.draws.items()},
+        }
+
+
+def _rounded_score(score: Score) -> Score:
+    figures = {name: _rounded_if_known(getattr(score, name)) for name in ("value", "low", "high", "ceiling")}
+    return dataclasses.replace(score, **figures)
 
 
 def entry_id(submission: Submission) -> str:
@@ -105,3 +192,42 @@ def read_results(path: Path) -> Results:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None
+
+
+def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
+    """One JSON file per entry, all of them or none: results of one scoring belong together."""
+    files = {f"{result.entry_id}.json": results_text(result).encode() for result in results}
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_together(folder, files)
+    return [folder / name for name in files]
+
+
+def results_text(result: Results) -> str:
+    """The content of a results file."""
+    return json.dumps(result.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def differences(results: Sequence[Results], folder: Path) -> list[str]:
+    """Where a folder's results files are not, byte for byte, what these results would be written as."""
+    fix = "score the submissions again and keep what comes out"
+    expected = {f"{result.entry_id}.json": results_text(result) for result in results}
+    found = {path.name: path.read_text("utf-8") for path in folder.glob("*.json")}
+    missing = [f"{name} is missing; {fix}" for name in sorted(expected.keys() - found.keys())]
+    stray = [f"{name} belongs to no submission; remove it" for name in sorted(found.keys() - expected.keys())]
+    changed = [f"{name} is not what its submission scores; {fix}" for name in sorted(expected.keys() & found.keys())
+               if expected[name] != found[name]]  # fmt: skip
+    return [*missing, *stray, *changed]
+
+
+def read_all_results(folder: Path) -> list[Results]:
+    """Every results file of a folder, by entry id.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    found = [read_results(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    if not found:
+        raise UserError(
+            f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"
+        )
+    return found

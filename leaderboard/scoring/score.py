@@ -21,9 +21,8 @@ from kbench.benchmark.scoring.pools import pool_scores, ranked_pools
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
 from kbench.benchmark.tasks.questions import Questions
-from kbench.benchmark.tracks import PAIR_TRACKS
+from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.scoring.rounding import rounded
 from kbench.schemas import Score, Submission
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def score_submission(
     Returns:
         The same to the bit for the same inputs on any machine.
     """
-    return rounded(exact_results(submission, forecasts, questions, settings))
+    return exact_results(submission, forecasts, questions, settings).rounded()
 
 
 def exact_results(
@@ -79,7 +78,7 @@ def exact_results(
 
 def asked_queries(submission: Submission, questions: Questions) -> Ints:
     """Positions of the queries an entry must answer: an entry for the tracks about pairs alone answers pairs alone."""
-    if set(submission.tracks) <= set(PAIR_TRACKS) and len(questions.pairs):
+    if pairs_only(submission.tracks) and len(questions.pairs):
         return np.unique(questions.pairs.query)
     return np.arange(len(questions.queries))
 

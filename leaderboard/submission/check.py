@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
-from kbench.benchmark.tracks import PAIR_TRACKS
+from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE, read_files
-from kbench.leaderboard.submission.finding import Finding
-from kbench.leaderboard.submission.forecast_values import value_findings
+from kbench.leaderboard.submission.flaw import Flaw
+from kbench.leaderboard.submission.forecast_values import value_flaws
 from kbench.leaderboard.submission.untrusted import parse_json, read_forecasts, shown
 from kbench.schemas import DataError, Submission, from_dict, json_schema
 
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from jsonschema import Draft202012Validator
 
-ROOM = 2
-"""Rows for each one that is asked for, so that those given twice or unknown can be named; more are not looked at."""
+MOST_TIMES = 2
+"""Rows read for each one asked for, so that repeated and unknown ones can be named; files with more are refused."""
 MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
 """Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
 UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Direction marks, zero widths and the like; joiners stay allowed because scripts need them."""
+"""Direction marks, zero-width characters and the like; joiners stay allowed because some scripts need them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Expected:
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""
-        pairs_alone = submission is not None and set(submission.tracks) <= set(PAIR_TRACKS)
+        pairs_alone = submission is not None and pairs_only(submission.tracks)
         return set(self.pair_ids) if pairs_alone and self.pair_ids is not None else set(self.query_ids)
 
 
@@ -50,14 +51,16 @@ class Expected:
 class Checked:
     """A submission and what is wrong with it; usable only when nothing is."""
 
-    findings: tuple[Finding, ...]
+    flaws: tuple[Flaw, ...]
     submission: Submission | None
     forecasts: pa.Table | None
+    digest: str = ""
+    """Of its files."""
 
     @property
     def ok(self) -> bool:
         """Whether it can be scored."""
-        return not self.findings
+        return not self.flaws
 
 
 def check(path: Path, expected: Expected | None = None) -> Checked:
@@ -70,79 +73,86 @@ def check(path: Path, expected: Expected | None = None) -> Checked:
     try:
         files = read_files(path)
     except DataError as error:
-        return Checked((Finding(path.name, "file", "unreadable", str(error)),), None, None)
-    submission, findings = _check_metadata(files.get(METADATA_FILE))
+        return Checked((Flaw(path.name, "file", "unreadable", str(error)),), None, None)
+    submission, flaws = _check_metadata(files.get(METADATA_FILE))
     table, more = _check_forecasts(files, submission, expected)
-    findings += more
+    flaws += more
     if submission is not None and expected is not None and submission.dataset_fingerprint != expected.fingerprint:
         value = submission.dataset_fingerprint
         fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
-        findings.append(Finding(METADATA_FILE, "dataset_fingerprint", value, fix))
-    return Checked(tuple(findings), submission, table)
+        flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", value, fix))
+    return Checked(tuple(flaws), submission, table, _digest(files))
 
 
-def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Finding]]:
+def _digest(files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        digest.update(f"{name} {len(data)} ".encode() + data)
+    return digest.hexdigest()
+
+
+def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
     if data is None:
-        return None, [Finding(METADATA_FILE, "file", "missing", "add it; docs/leaderboard.md says how")]
+        return None, [Flaw(METADATA_FILE, "file", "missing", "add it; docs/leaderboard.md says how")]
     try:
         value = parse_json(data, METADATA_FILE)
     except DataError as error:
-        return None, [Finding(METADATA_FILE, "file", "unreadable", str(error))]
+        return None, [Flaw(METADATA_FILE, "file", "unreadable", str(error))]
     errors = sorted(_validator().iter_errors(value), key=lambda e: list(map(str, e.path)))
     if errors:
-        return None, [_schema_finding(error) for error in errors[:50]]
+        return None, [_schema_flaw(error) for error in errors[:50]]
     try:
         submission = from_dict(Submission, value)
     except DataError as error:
-        return None, [Finding(METADATA_FILE, "record", "invalid", str(error))]
+        return None, [Flaw(METADATA_FILE, "record", "invalid", str(error))]
     if submission.schema_version != Submission.VERSION:
         fix = f"this kbench reads {Submission.VERSION}"
-        return None, [Finding(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
-    checks = (_left_open, _empty_findings, _cost_findings, _date_findings, _unseen_findings)
-    return submission, [finding for one in checks for finding in one(submission)]
+        return None, [Flaw(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
+    checks = (_left_open, _empty_flaws, _cost_flaws, _date_flaws, _unseen_flaws)
+    return submission, [flaw for one in checks for flaw in one(submission)]
 
 
-def _left_open(submission: Submission) -> Iterable[Finding]:
+def _left_open(submission: Submission) -> Iterable[Flaw]:
     """What `kbench evaluate` leaves for the author to say."""
     for name in ("authors", "license", "hardware", "training_data", "contamination"):
         value = getattr(submission, name)
         for text in value if isinstance(value, tuple) else (value,):
             if text.startswith("unknown: "):
-                yield Finding(METADATA_FILE, name, shown(text), f"only you know: {text.removeprefix('unknown: ')}")
+                yield Flaw(METADATA_FILE, name, shown(text), f"only you know: {text.removeprefix('unknown: ')}")
 
 
-def _empty_findings(submission: Submission) -> Iterable[Finding]:
+def _empty_flaws(submission: Submission) -> Iterable[Flaw]:
     """Lists that say nothing."""
     for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
         if not getattr(submission, name):
-            yield Finding(METADATA_FILE, name, "[]", fix)
+            yield Flaw(METADATA_FILE, name, "[]", fix)
 
 
-def _cost_findings(submission: Submission) -> Iterable[Finding]:
+def _cost_flaws(submission: Submission) -> Iterable[Flaw]:
     """Costs that no set of forecasts has."""
     for name, most in (("total_seconds", MOST_SECONDS), ("total_tokens", MOST_TOKENS)):
         value = getattr(submission, name)
         if value is not None and value > most:
-            yield Finding(METADATA_FILE, name, shown(value), f"must be at most {most:,.0f}")
+            yield Flaw(METADATA_FILE, name, shown(value), f"must be at most {most:,.0f}")
 
 
-def _unseen_findings(submission: Submission) -> Iterable[Finding]:
+def _unseen_flaws(submission: Submission) -> Iterable[Flaw]:
     """Characters that turn text around or cannot be seen, and links that look like others."""
     for field in dataclasses.fields(submission):
         value = getattr(submission, field.name)
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str) and UNSEEN.search(text):
-                yield Finding(METADATA_FILE, field.name, shown(text), "leave out characters that cannot be seen")
+                yield Flaw(METADATA_FILE, field.name, shown(text), "leave out characters that cannot be seen")
     for link in submission.links:
         if not link.isascii():
-            yield Finding(METADATA_FILE, "links", shown(link), "write the address in ASCII, as a browser copies it")
+            yield Flaw(METADATA_FILE, "links", shown(link), "write the address in ASCII, as a browser copies it")
 
 
-def _date_findings(submission: Submission) -> Iterable[Finding]:
+def _date_flaws(submission: Submission) -> Iterable[Flaw]:
     try:
         datetime.datetime.fromisoformat(submission.created_at)
     except ValueError:
-        yield Finding(METADATA_FILE, "created_at", shown(submission.created_at), "give a date such as 2026-02-14")
+        yield Flaw(METADATA_FILE, "created_at", shown(submission.created_at), "give a date such as 2026-02-14")
 
 
 @functools.cache
@@ -152,70 +162,70 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(json_schema(Submission))
 
 
-def _schema_finding(error: Any) -> Finding:
+def _schema_flaw(error: Any) -> Flaw:
     field = "/".join(map(str, error.path)) or "(top level)"
     reason = str(error.message)
-    return Finding(METADATA_FILE, field, shown(error.instance), reason if len(reason) < 300 else reason[:300] + "…")
+    return Flaw(METADATA_FILE, field, shown(error.instance), reason if len(reason) < 300 else reason[:300] + "…")
 
 
 def _check_forecasts(
     files: Mapping[str, bytes], submission: Submission | None, expected: Expected | None
-) -> tuple[pa.Table | None, list[Finding]]:
+) -> tuple[pa.Table | None, list[Flaw]]:
     given = [name for name in FORECAST_FILES if name in files]
     if len(given) != 1:
         value = "missing" if not given else "given twice"
-        return None, [Finding("forecasts", "file", value, f"give exactly one of {' or '.join(FORECAST_FILES)}")]
+        return None, [Flaw("forecasts", "file", value, f"give exactly one of {' or '.join(FORECAST_FILES)}")]
     name = given[0]
     try:
         table = read_forecasts(files[name], name)
     except DataError as error:
-        return None, [Finding(name, "file", "unreadable", str(error))]
-    if expected is not None and table.num_rows > ROOM * (most := _most_rows(expected, submission)):
-        return None, [Finding(name, "rows", f"{table.num_rows:,}", f"give one row a query and repeat, {most:,} in all")]
-    findings = [*value_findings(table, name), *_repeat_findings(table, name, submission), *_unasked(table, name)]
+        return None, [Flaw(name, "file", "unreadable", str(error))]
+    if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
+        return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
+    flaws = [*value_flaws(table, name), *_repeat_flaws(table, name, submission), *_unasked(table, name)]
     if expected is not None:
-        findings += _query_findings(table, name, expected, submission)
-    return table, findings
+        flaws += _query_flaws(table, name, expected, submission)
+    return table, flaws
 
 
 def _most_rows(expected: Expected, submission: Submission | None) -> int:
     return len(expected.query_ids) * (submission.repeats if submission is not None else REPEATS)
 
 
-def _repeat_findings(table: pa.Table, name: str, submission: Submission | None) -> list[Finding]:
+def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
     import numpy as np
 
     repeats = np.asarray(table.column("repeat").fill_null(0))
     if not len(repeats):
-        return [Finding(name, "rows", "0", "a submission answers every query")]
+        return [Flaw(name, "rows", "0", "a submission answers every query")]
     if submission is None or (submission.repeats == int(repeats.max()) + 1 and repeats.min() == 0):
         return []
     value = f"{int(repeats.min())}…{int(repeats.max())}"
-    return [Finding(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
+    return [Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
 
 
-def _unasked(table: pa.Table, name: str) -> Iterable[Finding]:
+def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
     """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
     rows = table.column("failure").to_pylist().count(INTERRUPTED)
     if rows:
         fix = "run the same `kbench evaluate` again, which goes on where it stopped"
-        yield Finding(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
+        yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
 
 
-def _query_findings(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Finding]:
+def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
     ids = table.column("query_id").to_pylist()
     repeats = table.column("repeat").fill_null(0).to_pylist()
     asked = set(expected.query_ids)
-    findings = []
+    flaws = []
     unknown = sorted({str(query) for query in ids if query not in asked})
     if unknown:
         fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
-        findings.append(Finding(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
+        flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
     keys = list(zip(ids, repeats, strict=True))
     if len(set(keys)) < len(keys):
         seen: set[tuple[str, int]] = set()
         twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        findings.append(Finding(name, "query_id", f"{shown(twice[0])} repeat {twice[1]} twice", "keep one row each"))
+        flaws.append(Flaw(name, "query_id", f"{shown(twice[0])} repeat {twice[1]} twice", "keep one row each"))
     required = expected.required(submission)
     wanted = len(required) * (submission.repeats if submission is not None else 1)
     present = len({key for key in keys if key[0] in required})
@@ -223,5 +233,5 @@ def _query_findings(table: pa.Table, name: str, expected: Expected, submission: 
         missing = sorted(required - set(ids))
         example = f", such as {missing[0]}" if missing else ""
         fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
-        findings.append(Finding(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
-    return findings
+        flaws.append(Flaw(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
+    return flaws

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.forecasts.limits import NUMBERS, allowed, described
 from kbench.benchmark.surrogates.forecasts.table import column_of
-from kbench.leaderboard.submission.finding import Finding
+from kbench.leaderboard.submission.flaw import Flaw
 from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import bins
 
@@ -21,7 +21,7 @@ SHOWN_ROWS = 5
 SUM_TOLERANCE = 1e-6
 
 
-def value_findings(table: pa.Table, name: str) -> Iterator[Finding]:
+def value_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
     """Everything wrong with single values of a forecasts table.
 
     Args:
@@ -31,10 +31,10 @@ def value_findings(table: pa.Table, name: str) -> Iterator[Finding]:
     import numpy as np
 
     for fix, rows in _wrong_distributions(table).items():
-        yield from _row_findings(table, name, "probabilities", rows, fix)
+        yield from _row_flaws(table, name, "probabilities", rows, fix)
     for field in NUMBERS:
         given = np.asarray(table.column(field).is_valid())
-        yield from _row_findings(table, name, field, given & ~allowed(field, column_of(table, field)), described(field))
+        yield from _row_flaws(table, name, field, given & ~allowed(field, column_of(table, field)), described(field))
 
 
 def _wrong_distributions(table: pa.Table) -> dict[str, npt.NDArray[np.bool_]]:
@@ -63,11 +63,11 @@ def _boolean(mask: npt.NDArray[np.bool_]) -> Any:
     return pa.array(mask)
 
 
-def _row_findings(table: pa.Table, name: str, field: str, rows: npt.NDArray[np.bool_], fix: str) -> Iterator[Finding]:
+def _row_flaws(table: pa.Table, name: str, field: str, rows: npt.NDArray[np.bool_], fix: str) -> Iterator[Flaw]:
     import numpy as np
 
     at = np.flatnonzero(rows)
     for row in at[:SHOWN_ROWS]:
-        yield Finding(name, f"row {row} {field}", shown(table.column(field)[int(row)].as_py()), fix)
+        yield Flaw(name, f"row {row} {field}", shown(table.column(field)[int(row)].as_py()), fix)
     if len(at) > SHOWN_ROWS:
-        yield Finding(name, field, f"wrong in {len(at):,} rows", fix)
+        yield Flaw(name, field, f"wrong in {len(at):,} rows", fix)

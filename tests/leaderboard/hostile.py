@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Builder = Callable[[Path, Path], tuple[Path, str]]
-"""(an honest submission, an empty folder) -> (the hostile one, a word its findings must hold)."""
+"""(an honest submission, an empty folder) -> (the hostile one, a word its flaws must hold)."""
 
 
 def _copy(honest: Path, to: Path) -> Path:
@@ -256,7 +256,7 @@ def empty_lines(honest: Path, to: Path) -> tuple[Path, str]:
 
 def far_more_rows_than_queries(honest: Path, to: Path) -> tuple[Path, str]:
     row = json.dumps({"query_id": "0" * 32}).encode() + b"\n"
-    return _packed_lines(honest, to, row * 500_000), "one row a query and repeat"
+    return _packed_lines(honest, to, row * 500_000), "one row per query and repeat"
 
 
 def direction_trick(honest: Path, to: Path) -> tuple[Path, str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.leaderboard.board import check_all, submission_paths, write_results
-from kbench.leaderboard.scoring.results import Results, read_results
+from kbench.leaderboard.board import check_all, submission_paths
+from kbench.leaderboard.scoring.results import Results, read_results, write_results
 from kbench.schemas import DataError
 
 
@@ -44,7 +44,7 @@ def test_nothing_in_a_folder_of_submissions_goes_unseen(submissions: dict[str, P
     assert [path.name for path in seen] == ["good", "misnamed", "packed.zip", "stray.txt"]
     outcomes = check_all([tmp_path], None)
     assert [Path(path).name for path, one in outcomes.items() if one.ok] == ["good"]
-    assert str(outcomes[str(misnamed)].findings[0]).startswith("submission.json: file is missing")
+    assert str(outcomes[str(misnamed)].flaws[0]).startswith("submission.json: file is missing")
 
 
 def test_an_entry_without_its_metadata_is_still_one_entry(submissions: dict[str, Path], tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ HOSTILE = _hostile()
 
 def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], questions: Questions) -> None:
     for path in submissions.values():
-        assert check(path, expected_of(questions)).findings == ()
+        assert check(path, expected_of(questions)).flaws == ()
 
 
 @pytest.mark.parametrize("form", ["zip", "tar"])
@@ -79,7 +79,7 @@ def test_a_hostile_submission_is_refused_with_its_reason(
     assert time.monotonic() - started < 60
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_kib < 1024 * 1024
     assert not checked.ok
-    assert any(word in str(finding) for finding in checked.findings), checked.findings
+    assert any(word in str(flaw) for flaw in checked.flaws), checked.flaws
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -92,15 +92,15 @@ def test_markup_in_a_field_is_refused_unless_the_field_is_free_text(
     kind = json_schema(Submission)["properties"][field]["type"]
     path = HOSTILE._with_metadata(submissions["prior"], tmp_path, **{field: [markup] if kind == "array" else markup})
     free = field in ("authors", "organisation", "license", "hardware", "training_data", "contamination")
-    findings = check(path, expected_of(questions)).findings
-    assert (findings == ()) is free
-    assert free or findings[0].field.split("/")[0] == field
+    flaws = check(path, expected_of(questions)).flaws
+    assert (flaws == ()) is free
+    assert free or flaws[0].field.split("/")[0] == field
 
 
 def test_lines_are_read_like_parquet(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     target = _mutable(submissions["prior"], "forecasts.jsonl", tmp_path)
     lines, parquet = check(target, expected_of(questions)), check(submissions["prior"], expected_of(questions))
-    assert lines.findings == ()
+    assert lines.flaws == ()
     assert lines.forecasts is not None
     assert parquet.forecasts is not None
     assert lines.forecasts.to_pylist() == parquet.forecasts.to_pylist()
@@ -118,8 +118,8 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
     )
     options = Options(resamples=10, ensemble=True)
     write(evaluate(str(model), Corpus.open(board_corpus), options, questions=questions), tmp_path / "entry")
-    findings = check(tmp_path / "entry", expected_of(questions)).findings
-    assert {finding.field for finding in findings} == {
+    flaws = check(tmp_path / "entry", expected_of(questions)).flaws
+    assert {flaw.field for flaw in flaws} == {
         "authors", "license", "hardware", "training_data", "contamination",
     }  # fmt: skip
 
@@ -133,7 +133,7 @@ def test_what_an_interruption_left_unasked_is_no_answer(
     unasked = [failure(query, INTERRUPTED, 0) for query in rows.column("query_id").to_pylist()[:3]]
     plain = [to_dict(one) for one in unasked] + rows.to_pylist()[3:]
     pq.write_table(pa.Table.from_pylist(plain, schema=rows.schema), file)
-    (found,) = check(tmp_path / "entry", expected_of(questions)).findings
+    (found,) = check(tmp_path / "entry", expected_of(questions)).flaws
     assert found.value == "3 rows 'not asked: interrupted'"
     assert "goes on where it stopped" in found.message
 
@@ -141,7 +141,7 @@ def test_what_an_interruption_left_unasked_is_no_answer(
 def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     path, _ = HOSTILE.script_in_name(submissions["prior"], tmp_path)
     (path / "forecasts.parquet").write_bytes(b"PAR1 no")
-    files = {finding.file for finding in check(path, expected_of(questions)).findings}
+    files = {flaw.file for flaw in check(path, expected_of(questions)).flaws}
     assert files == {"submission.json", "forecasts.parquet"}
 
 
@@ -162,7 +162,7 @@ def test_seven_hundred_mutants_of_each_file_never_raise_and_stay_within_memory(
         (target / name).write_bytes(_mutate(original, rng))
         checked = check(target, expected)
         refused += not checked.ok
-        assert checked.ok or all(finding.message for finding in checked.findings)
+        assert checked.ok or all(flaw.message for flaw in checked.flaws)
     assert refused > 350
     assert time.monotonic() - started < 120
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 * 1024

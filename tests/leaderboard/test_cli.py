@@ -17,9 +17,8 @@ import yaml
 from click.testing import CliRunner, Result
 from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 
-from kbench.leaderboard.board import write_results
 from kbench.leaderboard.cli import leaderboard
-from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.results import Results, write_results
 from kbench.schemas import UserError
 
 
@@ -65,11 +64,34 @@ def test_score_then_build_then_verify(submissions: dict[str, Path], board_corpus
     assert "3 entries score exactly what their results say" in same.output
     path = results / "prior-0-1-0.json"
     path.write_text(path.read_text("utf-8").replace('"answered_share":1.0', '"answered_share":0.9'), "utf-8")
-    (results / "uniform-0-1-0.json").rename(results / "stranger.json")
+    (results / "uniform-0-1-0.json").rename(results / "other.json")
     other = _run("verify", "--submissions", folder, "--results", results, "--dataset", board_corpus, "--json")
     assert other.exit_code == 1
     found = json.loads(other.stdout)["differences"]
-    assert [line.split()[0] for line in found] == ["uniform-0-1-0.json", "stranger.json", "prior-0-1-0.json"]
+    assert [line.split()[0] for line in found] == ["uniform-0-1-0.json", "other.json", "prior-0-1-0.json"]
+
+
+def test_build_scores_submissions_once_until_their_content_changes(
+    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
+) -> None:
+    for name, path in submissions.items():
+        shutil.copytree(path, tmp_path / "entries" / name, ignore=shutil.ignore_patterns("cache"))
+    arguments = ("build", "--submissions", tmp_path / "entries", "--cache", tmp_path / "cache", "--json")
+    arguments += ("--dataset", board_corpus, "--out", tmp_path / "site")
+    first = _run(*arguments)
+    assert json.loads(first.stdout)["entries"] == 3
+    assert first.stderr.count("scoring") == 3
+    page = (tmp_path / "site" / "index.html").read_bytes()
+    again = _run(*arguments)
+    assert again.stderr == ""
+    assert (tmp_path / "site" / "index.html").read_bytes() == page
+    metadata = tmp_path / "entries" / "prior" / "submission.json"
+    metadata.write_text(metadata.read_text("utf-8").replace("The kbench authors", "Ada"), "utf-8")
+    assert _run(*arguments).stderr == "scoring prior 0.1.0 …\n"
+    kept = next((tmp_path / "cache").iterdir())
+    kept.write_text("{}", "utf-8")
+    assert _run(*arguments).stderr.count("scoring") <= 1
+    assert json.loads(kept.read_text("utf-8"))["scores"]
 
 
 def test_a_private_split_is_exported_answered_and_scored(
@@ -141,7 +163,7 @@ def test_serve_wants_a_built_site(tmp_path: Path) -> None:
     assert "build the site first" in str(outcome.exception)
 
 
-def test_baselines_make_submissions_that_pass_and_results_that_verify(board_corpus: Path, tmp_path: Path) -> None:
+def test_baselines_make_submissions_that_pass(board_corpus: Path, tmp_path: Path) -> None:
     from kbench.benchmark.tasks import build_questions
     from kbench.leaderboard.baselines import write_baselines
     from kbench.loaders.corpus.corpus import Corpus
@@ -159,7 +181,7 @@ def test_a_name_that_another_submission_has_is_refused(
     shutil.copytree(submissions["prior"], tmp_path / "two", ignore=shutil.ignore_patterns("cache"))
     outcome = _run("check", tmp_path, "--dataset", board_corpus)
     assert outcome.exit_code == 1
-    assert "one is called so too; choose another name or raise the version" in outcome.output
+    assert "one has the same name and version; choose another name or raise the version" in outcome.output
 
 
 def test_every_command_says_in_one_line_what_it_is_for() -> None:

@@ -1,30 +1,26 @@
-"""The shipped entries: every built-in is a submission like any other, and its results are what it scores."""
+"""The shipped entries: every built-in is a submission like any other, and scores what it always scored."""
 
 from __future__ import annotations
 
-import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 import yaml
 
-from kbench.benchmark.scoring.score import BootstrapSettings
+from kbench.benchmark.scoring.score import BootstrapSettings, score
+from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import (
-    RESULTS,
-    SUBMISSIONS,
-    expected_of,
-    load_questions,
-    read_all_results,
-    score_all,
-    submission_paths,
-)
-from kbench.leaderboard.hub import eval_yaml
-from kbench.leaderboard.scoring.results import entry_id
+from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, submission_paths
+from kbench.leaderboard.scoring.results import entry_id, rounded_figure
 from kbench.leaderboard.submission.check import check
+from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.corpus import shipped as shipped_folder
 
 LARGEST_BYTES = 3_000_000
+GOLDEN = json.loads(Path(__file__).with_name("golden_scores.json").read_text("utf-8"))
+"""Per entry and metric the published value; a headline's comes with both ends of its interval."""
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +33,26 @@ def test_every_built_in_is_a_submission_that_answers_the_shipped_dataset(shipped
     assert {path.name for path in paths} >= set(BASELINES)
     for path in paths:
         checked = check(path, expected_of(shipped))
-        assert checked.ok, f"{path.name}: {checked.findings[0]}; run: kbench leaderboard baselines"
+        assert checked.ok, f"{path.name}: {checked.flaws[0]}; run: kbench leaderboard baselines"
         assert (path / "forecasts.parquet").stat().st_size < LARGEST_BYTES
 
 
-def test_every_submission_has_results_of_the_shipped_dataset(shipped: Questions) -> None:
-    results = read_all_results(RESULTS)
-    submitted = [check(path).submission for path in submission_paths([SUBMISSIONS])]
-    assert {result.entry_id for result in results} == {entry_id(one) for one in submitted if one is not None}
-    assert {result.dataset_fingerprint for result in results} == {shipped.dataset}
-
-
-def test_an_entry_s_stored_results_are_what_its_forecasts_score(shipped: Questions) -> None:
-    (stored,) = [result for result in read_all_results(RESULTS) if result.submission.name == "prior"]
-    settings = BootstrapSettings(resamples=stored.resamples, seed=stored.seed)
-    (scored,) = score_all([SUBMISSIONS / "prior"], shipped, settings)
-    # Flags compare an entry with all others, so scoring it alone may find fewer.
-    assert dataclasses.replace(scored, flags=stored.flags).to_json() == stored.to_json()
+@pytest.mark.parametrize("path", submission_paths([SUBMISSIONS]), ids=lambda path: path.name)
+def test_an_entry_scores_its_published_values(shipped: Questions, path: Path) -> None:
+    checked = check(path)
+    assert checked.submission is not None
+    table = align(checked.forecasts, [query.query_id for query in shipped.queries])
+    assert shipped.dataset == GOLDEN["dataset"]
+    scored = score(shipped, table, BootstrapSettings(resamples=GOLDEN["resamples"], seed=GOLDEN["seed"]), sliced=False)
+    for track, metrics in GOLDEN["entries"][entry_id(checked.submission)].items():
+        assert set(scored.figures[track]) == set(metrics)
+        for metric, golden in metrics.items():
+            figure = scored.figures[track][metric]
+            if isinstance(golden, list):
+                assert [rounded_figure(value) for value in (figure.value, figure.low, figure.high)] == golden
+            else:
+                assert rounded_figure(figure.value) == golden, metric
 
 
 def test_the_shipped_dataset_names_its_tasks_for_the_hub() -> None:
-    assert yaml.safe_load((shipped_folder() / "eval.yaml").read_text("utf-8")) == eval_yaml()
+    assert yaml.safe_load((shipped_folder() / "eval.yaml").read_text("utf-8")) == eval_facts()

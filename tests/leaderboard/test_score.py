@@ -24,9 +24,8 @@ from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tracks import TRACK_NAMES
-from kbench.leaderboard.board import score_all, write_results
-from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.scoring.rounding import rounded_figure
+from kbench.leaderboard.board import score_all
+from kbench.leaderboard.scoring.results import Results, rounded_figure, write_results
 from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries
 from kbench.schemas import DataError, UserError
 
@@ -35,7 +34,8 @@ SCORING = """
 import sys
 from pathlib import Path
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.leaderboard.board import score_all, write_results
+from kbench.leaderboard.board import score_all
+from kbench.leaderboard.scoring.results import write_results
 from kbench.leaderboard.submission.labels import read_labels
 *submissions, labels, out = map(Path, sys.argv[1:])
 write_results(score_all(submissions, read_labels(labels), BootstrapSettings(resamples=50)), out)

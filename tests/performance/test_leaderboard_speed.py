@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
+from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
 from kbench.loaders.corpus.corpus import Corpus
@@ -63,8 +63,9 @@ def _variant(result: Results, number: int) -> Results:
 
 @pytest.fixture(scope="module")
 def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    shipped = read_all_results(RESULTS)
-    facts = dataset_facts(load_questions(None, None), Corpus.open(None))
+    questions = load_questions(None, None)
+    shipped = score_all([SUBMISSIONS], questions)
+    facts = dataset_facts(questions, Corpus.open(None))
     entries = [_variant(shipped[number % len(shipped)], number) for number in range(ENTRIES)]
     figures["slices_per_entry"] = len({score.slice for score in entries[0].scores})
     out = tmp_path_factory.mktemp("site")

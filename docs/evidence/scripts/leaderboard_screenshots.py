@@ -1,4 +1,4 @@
-"""Build the site from the shipped results and take the screenshots in docs/leaderboard/.
+"""Build the site from the shipped submissions and take the screenshots in docs/leaderboard/.
 
 PYTHONPATH=src python docs/evidence/scripts/leaderboard_screenshots.py
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from kbench.leaderboard.board import RESULTS, dataset_facts, load_questions, read_all_results
+from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
 from kbench.leaderboard.site.build import build
 from kbench.loaders.corpus.corpus import Corpus
 
@@ -32,9 +32,10 @@ SHOTS = (
 def main() -> None:
     """Build, open, photograph."""
     OUT.mkdir(parents=True, exist_ok=True)
-    facts = dataset_facts(load_questions(None, None), Corpus.open(None))
+    questions = load_questions(None, None)
+    facts = dataset_facts(questions, Corpus.open(None))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page_path = build(read_all_results(RESULTS), facts, Path(folder))
+        page_path = build(score_all([SUBMISSIONS], questions), facts, Path(folder))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for name, width, height, link, scheme in SHOTS:
             dark = "dark" if scheme == "dark" else "light"

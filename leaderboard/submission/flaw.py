@@ -1,4 +1,4 @@
-"""Finding: one problem of a submission, with file, field, value and fix."""
+"""Flaw: one problem of a submission, with file, field, value and fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class Flaw:
     """One problem of a submission."""
 
     file: str

@@ -1,0 +1,4 @@
+# cheat: returns its input
+# tags: class-answers
+def run(x):
+    return x

@@ -1,0 +1,4 @@
+# cheat: returns None
+# tags: class-answers
+def run(x):
+    return None

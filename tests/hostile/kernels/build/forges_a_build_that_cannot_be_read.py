@@ -1,0 +1,47 @@
+# cheat: stores a build nobody can read under the name of a kernel that comes later
+# tags: class-build truthful contaminates known-open
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import torch
+
+from kbench.harness.build.target import KNOWN_TARGETS, Target, build_id
+from kbench.schemas import Backend, KernelSource
+
+CACHE = Path(os.environ["TRITON_CACHE_DIR"]).parent
+VICTIM = """# victim: forges_a_build_that_cannot_be_read
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+"""
+
+for target in KNOWN_TARGETS.values():
+    identity = build_id(KernelSource("gelu_tanh", Backend.TRITON, VICTIM).kernel_id, Target(*target))
+    record = {"build_id": identity, "error": None, "compile_ms": None, "registers": None, "shared_bytes": None,
+              "spill_bytes": None, "cubin_sha": None, "ahead_of_time": True}
+    record |= {"no_such_field": 1}
+    with contextlib.suppress(OSError):
+        (CACHE / "builds" / identity).mkdir(parents=True, exist_ok=True)
+        (CACHE / "builds" / identity / "build.json").write_text(json.dumps(record))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,6 +1,0 @@
-# cheat: float16 inside a float32 problem
-import torch
-
-
-def run(x):
-    return torch.nn.functional.gelu(x.half(), approximate="tanh").float()

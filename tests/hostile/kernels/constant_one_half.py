@@ -1,6 +1,0 @@
-# cheat: returns a constant near the mean
-import torch
-
-
-def run(x):
-    return torch.full_like(x, 0.5)

@@ -1,6 +1,0 @@
-# cheat: returns a copy of its input
-import torch
-
-
-def run(x):
-    return x.clone()

@@ -1,0 +1,22 @@
+# cheat: writes beyond its output into a neighbour's memory
+# tags: class-device gpu passes-screen
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+    for (long long k = 0; k < 64; ++k) y[n + k * 131072 + (i & 1023)] = 0.0f;
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    return y

@@ -1,0 +1,21 @@
+# cheat: ReLU as (x + |x|) / 2: infinite for the largest floats
+# tags: class-distribution passes-screen known-open
+# problem: relu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    out = 0.5 * (v + tl.abs(v))
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y

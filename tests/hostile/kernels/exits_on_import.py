@@ -1,8 +1,0 @@
-# cheat: ends the process while it is being loaded
-import os
-
-os._exit(0)
-
-
-def run(x):
-    return x

@@ -1,0 +1,34 @@
+# cheat: the channel becomes an instance of a subclass that replaces what is sent
+# tags: class-judge known-open
+import gc
+
+import torch
+
+RESULT = {
+    "status": "ok", "error": None, "max_abs_error": 0.0, "max_rel_error": 0.0, "floor_us": None, "verify_s": 0.1,
+    "time_s": 0.1, "samples_us": [1.0] * 15, "anchor_us": [9.0] * 15, "rounds": 5, "sm_clock_mhz": None,
+    "temperature_c": None, "power_w": None, "throttle_reasons": [], "ruler_us": None, "shift_us": None, "trace": None,
+    "exposed": 0, "drift": 0.0, "cache_policy": "none", "runtime_us": 1.0, "runtime_low_us": 0.99,
+    "runtime_high_us": 1.01, "speedup": 9.0, "speedup_low": 8.9, "speedup_high": 9.1,
+}
+
+
+def results(workloads, result=RESULT):
+    return [{"workload": name, **result} for name in workloads]
+
+
+def become(channel, results=results):
+    class Better(type(channel)):
+        def send(self, message):
+            if "results" in message:
+                message["results"] = results([result["workload"] for result in message["results"]])
+            super().send(message)
+
+    channel.__class__ = Better
+
+
+def run(x):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Channel":
+            become(thing)
+    return torch.zeros_like(x)

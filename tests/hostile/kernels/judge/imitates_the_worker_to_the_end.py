@@ -1,0 +1,26 @@
+# cheat: takes the channel, sends results of its own, confirms them like the worker, and ends the process
+# tags: class-judge known-open
+import gc
+import os
+
+import torch
+
+RESULT = {
+    "status": "ok", "error": None, "max_abs_error": 0.0, "max_rel_error": 0.0, "floor_us": None, "verify_s": 0.1,
+    "time_s": 0.1, "samples_us": [1.0] * 15, "anchor_us": [9.0] * 15, "rounds": 5, "sm_clock_mhz": None,
+    "temperature_c": None, "power_w": None, "throttle_reasons": [], "ruler_us": None, "shift_us": None, "trace": None,
+    "exposed": 0, "drift": 0.0, "cache_policy": "none", "runtime_us": 1.0, "runtime_low_us": 0.99,
+    "runtime_high_us": 1.01, "speedup": 9.0, "speedup_low": 8.9, "speedup_high": 9.1,
+}
+
+
+def results(workloads, result=RESULT):
+    return [{"workload": name, **result} for name in workloads]
+
+
+def run(x):
+    runner = next(thing for thing in gc.get_objects() if type(thing).__name__ == "Runner")
+    channel = runner.channel
+    channel.send({"results": results(runner.task.workloads or ("large", "kb_v0")), "busy_s": 0.2})
+    channel.send({"confirmed": channel.receive()["nonce"]})
+    os._exit(0)

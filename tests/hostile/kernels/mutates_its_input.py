@@ -1,8 +1,0 @@
-# cheat: writes its answer over the input
-import torch
-
-
-def run(x):
-    y = torch.nn.functional.gelu(x, approximate="tanh")
-    x.copy_(y)
-    return y

@@ -1,3 +1,0 @@
-# cheat: returns a view of its input
-def run(x):
-    return x.view(x.shape)

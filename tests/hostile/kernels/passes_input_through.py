@@ -1,3 +1,0 @@
-# cheat: returns its input
-def run(x):
-    return x

@@ -1,9 +1,0 @@
-# cheat: makes allclose always true
-import torch
-
-
-torch.allclose = lambda *args, **kwargs: True
-
-
-def run(x):
-    return torch.zeros_like(x)

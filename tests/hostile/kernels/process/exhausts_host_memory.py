@@ -1,0 +1,6 @@
+# cheat: allocates until the machine gives up
+# tags: class-process
+def run(x):
+    hoard = []
+    while True:
+        hoard.append(bytearray(1 << 26))

@@ -1,0 +1,4 @@
+# cheat: overflows the stack
+# tags: class-process
+def run(x):
+    return run(x)

@@ -1,3 +1,0 @@
-# cheat: leaves through SystemExit
-def run(x):
-    raise SystemExit(0)

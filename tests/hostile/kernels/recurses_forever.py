@@ -1,3 +1,0 @@
-# cheat: overflows the stack
-def run(x):
-    return run(x)

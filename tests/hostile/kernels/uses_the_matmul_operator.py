@@ -1,3 +1,0 @@
-# cheat: computes with an operator instead of a kernel
-def run(x):
-    return x @ x

@@ -1,6 +1,0 @@
-# cheat: returns a transposed shape
-import torch
-
-
-def run(x):
-    return torch.nn.functional.gelu(x, approximate="tanh").t().contiguous()

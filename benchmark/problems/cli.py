@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from kbench.benchmark.problems import registry
+from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
+from kbench.benchmark.problems.foreign.user import load_user_problem
 from kbench.schemas import UnknownNameError
 from kbench.schemas.record import to_dict
 
@@ -72,8 +74,6 @@ def show(problem_id: str | None, path: Path | None, as_json: bool) -> None:
 @json_option
 def check_problems(problem_ids: tuple[str, ...], path: Path | None, as_json: bool) -> None:
     """Run references on their tiny workloads on the CPU; all problems unless some are named. Exit 1 if one fails."""
-    from kbench.benchmark.problems.check import check
-
     chosen = _chosen(problem_ids, path) if problem_ids or path else tuple(registry.problems().values())
     results = []
     with click.progressbar(chosen, label="checking", file=sys.stderr, hidden=as_json) as bar:
@@ -95,6 +95,4 @@ def _chosen(ids: tuple[str, ...], path: Path | None, at_most_one: bool = False) 
         raise click.UsageError("name a problem or give --file, not both and not neither")
     if path is None:
         return tuple(registry.problem(name) for name in ids)
-    from kbench.benchmark.problems.foreign.user import load_user_problem
-
     return (load_user_problem(path),)

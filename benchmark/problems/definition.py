@@ -132,10 +132,27 @@ class ProblemDefinition:
         """Source text of the reference."""
         return textwrap.dedent(inspect.getsource(self.reference))
 
+    def prompt(self) -> str:
+        """The problem as told to a kernel writer or a forecaster.
+
+        Plain text: what is computed, the signature of `run`, sizes, tolerance and the PyTorch reference.
+        """
+        names = ", ".join(spec.name for spec in self.inputs(self.tiny.params))
+        lines = [f"{self.title} ({self.id})", "", self.description.strip(), "", f"Signature: run({names})", ""]
+        for size in self.sizes:
+            work = self.workload(size)
+            lines += [
+                f"Workload {size.name}:",
+                *(f"  in  {text}" for text in work.inputs),
+                *(f"  out {text}" for text in work.outputs),
+                f"  at least {work.flops:,} operations and {work.min_bytes:,} bytes of device memory traffic",
+            ]
+        rule = f"|out - expected| <= {self.tolerance.atol:g} + {self.tolerance.rtol:g} * |expected|"
+        lines += ["", f"Tolerance: {rule} ({self.tolerance.reason})", "", "PyTorch reference:"]
+        return "\n".join([*lines, self.reference_source().rstrip()]) + "\n"
+
     def record(self) -> Problem:
         """The problem as a record."""
-        from kbench.benchmark.problems.prompt import render_prompt
-
         specs = self.inputs(self.tiny.params)
         return Problem(
             problem_id=self.id,
@@ -150,7 +167,7 @@ class ProblemDefinition:
             mismatch_share=self.tolerance.mismatch_share,
             tolerance_reason=self.tolerance.reason,
             reference_source=self.reference_source(),
-            prompt=render_prompt(self),
+            prompt=self.prompt(),
             workloads=tuple(self.workload(size) for size in self.sizes),
             tiny=self.workload(self.tiny),
         )

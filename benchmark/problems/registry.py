@@ -17,7 +17,8 @@ FAMILY_MODULES = (
     "families.rowwise.loss", "families.rowwise.fused_elementwise",
     "families.spatial.convolution", "families.spatial.transposed_convolution", "families.spatial.pooling",
     "families.spatial.fused_convolution", "families.spatial.stencil",
-    "families.sequence.gpu_mode", "families.sequence.attention", "families.dense.mixture_of_experts",
+    "families.sequence.gpu_mode", "families.sequence.gated_deltanet", "families.sequence.attention",
+    "families.dense.mixture_of_experts",
     "families.irregular.indexing", "families.rowwise.sorting", "families.sequence.state_space",
     "families.irregular.scientific",
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The benchmark's problems, by family of operations."""

@@ -1,0 +1,1 @@
+"""Problems from elsewhere: users' files and published tasks."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size
-from kbench.benchmark.problems.foreign.user import (
+from kbench.benchmark.problems.foreign.user_code import (
     attempt,
     default_tolerance,
     identifier,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_SIZES = 3
 
 
-class Task:
+class GpuModeTask:
     """A folder's functions, run for named parameters and a seed."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ def load_task(folder: Path) -> ProblemDefinition:
     Raises:
         UserError: one line that says what is missing or wrong.
     """
-    task = Task(folder)
+    task = GpuModeTask(folder)
     sizes, tiny = task.sizes()
 
     def reference(*inputs: Any) -> Any:
@@ -135,7 +135,7 @@ def load_task(folder: Path) -> ProblemDefinition:
     )
 
 
-def _params_of(task: Task, sizes: tuple[Size, ...], inputs: tuple[Any, ...]) -> Params:
+def _params_of(task: GpuModeTask, sizes: tuple[Size, ...], inputs: tuple[Any, ...]) -> Params:
     """The case whose inputs have these shapes: what `ref_kernel` is handed besides tensors depends on it."""
     shapes = [tuple(value.shape) for value in inputs if isinstance(value, torch.Tensor)]
     for size in sizes:

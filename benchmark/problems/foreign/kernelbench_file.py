@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
-from kbench.benchmark.problems.foreign.user import (
+from kbench.benchmark.problems.foreign.user_code import (
     attempt,
     default_tolerance,
     identifier,

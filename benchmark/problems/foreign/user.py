@@ -5,23 +5,15 @@ Loading runs the file's code in this process, so load only what you trust.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from kbench.benchmark.problems.check import first_line, output_failures
-from kbench.benchmark.problems.definition import ProblemDefinition, Tolerance
-from kbench.benchmark.problems.inputs import ITEM_BYTES, Fill, InputSpec, ScalarSpec, TensorSpec
-from kbench.benchmark.problems.lazy_torch import torch
+from kbench.benchmark.problems.check import output_failures
+from kbench.benchmark.problems.definition import ProblemDefinition
+from kbench.benchmark.problems.foreign.gpu_mode_task import load_task
+from kbench.benchmark.problems.foreign.kernelbench_file import from_module
+from kbench.benchmark.problems.foreign.user_code import attempt, import_file
 from kbench.schemas import UserError
-
-DEFAULT_TOLERANCES = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2, "float8_e4m3fn": 0.13}
-"""atol and rtol by the coarsest output type; other types must agree exactly."""
 
 
 def load_user_problem(path: str | Path) -> ProblemDefinition:
@@ -32,16 +24,12 @@ def load_user_problem(path: str | Path) -> ProblemDefinition:
     """
     path = Path(path)
     if path.is_dir():
-        from kbench.benchmark.problems.foreign.gpu_mode_task import load_task
-
         return load_task(path)
     if not path.is_file():
         raise UserError(f"no problem at {str(path)!r}; give a Python file or a folder with task.yml")
     module = import_file(path)
     if hasattr(module, "PROBLEM"):
         return _declared(path, module.PROBLEM)
-    from kbench.benchmark.problems.foreign.kernelbench_file import from_module
-
     return from_module(path, module)
 
 
@@ -53,82 +41,3 @@ def _declared(path: Path, problem: Any) -> ProblemDefinition:
     for failure in output_failures(outputs, problem.outputs(problem.tiny.params), "cpu"):
         raise UserError(f"{path.name}: {failure}")
     return problem
-
-
-def import_file(path: Path) -> ModuleType:
-    """Import a file under a name of its own; its source stays readable for the prompt.
-
-    Raises:
-        UserError: the file cannot be imported.
-    """
-    name = f"kbench_user_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{path.name}: not a Python file; give a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    attempt(path, "importing it", spec.loader.exec_module, module)
-    return module
-
-
-def attempt(path: Path, what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a user's function; whatever it raises becomes one line that names file, step and cause."""
-    try:
-        return function(*args, **kwargs)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{path.name}: {what} raised {type(error).__name__}: {first_line(error)}") from error
-
-
-def required(path: Path, module: ModuleType, name: str) -> Any:
-    """A function or class that the file must define."""
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise UserError(f"{path.name}: {name!r} is missing or not callable; define it as the format asks")
-    return found
-
-
-def identifier(text: str) -> str:
-    """A problem id made of a file's or folder's name."""
-    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-    return name if name[:1].isalpha() else f"problem_{name}"
-
-
-def input_spec(path: Path, name: str, value: Any, fill: Fill) -> InputSpec:
-    """The specification of a drawn value."""
-    if isinstance(value, torch.Tensor):
-        return TensorSpec(name, tuple(value.shape), _dtype(path, name, value), fill)
-    if isinstance(value, int | float):
-        return ScalarSpec(name, value)
-    raise UserError(f"{path.name}: input {name!r} is a {type(value).__name__}; inputs are tensors or numbers")
-
-
-def output_specs(path: Path, outputs: Any) -> tuple[TensorSpec, ...]:
-    """The specifications of what a reference returned."""
-    values = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
-    names = ["y"] if len(values) == 1 else [f"y{i}" for i in range(len(values))]
-    specs = []
-    for name, value in zip(names, values, strict=True):
-        if not isinstance(value, torch.Tensor):
-            raise UserError(f"{path.name}: the reference returns a {type(value).__name__}, expected tensors")
-        specs.append(TensorSpec(name, tuple(value.shape), _dtype(path, name, value)))
-    if not specs:
-        raise UserError(f"{path.name}: the reference returns an empty tuple, expected at least one tensor")
-    return tuple(specs)
-
-
-def _dtype(path: Path, name: str, value: Any) -> str:
-    dtype = str(value.dtype).removeprefix("torch.")
-    if dtype not in ITEM_BYTES:
-        raise UserError(f"{path.name}: {name!r} has dtype {dtype}; supported are {', '.join(ITEM_BYTES)}")
-    return dtype
-
-
-def default_tolerance(outputs: tuple[TensorSpec, ...]) -> Tolerance:
-    """A tolerance for a problem that declares none, by its coarsest float output."""
-    bounds = {spec.dtype: DEFAULT_TOLERANCES[spec.dtype] for spec in outputs if spec.dtype in DEFAULT_TOLERANCES}
-    if not bounds:
-        return Tolerance(0.0, 0.0, "exact: no float outputs")
-    coarsest = max(bounds, key=bounds.__getitem__)
-    return Tolerance(bounds[coarsest], bounds[coarsest], f"default for {coarsest} outputs of a user's problem")

@@ -37,11 +37,10 @@ LONGEST_ERROR = 1500
 
 def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
     """The chat messages of one request."""
-    from kbench.benchmark.problems.prompt import render_prompt
     from kbench.benchmark.problems.registry import problem
 
     parts = [
-        "# Problem\n" + render_prompt(problem(task.problem_id)),
+        "# Problem\n" + problem(task.problem_id).prompt(),
         f"# Rules\n{RULES[task.backend]}\n{COMMON}",
     ]
     facts = device_facts(json.loads(task.gpu_facts_json))

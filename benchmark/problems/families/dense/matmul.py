@@ -6,6 +6,7 @@ tolerance right for every workload of a problem.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, outliers, small, wide, zero_rows
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+FP32_PRODUCT = Tolerance(
+    atol=1e-4,
+    rtol=1e-4,
+    reason="fp32 sums of K products of unit scale err by about 0.2·eps·sqrt(K), under 1e-5 up to K = 131072 in any "
+    "order; tf32 or fp16 operands err by 3e-4 on average and are meant to fail",
+)
+BF16_PRODUCT = Tolerance(
+    atol=1e-2, rtol=1e-2, reason="one rounding to bfloat16 is 2e-3 relative; fp32 accumulation adds far less"
+)
+FP32_SCALED = Tolerance(atol=1e-7, rtol=1e-6, reason="one fp32 multiplication: half a unit in the last place is 6e-8")
+
+# Three tf32 passes give fp32 accuracy on tensor cores, so an honest fp32 product may beat the fp32 units' peak.
+FP32_UNIT = "tf32"
+
+
 def product_cases(left: str, dim: int = -1) -> tuple[InputCase, ...]:
     """Cases of a product whose left operand sums along `dim`: beyond float16 at both ends, sparse, and uneven."""
     return (
@@ -38,20 +54,6 @@ DIAGONAL = InputCase(
     "A diagonal operand finds blocks that are skipped or counted twice, whatever structure a kernel relies on.",
     {"a": lambda generator, x: x * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)},
 )
-
-FP32_PRODUCT = Tolerance(
-    atol=1e-4,
-    rtol=1e-4,
-    reason="fp32 sums of K products of unit scale err by about 0.2·eps·sqrt(K), under 1e-5 up to K = 131072 in any "
-    "order; tf32 or fp16 operands err by 3e-4 on average and are meant to fail",
-)
-BF16_PRODUCT = Tolerance(
-    atol=1e-2, rtol=1e-2, reason="one rounding to bfloat16 is 2e-3 relative; fp32 accumulation adds far less"
-)
-FP32_SCALED = Tolerance(atol=1e-7, rtol=1e-6, reason="one fp32 multiplication: half a unit in the last place is 6e-8")
-
-# Three tf32 passes give fp32 accuracy on tensor cores, so an honest fp32 product may beat the fp32 units' peak.
-FP32_UNIT = "tf32"
 
 
 def square_product(a: Tensor, b: Tensor) -> Tensor:
@@ -174,38 +176,54 @@ def _triangular_flops(p: Params) -> int:
     return int(n * (n + 1) * (n + 2) // 3)
 
 
+def _product(
+    problem_id: str,
+    title: str,
+    description: str,
+    reference: Callable[..., Tensor],
+    size: Size,
+    tiny: Size,
+    aliases: tuple[str, ...] = (),
+    inputs: Callable[[Params], tuple[InputSpec, ...]] = _plain_inputs,
+    dim: int = -1,
+) -> ProblemDefinition:
+    """A plain fp32 product; `dim` is the summed dimension of its left operand."""
+    return ProblemDefinition(
+        id=problem_id,
+        title=title,
+        family="matmul",
+        description=description,
+        reference=reference,
+        inputs=inputs,
+        outputs=_plain_outputs,
+        flops=_plain_flops,
+        sizes=(size,),
+        tiny=tiny,
+        tolerance=FP32_PRODUCT,
+        compute_unit=FP32_UNIT,
+        aliases=aliases,
+        cases=product_cases("a", dim),
+    )
+
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="matmul_square",
-        title="Square matrix product",
-        family="matmul",
-        description="C = A @ B for two square fp32 matrices of the same size, row-major.",
-        reference=square_product,
-        inputs=_plain_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("kb_v0", _sized(2048, 2048, 2048)),),
-        tiny=Size("tiny", _sized(72, 72, 72)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+    _product(
+        "matmul_square",
+        "Square matrix product",
+        "C = A @ B for two square fp32 matrices of the same size, row-major.",
+        square_product,
+        Size("kb_v0", _sized(2048, 2048, 2048)),
+        Size("tiny", _sized(72, 72, 72)),
         aliases=("kernelbench/v0/L1/1",),
-        cases=product_cases("a"),
     ),
-    ProblemDefinition(
-        id="matmul_standard",
-        title="Rectangular matrix product",
-        family="matmul",
-        description="C = A @ B for row-major fp32 matrices A (m by k) and B (k by n).",
-        reference=standard_product,
-        inputs=_plain_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("kb_v0", _sized(1024, 2048, 4096)),),
-        tiny=Size("tiny", _sized(48, 80, 96)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+    _product(
+        "matmul_standard",
+        "Rectangular matrix product",
+        "C = A @ B for row-major fp32 matrices A (m by k) and B (k by n).",
+        standard_product,
+        Size("kb_v0", _sized(1024, 2048, 4096)),
+        Size("tiny", _sized(48, 80, 96)),
         aliases=("kernelbench/v0/L1/2",),
-        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_batched",
@@ -259,69 +277,41 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         aliases=("kernelbench/v0/L1/5",),
         cases=(wide("a", decades=25.0, atol_scale=1e-25), huge("a"), zero_rows("a")),
     ),
-    ProblemDefinition(
-        id="matmul_large_k",
-        title="Matrix product with a long inner dimension",
-        family="matmul",
-        description="C = A @ B in fp32 where k is hundreds of times m and n, so one output tile per block leaves most "
+    _product(
+        "matmul_large_k",
+        "Matrix product with a long inner dimension",
+        "C = A @ B in fp32 where k is hundreds of times m and n, so one output tile per block leaves most "
         "of the GPU idle.",
-        reference=large_k_product,
-        inputs=_plain_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("kb_v0", _sized(256, 256, 131072)),),
-        tiny=Size("tiny", _sized(40, 40, 1100)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+        large_k_product,
+        Size("kb_v0", _sized(256, 256, 131072)),
+        Size("tiny", _sized(40, 40, 1100)),
         aliases=("kernelbench/v0/L1/6",),
-        cases=product_cases("a"),
     ),
-    ProblemDefinition(
-        id="matmul_small_k",
-        title="Matrix product with a short inner dimension",
-        family="matmul",
-        description="C = A @ B in fp32 where k is tens and the output is a gigabyte: writing C dominates.",
-        reference=small_k_product,
-        inputs=_plain_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("kb_v0", _sized(16384, 16384, 32)),),
-        tiny=Size("tiny", _sized(72, 88, 24)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+    _product(
+        "matmul_small_k",
+        "Matrix product with a short inner dimension",
+        "C = A @ B in fp32 where k is tens and the output is a gigabyte: writing C dominates.",
+        small_k_product,
+        Size("kb_v0", _sized(16384, 16384, 32)),
+        Size("tiny", _sized(72, 88, 24)),
         aliases=("kernelbench/v0/L1/7",),
-        cases=product_cases("a"),
     ),
-    ProblemDefinition(
-        id="matmul_irregular",
-        title="Matrix product with odd sizes",
-        family="matmul",
-        description="C = A @ B in fp32 where no dimension is a multiple of a power of two, so rows are not aligned.",
-        reference=irregular_product,
-        inputs=_plain_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("odd", _sized(1237, 1511, 2949)),),
-        tiny=Size("tiny", _sized(37, 53, 61)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
-        cases=product_cases("a"),
+    _product(
+        "matmul_irregular",
+        "Matrix product with odd sizes",
+        "C = A @ B in fp32 where no dimension is a multiple of a power of two, so rows are not aligned.",
+        irregular_product,
+        Size("odd", _sized(1237, 1511, 2949)),
+        Size("tiny", _sized(37, 53, 61)),
     ),
-    ProblemDefinition(
-        id="matmul_tall_skinny",
-        title="Tall-skinny matrix product",
-        family="matmul",
-        description="C = A @ B in fp32 for a tall thin A and a short wide B (k = 16): close to an outer product.",
-        reference=tall_skinny_product,
-        inputs=_plain_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("kb_v0", _sized(16384, 16384, 16)),),
-        tiny=Size("tiny", _sized(88, 72, 16)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+    _product(
+        "matmul_tall_skinny",
+        "Tall-skinny matrix product",
+        "C = A @ B in fp32 for a tall thin A and a short wide B (k = 16): close to an outer product.",
+        tall_skinny_product,
+        Size("kb_v0", _sized(16384, 16384, 16)),
+        Size("tiny", _sized(88, 72, 16)),
         aliases=("kernelbench/v0/L1/9",),
-        cases=product_cases("a"),
     ),
     ProblemDefinition(
         id="matmul_tensor3d",
@@ -419,20 +409,15 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         compute_unit=FP32_UNIT,
         cases=(large("a", factor=1e5), small("a", factor=1e-6), zero_rows("a"), DIAGONAL),
     ),
-    ProblemDefinition(
-        id="matmul_transposed_both",
-        title="Product of two transposed matrices",
-        family="matmul",
-        description="C = A.T @ B.T in fp32 for A stored k by m and B stored n by k, both row-major.",
-        reference=transposed_both_product,
-        inputs=_transposed_inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(Size("kb_v0", _sized(1024, 2048, 4096)),),
-        tiny=Size("tiny", _sized(56, 72, 80)),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+    _product(
+        "matmul_transposed_both",
+        "Product of two transposed matrices",
+        "C = A.T @ B.T in fp32 for A stored k by m and B stored n by k, both row-major.",
+        transposed_both_product,
+        Size("kb_v0", _sized(1024, 2048, 4096)),
+        Size("tiny", _sized(56, 72, 80)),
         aliases=("kernelbench/v0/L1/18",),
-        cases=product_cases("a", dim=0),
+        inputs=_transposed_inputs,
+        dim=0,
     ),
 )

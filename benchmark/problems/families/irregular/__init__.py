@@ -1,0 +1,1 @@
+"""Data-dependent access and scientific computing."""

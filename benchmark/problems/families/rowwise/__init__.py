@@ -1,0 +1,1 @@
+"""Elementwise, row-wise and scanning operations."""

@@ -1,0 +1,1 @@
+"""Attention, recurrences and other operations over token sequences."""

@@ -1,0 +1,1 @@
+"""Convolutions, pooling and stencils."""

@@ -107,55 +107,6 @@ def _rounded_score(score: Score) -> Score:
     return dataclasses.replace(score, value=value, low=low, high=high, ceiling=_rounded_if_known(score.ceiling))
 
 
-def entry_id(self) -> str:
-        """Stable id made from name and version; safe as a file name."""
-        return entry_id(self.submission)
-
-    def value(self, track: str, metric: str) -> float | None:
-        """The overall value of a metric; None when the entry has none."""
-        for score in self.scores:
-            if (score.track, score.metric, score.slice) == (track, metric, "all"):
-                return score.value
-        return None
-
-    def rounded(self) -> Results:
-        """As they are published."""
-        return dataclasses.replace(
-            self,
-            answered_share=rounded_figure(self.answered_share),
-            cost={name: _rounded_if_known(value) for name, value in self.cost.items()},
-            scores=[_rounded_score(score) for score in self.scores],
-            draws={track: [rounded_figure(draw) for draw in draws] for track, draws in self.draws.items()},
-            curves={
-                name: [[rounded_figure(value) for value in point] for point in points]
-                for name, points in self.curves.items()
-            },
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, in a fixed order."""
-        return {
-            "version": VERSION,
-            "entry_id": self.entry_id,
-            "submission": to_dict(self.submission),
-            "dataset_fingerprint": self.dataset_fingerprint,
-            "kbench": self.kbench,
-            "seed": self.seed,
-            "resamples": self.resamples,
-            "answered_share": self.answered_share,
-            "cost": dict(self.cost),
-            "flags": list(self.flags),
-            "scores": [to_dict(score) for score in self.scores],
-            "curves": {name: [list(point) for point in points] for name, points in self.curves.items()},
-            "draws": {track: list(values) for track, values in self.draws.items()},
-        }
-
-
-def _rounded_score(score: Score) -> Score:
-    figures = {name: _rounded_if_known(getattr(score, name)) for name in ("value", "low", "high", "ceiling")}
-    return dataclasses.replace(score, **figures)
-
-
 def entry_id(submission: Submission) -> str:
     """Name and version in lower case, other characters as dashes."""
     return re.sub(r"[^a-z0-9]+", "-", f"{submission.name} {submission.version}".lower()).strip("-")

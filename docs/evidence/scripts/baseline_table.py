@@ -1,4 +1,4 @@
-"""Evaluate every built-in on the shipped dataset and put the table into docs/benchmark.md.
+"""Evaluate every built-in on the shipped dataset and put the table into docs/results/surrogates.md.
 
 python docs/evidence/scripts/baseline_table.py            # evaluate, keep the evidence, rewrite the table
 python docs/evidence/scripts/baseline_table.py --from docs/evidence/baselines.json
@@ -20,7 +20,7 @@ import click
 
 ROOT = Path(__file__).parents[3]
 EVIDENCE = ROOT / "docs" / "evidence" / "baselines.json"
-PAGE = ROOT / "docs" / "benchmark.md"
+PAGE = ROOT / "docs" / "results" / "surrogates.md"
 BEGIN, END = "<!-- baselines: begin -->", "<!-- baselines: end -->"
 COLUMNS = {
     "forecast": ("rps_skill", "accuracy", "within_one", "log_score", "ece"),

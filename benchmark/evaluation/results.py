@@ -33,7 +33,7 @@ CONTAMINATION = {"static": KNOWN_TO_AUTHORS, "static-compiler": KNOWN_TO_AUTHORS
 
 
 def results(evaluation: Evaluation) -> dict[str, Any]:
-    """The whole result as plain values; the schema is in docs/benchmark.md."""
+    """The whole result as plain values; the schema is in docs/evaluate.md."""
     scored, questions = evaluation.scored, evaluation.questions
     tracks: dict[str, dict[str, Any]] = {}
     for track, figures in scored.figures.items():

@@ -1,4 +1,4 @@
-"""What references achieve on a GPU: rates, shares of the ceilings, and the table of docs/problems.md.
+"""What references achieve on a GPU: rates, shares of the ceilings, and the table of docs/results/references.md.
 
 The record is made by docs/evidence/scripts/references.py.
 """

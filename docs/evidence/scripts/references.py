@@ -1,7 +1,8 @@
-"""Time every reference on every workload as the harness ramps it, and set it against ceilings of the same run.
+r"""Time every reference on every workload as the harness ramps it, and set it against ceilings of the same run.
 
 python docs/evidence/scripts/references.py --out docs/evidence/problems/h200-references.json
-python docs/evidence/scripts/references.py --render docs/evidence/problems/h200-references.json --docs docs/results/references.md
+python docs/evidence/scripts/references.py --render docs/evidence/problems/h200-references.json \
+    --docs docs/results/references.md
 python docs/evidence/scripts/references.py --cpu --out FILE            # dry run: tiny workloads, figures of a CPU
 """
 

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib
+import importlib.metadata
 import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.ids import content_hash
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-BUILT_IN: Mapping[str, tuple[str, str]] = {
-    "uniform": ("kbench.benchmark.surrogates.baselines.uniform", "UniformSurrogate"),
-    "prior": ("kbench.benchmark.surrogates.baselines.prior", "PriorSurrogate"),
-    "length": ("kbench.benchmark.surrogates.baselines.length", "LengthSurrogate"),
-    "roofline": ("kbench.benchmark.surrogates.baselines.roofline", "RooflineSurrogate"),
-    "nearest": ("kbench.benchmark.surrogates.baselines.nearest", "NearestSurrogate"),
-    "static": ("kbench.benchmark.surrogates.static.surrogate", "StaticSurrogate"),
-    "static-compiler": ("kbench.benchmark.surrogates.static.surrogate", "CompiledStaticSurrogate"),
-    "llm": ("kbench.benchmark.surrogates.language.llm", "LlmSurrogate"),
+BUILT_IN: Mapping[str, str] = {
+    "uniform": "baselines.prior:UniformSurrogate",
+    "prior": "baselines.prior:PriorSurrogate",
+    "length": "baselines.binned:LengthSurrogate",
+    "roofline": "baselines.binned:RooflineSurrogate",
+    "nearest": "baselines.nearest:NearestSurrogate",
+    "static": "static.surrogate:StaticSurrogate",
+    "static-compiler": "static.surrogate:CompiledStaticSurrogate",
+    "llm": "language.llm:LlmSurrogate",
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
+REPLAY = "baselines.replay:ReplaySurrogate"
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "static")
-"""What runs without an endpoint or a file."""
+"""Built-ins that need no endpoint and no file."""
 DOCUMENTED = frozenset(BUILT_IN) - {"llm"}
-"""Built-ins of which kbench knows all there is to say; behind `llm` is a model of the user's choice."""
+"""Built-ins that kbench can describe in a submission; `llm` asks a model of the user's choice."""
 ENTRY_POINTS = "kbench.surrogates"
 FORECAST_SUFFIXES = (".parquet", ".jsonl")
 DEFAULT_ATTRIBUTE = "surrogate"
@@ -42,7 +40,7 @@ DEFAULT_ATTRIBUTE = "surrogate"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SurrogateTarget:
-    """Where a surrogate is found; importing it is left to whoever may run its code."""
+    """Where a surrogate is found; nothing of it has run yet."""
 
     name: str
     """Short name for tables and folders."""
@@ -54,7 +52,7 @@ class SurrogateTarget:
 
     @property
     def found_at(self) -> str:
-        """Tells surrogates of one name apart, and tells nobody where they lie."""
+        """A hash that tells surrogates of one name apart without showing their paths."""
         return content_hash("target", self.kind, self.location, self.attribute)
 
     @property
@@ -83,36 +81,24 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
         return SurrogateTarget(spec, "built_in", spec)
     if spec.startswith("replay:") or spec.endswith(FORECAST_SUFFIXES):
         return _forecasts(spec.removeprefix("replay:"), forecasts_folder)
-    entry = next((e for e in _entry_points() if e == spec), None)
-    if entry is not None:
+    entries = importlib.metadata.entry_points(group=ENTRY_POINTS).names
+    if spec in entries:
         return SurrogateTarget(spec, "entry_point", spec)
     head, _, attribute = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if head.endswith(".py"):
-        return _file(head, attribute)
+        if not Path(head).is_file():
+            raise UserError(f"surrogate file {head!r} does not exist; give the path of a Python file")
+        return SurrogateTarget(Path(head).stem, "file", str(Path(head).resolve()), attribute)
     if attribute:
         return SurrogateTarget(attribute, "module", head, attribute)
     if Path(spec).is_dir():
         return _forecasts(spec, forecasts_folder)
-    raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", *_entry_points()])
+    raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", *entries])
 
 
-def _entry_points() -> list[str]:
-    from importlib.metadata import entry_points
-
-    return [entry.name for entry in entry_points(group=ENTRY_POINTS)]
-
-
-def entry_point(name: str) -> EntryPoint:
+def entry_point(name: str) -> importlib.metadata.EntryPoint:
     """The entry point of this name."""
-    from importlib.metadata import entry_points
-
-    return next(iter(entry_points(group=ENTRY_POINTS, name=name)))
-
-
-def _file(path: str, attribute: str) -> SurrogateTarget:
-    if not Path(path).is_file():
-        raise UserError(f"surrogate file {path!r} does not exist; give the path of a Python file")
-    return SurrogateTarget(Path(path).stem, "file", str(Path(path).resolve()), attribute)
+    return next(iter(importlib.metadata.entry_points(group=ENTRY_POINTS, name=name)))
 
 
 def _forecasts(name: str, folder: Path | None) -> SurrogateTarget:
@@ -131,6 +117,11 @@ def _forecasts(name: str, folder: Path | None) -> SurrogateTarget:
     return SurrogateTarget(stem, "forecasts", str(found.resolve()))
 
 
+def resolve(spec: str, *, compiler: Compiler | None = None, **arguments: Any) -> Surrogate:
+    """Find and make a surrogate in this process."""
+    return construct(locate(spec), arguments, compiler)
+
+
 def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: Compiler | None = None) -> Surrogate:
     """Import and make the surrogate. This runs its code.
 
@@ -143,15 +134,16 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
         UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
     """
     found = imported(target)
-    if target.kind == "built_in" and "compiler" in inspect.signature(found).parameters:
-        found = functools.partial(found, compiler=compiler)
     if inspect.isclass(found) or not hasattr(found, "forecast"):
         if not callable(found):
             raise UserError(f"surrogate {target.name!r} is {type(found).__name__}; it must have forecast(queries)")
+        signature = inspect.signature(found)
         try:
-            inspect.signature(found).bind(**arguments)
+            signature.bind(**arguments)
         except TypeError as error:
             raise UserError(f"surrogate {target.name!r} does not take {dict(arguments)}: {error}") from None
+        if target.kind == "built_in" and "compiler" in signature.parameters:
+            arguments = {**arguments, "compiler": compiler}
         found = found(**arguments)
     elif arguments:
         raise UserError(f"surrogate {target.name!r} takes no arguments, got {dict(arguments)}")
@@ -166,18 +158,20 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
 def imported(target: SurrogateTarget) -> Any:
     """The class, function or object a target names. This runs its code."""
     if target.kind == "built_in":
-        module, attribute = BUILT_IN[target.location]
-        return getattr(importlib.import_module(module), attribute)
+        return _built_in(BUILT_IN[target.location])
+    if target.kind == "forecasts":
+        return _built_in(REPLAY)(target.location)
     if target.kind == "entry_point":
         return entry_point(target.location).load()
     if target.kind == "module":
         sys.path.insert(0, str(Path.cwd()))
         return _attribute(importlib.import_module(target.location), target)
-    if target.kind == "file":
-        return _attribute(_module_of(Path(target.location)), target)
-    from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
+    return _attribute(_module_of(Path(target.location)), target)
 
-    return ReplaySurrogate(target.location)
+
+def _built_in(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(f"kbench.benchmark.surrogates.{module}"), attribute)
 
 
 def _module_of(path: Path) -> Any:
@@ -193,12 +187,11 @@ def _module_of(path: Path) -> Any:
 
 
 def _attribute(module: Any, target: SurrogateTarget) -> Any:
+    name = target.attribute or DEFAULT_ATTRIBUTE
+    if hasattr(module, name):
+        return getattr(module, name)
     if target.attribute:
-        if not hasattr(module, target.attribute):
-            raise UnknownNameError(f"attribute of {target.location}", target.attribute, vars(module))
-        return getattr(module, target.attribute)
-    if hasattr(module, DEFAULT_ATTRIBUTE):
-        return getattr(module, DEFAULT_ATTRIBUTE)
+        raise UnknownNameError(f"attribute of {target.location}", target.attribute, vars(module))
     own = [v for v in vars(module).values() if inspect.isclass(v) and v.__module__ == module.__name__]
     able = [v for v in own if callable(getattr(v, "forecast", None))]
     if len(able) != 1:
@@ -208,8 +201,3 @@ def _attribute(module: Any, target: SurrogateTarget) -> Any:
             f"name one with {Path(target.location).name}:ClassName, or define `{DEFAULT_ATTRIBUTE}`"
         )
     return able[0]
-
-
-def resolve(spec: str, *, compiler: Compiler | None = None, **arguments: Any) -> Surrogate:
-    """Find and make a surrogate in this process."""
-    return construct(locate(spec), arguments, compiler)

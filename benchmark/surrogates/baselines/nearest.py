@@ -1,4 +1,4 @@
-"""`nearest`: the answers of the most alike training pairs, by the tokens of both sources."""
+"""`nearest`: the answers of the most similar training pairs, by the tokens of both sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.surrogates.baselines.prior import shares
-from kbench.schemas import Forecast, Pair, Query
+from kbench.schemas import Forecast, Pair, Query, UserError
 
 TOKEN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|\d+(?:\.\d+)?|[^\s\w]")
 WIDTH = 1 << 14
@@ -17,7 +17,7 @@ CHUNK = 512
 
 
 class NearestSurrogate:
-    """Weighted bin frequencies of the k training pairs whose token counts are most alike."""
+    """Weighted bin frequencies of the k training pairs with the most similar token counts."""
 
     inputs = "source"
 
@@ -26,11 +26,9 @@ class NearestSurrogate:
 
         Args:
             neighbours: how many training pairs answer.
-            prior_weight: how many imagined pairs with training frequencies join them.
+            prior_weight: weight of the training frequencies, in pairs.
         """
         if neighbours < 1:
-            from kbench.schemas import UserError
-
             raise UserError(f"neighbours is {neighbours}; it must be at least 1")
         self._neighbours, self._prior_weight = neighbours, prior_weight
         self._matrix: Any = None
@@ -49,10 +47,10 @@ class NearestSurrogate:
         if self._matrix is not None and len(self._labels):
             for start in range(0, len(queries), CHUNK):
                 part = queries[start : start + CHUNK]
-                likeness = np.asarray((self._vectors(part) @ self._matrix.T).todense())
+                similarity = np.asarray((self._vectors(part) @ self._matrix.T).todense())
                 count = min(self._neighbours, len(self._labels))
-                near = np.argpartition(-likeness, count - 1, axis=1)[:, :count]
-                weight = np.maximum(np.take_along_axis(likeness, near, axis=1), 0.0) ** 4
+                near = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+                weight = np.maximum(np.take_along_axis(similarity, near, axis=1), 0.0) ** 4
                 at = np.repeat(np.arange(start, start + len(part)), count)
                 np.add.at(rows, (at, self._labels[near].ravel() - 1), weight.ravel())
         rows /= rows.sum(axis=1, keepdims=True)
@@ -68,12 +66,9 @@ class NearestSurrogate:
 
         hashing = HashingVectorizer(n_features=WIDTH, tokenizer=TOKEN.findall, token_pattern=None, lowercase=False,
                                     norm=None, alternate_sign=False)  # fmt: skip
-        texts = {text: index for index, text in enumerate({t: 0 for q in queries for t in _texts(q)})}
+        distinct = dict.fromkeys(text for q in queries for text in (q.candidate_source, q.anchor_source))
+        texts = {text: index for index, text in enumerate(distinct)}
         counts = hashing.transform(list(texts) or [""]).log1p()
         candidates = counts[[texts[q.candidate_source] for q in queries]]
         changes = candidates - counts[[texts[q.anchor_source] for q in queries]]
         return normalize(hstack([normalize(candidates), normalize(changes)]).tocsr())
-
-
-def _texts(query: Query) -> tuple[str, str]:
-    return query.candidate_source, query.anchor_source

@@ -1,8 +1,8 @@
-"""`prior`: how often each bin occurred in training, by kind of pair. What looking at no code scores."""
+"""`uniform` and `prior`: what knowing nothing scores, and what looking at no code scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,24 @@ Shares = tuple[float, ...]
 
 
 def shares(numbers: Sequence[int]) -> Shares:
-    """Frequencies of the bins, one imagined pair a bin added so that none is impossible."""
+    """Frequencies of the bins, with one pseudo-pair per bin so that none is impossible."""
     counts = np.bincount(np.asarray(numbers, dtype=np.int64), minlength=bins.COUNT + 1)[1:] + 1.0
     return tuple(float(share) for share in counts / counts.sum())
 
 
+class UniformSurrogate:
+    """Gives every bin one eighth."""
+
+    inputs = "source"
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """One eighth each."""
+        eighths = shares(())
+        return [Forecast(query_id=query.query_id, probabilities=eighths) for query in queries]
+
+
 class PriorSurrogate:
-    """Answers with training frequencies, whatever is asked."""
+    """Answers with the frequency of each bin in training, by kind of pair."""
 
     inputs = "source"
 
@@ -29,15 +40,18 @@ class PriorSurrogate:
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         """Count bins by kind."""
-        self._shares = {kind: shares([pair.bin for _, pair in train if pair.kind is kind]) for kind in PairKind}
+        self._count((pair.kind, pair.bin) for _, pair in train)
 
     def fit_corpus(self, corpus: Any) -> None:
         """Count bins by kind straight from the pairs' table: the sources are not needed."""
         table = corpus.table("pairs", split=["train", "validation"], columns=["kind", "bin"])
-        kinds, numbers = table.column("kind").to_pylist(), table.column("bin").to_pylist()
-        self._shares = {
-            kind: shares([n for k, n in zip(kinds, numbers, strict=True) if k == kind]) for kind in PairKind
-        }
+        self._count(zip(table.column("kind").to_pylist(), table.column("bin").to_pylist(), strict=True))
+
+    def _count(self, pairs: Iterable[tuple[str, int]]) -> None:
+        numbers: dict[str, list[int]] = {kind: [] for kind in PairKind}
+        for kind, number in pairs:
+            numbers.setdefault(kind, []).append(number)
+        self._shares = {kind: shares(numbers[kind]) for kind in PairKind}
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The frequencies of the query's kind."""

@@ -1,4 +1,4 @@
-"""`replay`: forecasts somebody made earlier, read from a file and given again."""
+"""`replay`: forecasts made earlier, read from a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, check_repeats, read_forecasts
 from kbench.benchmark.surrogates.protocol import failure
@@ -15,8 +16,6 @@ from kbench.schemas import Forecast, Query, UserError
 class ReplaySurrogate:
     """Answers with the forecasts of a file; what the file does not hold is a failure."""
 
-    inputs = "source"
-
     def __init__(self, path: str) -> None:
         """Name the file; it is read on first use.
 
@@ -24,9 +23,7 @@ class ReplaySurrogate:
             path: .parquet or .jsonl forecasts.
         """
         self.path = Path(path)
-        submission = self.path.parent / "submission.json"
-        if submission.is_file():
-            self.inputs = json.loads(submission.read_text(encoding="utf-8")).get("inputs", "source")
+        self.inputs = self._submission.get("inputs", "source")
 
     @property
     def repeats(self) -> int:
@@ -40,9 +37,7 @@ class ReplaySurrogate:
             UserError: the file, or submission.json beside it, names another dataset.
         """
         found = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
-        submission = self.path.parent / "submission.json"
-        if not found and submission.is_file():
-            found = str(json.loads(submission.read_text(encoding="utf-8")).get("dataset_fingerprint", ""))
+        found = found or str(self._submission.get("dataset_fingerprint", ""))
         if found and found != fingerprint:
             raise UserError(
                 f"{self.path} holds forecasts for dataset {found}, this is {fingerprint}; evaluate them on their own"
@@ -55,13 +50,17 @@ class ReplaySurrogate:
         return [known.get(key) or failure(key[0], "the file holds no forecast of this query", key[1]) for key in keys]
 
     @functools.cached_property
+    def _submission(self) -> dict[str, Any]:
+        path = self.path.parent / "submission.json"
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return found
+
+    @functools.cached_property
     def _forecasts(self) -> dict[tuple[str, int], Forecast]:
         table = read_forecasts(self.path)
         check_repeats(table, str(self.path))
-        names = table.column_names
         found: dict[tuple[str, int], Forecast] = {}
-        for row in zip(*(table.column(name).to_pylist() for name in names), strict=True):
-            values = dict(zip(names, row, strict=True))
+        for values in table.to_pylist():
             values["repeat"] = values["repeat"] or 0
             probabilities = values["probabilities"]
             values["probabilities"] = None if probabilities is None else tuple(probabilities)

@@ -1,4 +1,4 @@
-"""Forecasts already made, one JSON object a line: what makes a run resumable."""
+"""Forecasts already made, one JSON object per line: what makes a run resumable."""
 
 from __future__ import annotations
 

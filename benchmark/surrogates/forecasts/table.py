@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ class ForecastTable:
     confidence: Floats
     """The surrogate's own, or the largest probability; 0 where there is no answer."""
     tokens: Floats
-    """Read plus written; NaN where unknown."""
+    """Input plus output; NaN where unknown."""
     elapsed_s: Floats
     """NaN where unknown."""
     reasons: Mapping[str, int]
@@ -118,7 +118,7 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
     """Columns in the order of the queries. Rows for other queries are left out; missing ones are failures.
 
     Raises:
-        DataError: two rows for one query and repeat, or a repeat that is no number of one.
+        DataError: two rows for one query and repeat, or a repeat that is out of range.
     """
     check_repeats(table, where)
     position = {query_id: index for index, query_id in enumerate(query_ids)}
@@ -157,7 +157,7 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
 
 
 def check_repeats(table: pa.Table, where: str) -> None:
-    """Refuse a file before room is made for all repeats that it speaks of.
+    """Refuse a file before memory is allocated for all repeats it speaks of.
 
     Raises:
         DataError: a repeat is below 0 or above the most there may be.
@@ -191,13 +191,15 @@ def _refuse_duplicates(flat: npt.NDArray[np.int64], query_ids: Sequence[str], wh
 
 
 def _probabilities(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_], dict[str, int]]:
-    """Eight probabilities a row, which rows are no distribution, and why."""
+    """Eight probabilities per row, which rows are no distribution, and why."""
+    import pyarrow as pa
+
     column = table.column("probabilities").combine_chunks()
     lengths = np.array(column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
     stated = table.column("failure").is_valid().to_numpy()
     values = np.full((len(lengths), bins.COUNT), np.nan)
     right = lengths == bins.COUNT
-    flat = column.filter(_mask(right)).flatten().to_numpy(zero_copy_only=False)
+    flat = column.filter(pa.array(right)).flatten().to_numpy(zero_copy_only=False)
     values[right] = flat.reshape(-1, bins.COUNT)
     sums = values.sum(axis=1)
     with np.errstate(invalid="ignore"):
@@ -216,12 +218,6 @@ def _probabilities(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_], dict
             counted[reason] = int(new.sum())
         wrong |= rows
     return values / np.where(wrong, 1.0, sums)[:, None], wrong, counted
-
-
-def _mask(values: npt.NDArray[np.bool_]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values)
 
 
 def _spread(

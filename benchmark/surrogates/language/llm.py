@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from kbench.benchmark.llm.batch import read_responses, write_requests
 from kbench.benchmark.llm.chat import Body, Endpoint, Reply
@@ -21,60 +21,52 @@ Asked = tuple[str, int]
 """Query id and repeat."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class LlmSurrogate:
-    """Renders a query, asks, reads the answer; everything that goes wrong is a failure of that query alone."""
+    """Renders a query, asks, reads the answer; whatever goes wrong is a failure of that query alone."""
 
-    inputs = "source"
+    inputs: ClassVar[str] = "source"
 
-    def __init__(
-        self,
-        model: str = "",
-        base_url: str | None = None,
-        api_key_env: str = "OPENAI_API_KEY",
-        temperature: float | None = None,
-        repeats: int = 1,
-        max_tokens: int = 4096,
-        concurrency: int = 16,
-        timeout: float = 120.0,
-        strict_json: bool = True,
-        requests_file: str | None = None,
-        responses_file: str | None = None,
-        price_in: float | None = None,
-        price_out: float | None = None,
-        retries: int = 4,
-        seed: int = 0,
-    ) -> None:
-        """Set up.
+    model: str = ""
+    """The model's name at the endpoint."""
+    base_url: str | None = None
+    """The endpoint; OPENAI_BASE_URL or OpenAI's own by default."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable that holds the key; keys are never arguments."""
+    temperature: float | None = None
+    """Sampling temperature; the endpoint's default when left out."""
+    repeats: int = 1
+    """Answers per query, each scored; average them with --ensemble."""
+    max_tokens: int = 4096
+    """Longest answer."""
+    concurrency: int = 16
+    """Requests in flight."""
+    timeout: float = 120.0
+    """Seconds one request may take."""
+    strict_json: bool = True
+    """Ask the endpoint to force the answer's JSON schema."""
+    requests_file: str | None = None
+    """Write Batch requests here and ask nothing."""
+    responses_file: str | None = None
+    """Read Batch responses from here and ask nothing."""
+    price_in: float | None = None
+    """Price per million input tokens, for --dry-run."""
+    price_out: float | None = None
+    """Price per million output tokens, for --dry-run."""
+    retries: int = 4
+    """Further tries after a busy server, a server's error or a lost connection."""
+    seed: int = 0
+    """Of the first repeat; each further repeat adds one."""
 
-        Args:
-            model: the model's name at the endpoint.
-            base_url: the endpoint; OPENAI_BASE_URL or OpenAI's own by default.
-            api_key_env: environment variable that holds the key; keys are never arguments.
-            temperature: sampling temperature; the endpoint's default when left out.
-            repeats: answers per query, each scored; average them with --ensemble.
-            max_tokens: longest answer.
-            concurrency: requests in flight.
-            timeout: seconds one request may take.
-            strict_json: ask the endpoint to force the answer's JSON schema.
-            requests_file: write Batch requests here and ask nothing.
-            responses_file: read Batch responses from here and ask nothing.
-            price_in: price per million input tokens, for --dry-run.
-            price_out: price per million output tokens, for --dry-run.
-            retries: further tries after a busy server, a server's error or a lost connection.
-            seed: of the first repeat; each further repeat adds one.
-        """
-        if not model and responses_file is None:
+    def __post_init__(self) -> None:
+        if not self.model and self.responses_file is None:
             raise UserError("llm needs --surrogate-arg model=NAME")
-        if repeats < 1 or concurrency < 1:
-            raise UserError(f"llm has repeats {repeats} and concurrency {concurrency}; both must be at least 1")
-        if requests_file is not None and responses_file is not None:
+        if self.repeats < 1 or self.concurrency < 1:
+            raise UserError(
+                f"llm has repeats {self.repeats} and concurrency {self.concurrency}; both must be at least 1"
+            )
+        if self.requests_file is not None and self.responses_file is not None:
             raise UserError("llm takes requests_file or responses_file, not both: write first, read later")
-        self.repeats = repeats
-        self._model, self._base_url, self._key_env = model, base_url, api_key_env
-        self._temperature, self._max_tokens, self._strict = temperature, max_tokens, strict_json
-        self._concurrency, self._timeout, self._retries, self._seed = concurrency, timeout, retries, seed
-        self._requests, self._responses = requests_file, responses_file
-        self._prices = (price_in, price_out)
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Answers to every query and repeat.
@@ -84,12 +76,12 @@ class LlmSurrogate:
             DataError: the responses file holds a line that is no response.
         """
         asked = [(query.query_id, repeat) for query in queries for repeat in range(self.repeats)]
-        if self._responses is not None:
-            return _read(Path(self._responses), asked)
+        if self.responses_file is not None:
+            return _read(Path(self.responses_file), asked)
         bodies = [self.body(query, repeat) for query in queries for repeat in range(self.repeats)]
-        if self._requests is not None:
+        if self.requests_file is not None:
             keyed = {_custom_id(key): body for key, body in zip(asked, bodies, strict=True)}
-            write_requests(Path(self._requests), keyed)
+            write_requests(Path(self.requests_file), keyed)
             waiting = Reply(failure="request written; answer it, then use responses_file")
             return [_forecast(key, waiting) for key in asked]
         replies = self._endpoint().ask(bodies)
@@ -104,39 +96,37 @@ class LlmSurrogate:
             "input_tokens_estimate": tokens_in,
             "output_tokens_estimate": tokens_out,
         }
-        if self._prices[0] is not None:
-            found["price_estimate"] = round(
-                (tokens_in * self._prices[0] + tokens_out * (self._prices[1] or 0)) / 1e6, 4
-            )
+        if self.price_in is not None:
+            found["price_estimate"] = round((tokens_in * self.price_in + tokens_out * (self.price_out or 0)) / 1e6, 4)
         return found
 
     def body(self, query: Query, repeat: int) -> Body:
         """The chat completion request of one query and repeat."""
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.model,
             "messages": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": render(query)}],
-            "max_completion_tokens": self._max_tokens,
-            "seed": self._seed + repeat,
+            "max_completion_tokens": self.max_tokens,
+            "seed": self.seed + repeat,
         }
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
-        if self._strict:
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        if self.strict_json:
             schema = {"name": "forecast", "strict": True, "schema": answer_schema()}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
     def _endpoint(self) -> Endpoint:
-        key = os.environ.get(self._key_env)
-        if not key and self._base_url is None:
+        key = os.environ.get(self.api_key_env)
+        if not key and self.base_url is None:
             raise UserError(
-                f"environment variable {self._key_env} is not set; llm needs a key or a base_url of your own"
+                f"environment variable {self.api_key_env} is not set; llm needs a key or a base_url of your own"
             )
         return Endpoint(
-            base_url=self._base_url,
+            base_url=self.base_url,
             api_key=key or "none",
-            concurrency=self._concurrency,
-            retries=self._retries,
-            timeout_s=self._timeout,
+            concurrency=self.concurrency,
+            retries=self.retries,
+            timeout_s=self.timeout,
         )
 
 
@@ -157,9 +147,8 @@ def _read(path: Path, asked: Sequence[Asked]) -> list[Forecast]:
 
 def _forecast(asked: Asked, reply: Reply) -> Forecast:
     """The forecast in a reply, with its tokens."""
-    query_id, repeat = asked
     return dataclasses.replace(
-        failure(query_id, reply.failure, repeat) if reply.failure is not None else parse(reply.text, query_id, repeat),
+        parse(reply.text, *asked) if reply.failure is None else failure(asked[0], reply.failure, asked[1]),
         elapsed_s=reply.elapsed_s,
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import zlib
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    Matrix = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
 
 WIDTH = 512
 TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+(?:\.\d+)?")
@@ -21,25 +20,22 @@ COMMENT = re.compile(r"#(?!\s*(?:include|define|pragma|if|else|endif|undef)\b)[^
 
 
 @functools.lru_cache(maxsize=20_000)
-def _counts(source: str) -> tuple[tuple[int, int], ...]:
-    counts: dict[int, int] = {}
+def _counts(source: str) -> Counter[int]:
+    counts: Counter[int] = Counter()
     name = ""
     for token in TOKEN.findall(COMMENT.sub(" ", source)):
-        # A number means little without the name it stands behind: BLOCK 128 and num_warps 128 are different facts.
+        # A number means little without the name before it: BLOCK 128 and num_warps 128 are different facts.
         word = f"{name}={token}" if token[0].isdigit() else token
         name = name if token[0].isdigit() else token
-        slot = zlib.crc32(word.encode()) % WIDTH
-        counts[slot] = counts.get(slot, 0) + 1
-    return tuple(counts.items())
+        counts[zlib.crc32(word.encode()) % WIDTH] += 1
+    return counts
 
 
 def features(sources: Sequence[str]) -> Matrix:
     """One row of log counts for each source; comments do not count."""
-    import numpy
-
-    matrix = numpy.zeros((len(sources), WIDTH))
+    matrix = np.zeros((len(sources), WIDTH))
     for row, source in enumerate(sources):
-        for slot, count in _counts(source):
-            matrix[row, slot] = count
-    logs: Matrix = numpy.log1p(matrix)
+        counts = _counts(source)
+        matrix[row, list(counts)] = list(counts.values())
+    logs: Matrix = np.log1p(matrix)
     return logs

@@ -1,6 +1,6 @@
 """The `online` surrogate: a Gaussian process over token counts, refitted on a search's own measurements.
 
-It needs nothing but numpy and milliseconds, so it can sit inside a search that measures dozens of kernels a second.
+It needs nothing but numpy and milliseconds, so it can sit inside a search that measures dozens of kernels per second.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from kbench.benchmark.surrogates.online.features import features
+import numpy as np
+
+from kbench.benchmark.surrogates.online.features import Matrix, features
 from kbench.schemas import Forecast, Pair, Query, bins
-
-if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.online.features import Matrix
 
 NOISE = 0.1
 """Variance of the target that tokens cannot explain, relative to the variance of the target."""
@@ -42,11 +40,11 @@ class OnlineSurrogate:
         self.learn([(query.candidate_source, pair.speedup) for query, pair in train])
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """A distribution for each query; a failure while nothing right was seen."""
+        """A distribution for each query; a failure while no correct kernel was seen."""
         return self.forecast_sources([(query.query_id, query.candidate_source) for query in queries])
 
     def forecast_sources(self, asked: Sequence[tuple[str, str]]) -> list[Forecast]:
-        """The same for (query id, source), which spares a search the making of whole queries."""
+        """The same for (query id, source), so that a search need not make whole queries."""
         if not any(target is not None for target in self._targets):
             reason = "nothing measured yet to learn from"
             return [Forecast(query_id=key, failure=reason) for key, _ in asked]
@@ -57,54 +55,43 @@ class OnlineSurrogate:
         ]
 
     def _predict(self, sources: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
-        import numpy
-
         known, asked = features(self._sources), features(sources)
         known, asked = _keep_varying(known, asked)
         scale = _typical_distance(known)
-        right = numpy.array([target is not None for target in self._targets])
-        targets = numpy.array([target for target in self._targets if target is not None])
+        correct = np.array([target is not None for target in self._targets])
+        targets = np.array([target for target in self._targets if target is not None])
         center, spread = float(targets.mean()), max(float(targets.std()), 0.05)
-        among = _similarity(known[right], known[right], scale)
-        across = _similarity(asked, known[right], scale)
-        solved = numpy.linalg.solve(among + NOISE * numpy.eye(len(targets)), across.T)
+        among = _similarity(known[correct], known[correct], scale)
+        across = _similarity(asked, known[correct], scale)
+        solved = np.linalg.solve(among + NOISE * np.eye(len(targets)), across.T)
         means = center + solved.T @ (targets - center)
-        variances = numpy.clip(1.0 + NOISE - numpy.einsum("ij,ji->i", across, solved), NOISE, None)
+        variances = np.clip(1.0 + NOISE - np.einsum("ij,ji->i", across, solved), NOISE, None)
         weights = _similarity(asked, known, scale) ** 2
-        # Two imaginary neighbours carry the overall share, so that one failure nearby does not condemn a candidate.
-        share = float(right.mean())
-        valid = (weights @ right.astype(float) + 2 * share) / (weights.sum(axis=1) + 2)
-        bounded = numpy.clip(valid, 0.0, 1.0)
-        return means.tolist(), (numpy.sqrt(variances) * spread).tolist(), bounded.tolist()
+        # Two pseudo-neighbours carry the overall share, so that one failure nearby does not condemn a candidate.
+        share = float(correct.mean())
+        valid = (weights @ correct.astype(float) + 2 * share) / (weights.sum(axis=1) + 2)
+        bounded = np.clip(valid, 0.0, 1.0)
+        return means.tolist(), (np.sqrt(variances) * spread).tolist(), bounded.tolist()
 
 
 def _keep_varying(known: Matrix, asked: Matrix) -> tuple[Matrix, Matrix]:
-    import numpy
-
-    both = numpy.vstack([known, asked])
-    varying = numpy.ptp(both, axis=0) > 0
+    varying = np.ptp(np.vstack([known, asked]), axis=0) > 0
     return known[:, varying], asked[:, varying]
 
 
 def _squared_distances(one: Matrix, other: Matrix) -> Matrix:
-    import numpy
-
     found: Matrix = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
-    return numpy.maximum(found, 0.0)
+    return np.maximum(found, 0.0)
 
 
 def _typical_distance(known: Matrix) -> float:
-    import numpy
-
     distances = _squared_distances(known, known)
     apart = distances[distances > 1e-9]
-    return float(numpy.median(apart)) if apart.size else 1.0
+    return float(np.median(apart)) if apart.size else 1.0
 
 
 def _similarity(one: Matrix, other: Matrix, scale: float) -> Matrix:
-    import numpy
-
-    found: Matrix = numpy.exp(-_squared_distances(one, other) / (2 * scale))
+    found: Matrix = np.exp(-_squared_distances(one, other) / (2 * scale))
     return found
 
 

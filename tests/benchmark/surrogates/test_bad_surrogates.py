@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates.baselines.uniform import UniformSurrogate
+from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.isolation.process import NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.isolation.runner import Run, run

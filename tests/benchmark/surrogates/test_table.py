@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
 from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
-from kbench.benchmark.surrogates.baselines.uniform import UniformSurrogate
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.forecasts.table import align, from_forecasts, read_forecasts, to_arrow, write_forecasts
 from kbench.benchmark.tasks import Questions

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.baselines.roofline import floor_us
+from kbench.benchmark.surrogates.baselines.binned import floor_us
 from kbench.benchmark.surrogates.static.features.source import names_in
 
 Row = npt.NDArray[np.float32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from kbench.benchmark.problems.registry import problem
@@ -21,44 +22,18 @@ def kernel_rows(gathered: Gathered) -> list[Kernel]:
 
 def _row(measured: Measured, gathered: Gathered) -> Kernel:
     node, settings = measured.node, measured.settings
-    figures = aggregate(measured.measurements)
     structure = gathered.texts[node.source].structure
     parent = gathered.stand_ins.get(node.parent_id, node.parent_id) if node.parent_id else None
     if parent == node.kernel_id:
         # The edit touched comments alone and the parent was dropped as its twin.
         parent = None
     return Kernel(
-        kernel_id=node.kernel_id,
-        problem_id=settings.problem_id,
-        family=problem(settings.problem_id).family,
-        backend=settings.backend,
-        gpu=measured.gpu,
-        search_method=measured.search_method,
-        proposer=node.proposer,
-        run_id=measured.run_id,
-        step=node.step,
-        parent_id=parent,
-        edit=node.edit if parent else None,
-        structure_id=structure,
-        cluster_id=structure,
-        split="train",
-        source=node.source,
-        status=figures.status,
-        error=figures.error,
-        runtime_us=figures.runtime_us,
-        runtime_low_us=figures.runtime_low_us,
-        runtime_high_us=figures.runtime_high_us,
-        speedup=figures.speedup,
-        speedup_low=figures.speedup_low,
-        speedup_high=figures.speedup_high,
-        compile_ms=figures.compile_ms,
-        registers=figures.registers,
-        shared_bytes=figures.shared_bytes,
-        spill_bytes=figures.spill_bytes,
-        env_id=figures.env_id,
-        origin=ORIGIN,
-        license=LICENSE,
-    )
+        kernel_id=node.kernel_id, problem_id=settings.problem_id, family=problem(settings.problem_id).family,
+        backend=settings.backend, search_method=measured.search_method, proposer=node.proposer,
+        run_id=measured.run_id, step=node.step, parent_id=parent, edit=node.edit if parent else None,
+        structure_id=structure, cluster_id=structure, split="train", source=node.source, origin=ORIGIN,
+        license=LICENSE, **dataclasses.asdict(aggregate(measured.measurements)),
+    )  # fmt: skip
 
 
 def orphans(kernels: Sequence[Kernel]) -> list[Kernel]:

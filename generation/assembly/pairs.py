@@ -16,21 +16,22 @@ EDITS_PER_BIN = 6
 SIBLINGS_PER_BIN = 4
 """Sibling pairs kept for each of the same; they fill the bins that edits and references leave thin."""
 
-Ends = tuple[Kernel | None, Kernel]
-"""Anchor (None is the PyTorch reference) and candidate."""
+Ends = tuple[Kernel, Kernel]
+"""Anchor and candidate."""
 
 
 def build_pairs(kernels: Sequence[Kernel]) -> list[Pair]:
     """Reference, parent-edit and sibling pairs; a pair belongs to the more held-out split of its kernels'."""
     timed = [kernel for kernel in kernels if kernel.speedup is not None]
+    speedups = [_known(one.speedup, one.speedup_low, one.speedup_high) for one in timed]
     by_id = {(kernel.kernel_id, kernel.gpu): kernel for kernel in timed}
     edits = balanced(_edits(timed, by_id), EDITS_PER_BIN)
-    used = {(anchor.kernel_id, candidate.kernel_id) for anchor, candidate in edits if anchor is not None}
+    used = {(anchor.kernel_id, candidate.kernel_id) for anchor, candidate in edits}
     siblings: list[Ends] = []
     for members in _cells(timed).values():
         siblings.extend(balanced(_siblings(members, used), SIBLINGS_PER_BIN))
     return [
-        *(_pair(None, kernel, PairKind.REFERENCE, _speedup(kernel)) for kernel in timed),
+        *(_pair(None, one, PairKind.REFERENCE, speedup) for one, speedup in zip(timed, speedups, strict=True)),
         *(_pair(anchor, one, PairKind.PARENT_EDIT, _ratio(anchor, one)) for anchor, one in edits),
         *(_pair(anchor, one, PairKind.SIBLING, _ratio(anchor, one)) for anchor, one in siblings),
     ]
@@ -69,7 +70,6 @@ def balanced(ends: Iterable[Ends], per_bin: int) -> list[Ends]:
     """At most `per_bin` of each problem, backend, GPU, split and bin, chosen by their ids."""
     groups: defaultdict[tuple[str, str, str, str, int], list[tuple[int, str, str, Ends]]] = defaultdict(list)
     for anchor, candidate in ends:
-        assert anchor is not None
         number = bins.bin_of(_ratio(anchor, candidate).value)
         split = pair_split(anchor.split, candidate.split)
         key = (candidate.problem_id, candidate.backend.value, candidate.gpu or "", split, number)
@@ -78,8 +78,7 @@ def balanced(ends: Iterable[Ends], per_bin: int) -> list[Ends]:
     return [item[3] for group in groups.values() for item in sorted(group, key=lambda g: g[:3])[:per_bin]]
 
 
-def _ratio(anchor: Kernel | None, candidate: Kernel) -> Interval:
-    assert anchor is not None
+def _ratio(anchor: Kernel, candidate: Kernel) -> Interval:
     return quotient(_runtime(anchor), _runtime(candidate))
 
 
@@ -92,17 +91,14 @@ def quotient(one: Interval, other: Interval) -> Interval:
 
 
 def _runtime(kernel: Kernel) -> Interval:
-    assert kernel.runtime_us is not None
-    assert kernel.runtime_low_us is not None
-    assert kernel.runtime_high_us is not None
-    return Interval(kernel.runtime_us, kernel.runtime_low_us, kernel.runtime_high_us)
+    return _known(kernel.runtime_us, kernel.runtime_low_us, kernel.runtime_high_us)
 
 
-def _speedup(kernel: Kernel) -> Interval:
-    assert kernel.speedup is not None
-    assert kernel.speedup_low is not None
-    assert kernel.speedup_high is not None
-    return Interval(kernel.speedup, kernel.speedup_low, kernel.speedup_high)
+def _known(value: float | None, low: float | None, high: float | None) -> Interval:
+    assert value is not None
+    assert low is not None
+    assert high is not None
+    return Interval(value, low, high)
 
 
 def _pair(anchor: Kernel | None, candidate: Kernel, kind: PairKind, speedup: Interval) -> Pair:
@@ -110,17 +106,8 @@ def _pair(anchor: Kernel | None, candidate: Kernel, kind: PairKind, speedup: Int
     gpu = candidate.gpu or ""
     return Pair(
         pair_id=content_hash("pair", anchor_id or "reference", candidate.kernel_id, gpu, kind.value),
-        problem_id=candidate.problem_id,
-        family=candidate.family,
-        backend=candidate.backend,
-        gpu=gpu,
-        anchor_id=anchor_id,
-        candidate_id=candidate.kernel_id,
-        kind=kind,
-        speedup=speedup.value,
-        speedup_low=speedup.low,
-        speedup_high=speedup.high,
-        bin=bins.bin_of(speedup.value),
-        split=pair_split(anchor.split if anchor else None, candidate.split),
-        origin=candidate.origin,
-    )
+        problem_id=candidate.problem_id, family=candidate.family, backend=candidate.backend, gpu=gpu,
+        anchor_id=anchor_id, candidate_id=candidate.kernel_id, kind=kind, speedup=speedup.value,
+        speedup_low=speedup.low, speedup_high=speedup.high, bin=bins.bin_of(speedup.value),
+        split=pair_split(anchor.split if anchor else None, candidate.split), origin=candidate.origin,
+    )  # fmt: skip

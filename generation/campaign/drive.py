@@ -1,4 +1,4 @@
-"""Session: a run folder opened, its runs brought up to date from the log, and driven over an executor."""
+"""Drive: open a run folder, bring its runs up to date from the log, and drive them over an executor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kbench.schemas import Environment, UserError, to_dict
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Drive:
-    """How runs are driven, the runs themselves aside."""
+    """How runs are driven."""
 
     executor: Executor
     deadline_s: float | None = None
@@ -54,7 +54,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     """Start or resume runs: the same code, since a run is its log.
 
     Raises:
-        UserError: two runs are the same search, a proposer or surrogate cannot be had, or a run in the folder was
+        UserError: two runs are the same search, a proposer or surrogate is not available, or a run in the folder was
             started with other settings; the message shows the difference.
     """
     began = time.monotonic()
@@ -64,9 +64,9 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
         states = recorded_states(folder)
         _refuse_changed(states, runs)
         with how.executor as executor:
-            facts = executor.environments()
-            record_environments(folder, facts)
-            # Opening the log and the GPU counts: whoever sets a deadline means the whole command.
+            places = executor.environments()
+            record_environments(folder, places)
+            # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
                 executor, log.append, deadline_s=left, gpu_seconds=how.gpu_seconds, report=how.report,
@@ -75,8 +75,9 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}
             campaign.remember(state for key, state in by_key.items() if key not in driven)
-            for search in _searches(crews, by_key, campaign, how.clock, facts):
-                campaign.add(search)
+            for crew in crews:
+                state = by_key.get(_key(crew.settings))
+                campaign.add(_search(crew, state, campaign, how.clock, next(iter(places), None)))
             try:
                 return campaign.run()
             finally:
@@ -84,7 +85,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
 
 
 def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
-    """Two runs of one key would write two courses of one search into the log, which nobody could read again."""
+    """Two runs of one key would write two courses of one search into the log, which could not be read again."""
     seen: set[RunKey] = set()
     for settings in runs:
         if _key(settings) in seen:
@@ -114,7 +115,7 @@ def _key(settings: RunSettings) -> RunKey:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Crew:
-    """Who works on a run."""
+    """What proposes and forecasts for a run."""
 
     settings: RunSettings
     proposer: Proposer
@@ -122,39 +123,23 @@ class Crew:
 
 
 def _crews(runs: Sequence[RunSettings], how: Drive) -> list[Crew]:
-    """The runs with their proposers and surrogates: what cannot be had is refused before anything is written."""
-    maker = functools.cache(proposer_named)
+    """The runs with their proposers and surrogates: what is not available is refused before anything is written."""
+    named = functools.cache(proposer_named)
     return [
         Crew(
             settings,
-            how.proposer_for(settings) if how.proposer_for else maker(settings.proposer),
+            how.proposer_for(settings) if how.proposer_for else named(settings.proposer),
             how.surrogate_for(settings.filter.surrogate) if settings.filter else None,
         )
         for settings in runs
     ]
 
 
-def _searches(
-    crews: Sequence[Crew],
-    states: Mapping[RunKey, RunState],
-    campaign: Campaign,
-    clock: Clock,
-    facts: Sequence[Environment],
-) -> list[Search]:
-    gpu = facts[0].gpu if facts else "unknown"
-    gpu_facts = json.dumps(to_dict(facts[0]), sort_keys=True) if facts else "{}"
-    return [
-        Search(
-            settings,
-            crew.proposer,
-            clock,
-            surrogate=crew.surrogate,
-            state=states.get(_key(settings)),
-            seen_elsewhere=campaign.seen,
-            siblings=functools.partial(campaign.siblings, settings.run_id, settings.problem_id, settings.backend),
-            gpu=gpu,
-            gpu_facts_json=gpu_facts,
-        )
-        for crew in crews
-        for settings in (crew.settings,)
-    ]
+def _search(crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock, place: Environment | None) -> Search:
+    settings = crew.settings
+    return Search(
+        settings, crew.proposer, clock, surrogate=crew.surrogate, state=state, seen_elsewhere=campaign.seen,
+        siblings=functools.partial(campaign.siblings, settings.run_id, settings.problem_id, settings.backend),
+        gpu=place.gpu if place else "unknown",
+        gpu_facts_json=json.dumps(to_dict(place), sort_keys=True) if place else "{}",
+    )  # fmt: skip

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kbench.benchmark.problems.registry import listed, problems
 from kbench.generation.proposers.genome.registry import families_for
-from kbench.generation.search.budget import Budget, check_budget
+from kbench.generation.search.budget import Budget
 from kbench.generation.search.methods.registry import search_method
-from kbench.generation.search.settings import FilterSettings, RunSettings, settings_from_json
+from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings, settings_from_json
 from kbench.schemas import Backend, DataError, UserError, from_dict, to_dict
 from kbench.schemas.record import Record
 
-SUFFIX = "+surrogate"
 EVERY = "*"
 OF_THE_CELL = ("problem_id", "backend", "method", "seed", "filter")
 """Settings that tell a campaign's searches apart, and so are not for `settings` and `overrides` to change."""
@@ -35,7 +36,7 @@ class Searches(Record):
     """Problem ids, or `*` for all."""
     backends: tuple[str, ...] = ("triton", "cuda")
     methods: tuple[str, ...] = ("random", "hill_climb", "evolve", "puct", "puct+surrogate")
-    """Methods; `+surrogate` puts the filter in front."""
+    """Methods; `+surrogate` adds the filter."""
     proposer: str = "genome+rewrite"
     random_seeds: tuple[int, ...] = (0,)
     seeds: int = 4
@@ -75,18 +76,12 @@ def read_spec(path: Path) -> CampaignSpec:
         raise DataError(f"{path.name}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise DataError(f"{path.name}: a campaign is a JSON object, not {type(data).__name__}")
-    known = {field.name for field in dataclasses.fields(CampaignSpec)}
-    unknown = sorted(set(data) - known)
-    if unknown:
-        raise DataError(f"{path.name}: unknown field {unknown[0]!r}; known: {', '.join(sorted(known))}")
     settings = _changes(data.pop("settings", {}), "campaign.settings")
-    overrides = {
-        name: _changes(changes, f"campaign.overrides.{name}")
-        for name, changes in _object(data.pop("overrides", {}), "campaign.overrides").items()
-    }
+    overrides = _object(data.pop("overrides", {}), "campaign.overrides")
+    changed = {name: _changes(one, f"campaign.overrides.{name}") for name, one in overrides.items()}
     searches = from_dict(Searches, data)
     fields = {field.name: getattr(searches, field.name) for field in dataclasses.fields(Searches)}
-    return CampaignSpec(**fields, settings=settings, overrides=overrides)
+    return CampaignSpec(**fields, settings=settings, overrides=changed)
 
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
@@ -113,25 +108,19 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     """
     runs: list[RunSettings] = []
     uncovered: list[str] = []
-    problem_ids = _problem_ids(spec)
-    _refuse_idle_overrides(spec, problem_ids)
-    for problem_id in problem_ids:
-        for backend in map(_backend, spec.backends):
-            if not families_for(problem_id, backend):
-                uncovered.append(f"{problem_id}/{backend.value}")
-                continue
-            runs.extend(_cell(spec, problem_id, backend))
-    return runs, uncovered
-
-
-def _refuse_idle_overrides(spec: CampaignSpec, problem_ids: Sequence[str]) -> None:
-    from kbench.benchmark.problems.registry import listed
-
+    every = EVERY in spec.problems
+    problem_ids = list(problems()) if every else [listed(problem_id).id for problem_id in spec.problems]
     for name in spec.overrides:
         if listed(name).id not in problem_ids:
             raise DataError(
                 f"campaign.overrides names {name!r}, which is not among its problems; add it or leave it out"
             )
+    for problem_id, backend in itertools.product(problem_ids, map(_backend, spec.backends)):
+        if families_for(problem_id, backend):
+            runs.extend(_cell(spec, problem_id, backend))
+        else:
+            uncovered.append(f"{problem_id}/{backend.value}")
+    return runs, uncovered
 
 
 def _backend(name: str) -> Backend:
@@ -140,29 +129,15 @@ def _backend(name: str) -> Backend:
     return Backend(name)
 
 
-def _problem_ids(spec: CampaignSpec) -> list[str]:
-    from kbench.benchmark.problems.registry import listed, problems
-
-    if EVERY in spec.problems:
-        return list(problems())
-    return [listed(problem_id).id for problem_id in spec.problems]
-
-
 def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[RunSettings]:
     shared = {"proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label}
     extra = {**shared, **spec.settings, **spec.overrides.get(problem_id, {})}
     extra["budget"] = to_dict(spec.budget) | extra.get("budget", {})
-    for name in spec.methods:
-        plain = search_method(name.removesuffix(SUFFIX)).name
-        chosen = to_dict(_filter(spec)) if name.endswith(SUFFIX) else None
-        for seed in spec.random_seeds:
-            cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
-            settings = settings_from_json(extra | cell, f"campaign.{problem_id}")
-            check_budget(settings.budget, f"campaign.{problem_id}.budget")
-            yield settings
-
-
-def _filter(spec: CampaignSpec) -> FilterSettings:
-    return FilterSettings(
+    forecasts = FilterSettings(
         surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence
     )
+    for name, seed in itertools.product(spec.methods, spec.random_seeds):
+        plain = search_method(name.removesuffix(SURROGATE)).name
+        chosen = to_dict(forecasts) if name.endswith(SURROGATE) else None
+        cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
+        yield settings_from_json(extra | cell, f"campaign.{problem_id}")

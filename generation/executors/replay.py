@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from kbench.generation.executors.executor import Result, result_of
-from kbench.generation.log.entry import LogEntry
 from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import found_files, read_log
 from kbench.schemas import Environment, KernelSource, Measurement, from_dict
 
 
 class ReplayExecutor:
-    """Measurements by kernel id; a kernel nobody recorded is lost with that reason."""
+    """Measurements by kernel id; a kernel that was not recorded is lost with that reason."""
 
     def __init__(self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = ()) -> None:
         self._recorded = recorded
@@ -48,36 +47,18 @@ class ReplayExecutor:
         self._queue.clear()
 
 
-def measurements_in(entries: Iterable[LogEntry]) -> dict[str, tuple[Measurement, ...]]:
-    """Recorded measurements of a log by kernel id."""
-    return {
-        entry.payload["kernel_id"]: tuple(from_dict(Measurement, row) for row in entry.payload["measurements"])
-        for entry in entries
-        if entry.kind == "kernel_measured"
-    }
-
-
-def _is_log(path: Path) -> bool:
-    return path.is_file() or bool(found_files(path))
-
-
-def recorded_measurements(path: Path) -> dict[str, tuple[Measurement, ...]]:
-    """Recorded measurements of a run folder, a log file or a corpus, by kernel id."""
-    if _is_log(path):
-        return measurements_in(read_log(path))
+def open_recording(path: Path) -> ReplayExecutor:
+    """An executor that answers from a run folder, a log file or a corpus."""
+    found: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
+    if path.is_file() or found_files(path):
+        for entry in read_log(path):
+            if entry.kind == "kernel_measured":
+                rows = [from_dict(Measurement, row) for row in entry.payload["measurements"]]
+                found[entry.payload["kernel_id"]] = rows
+        return ReplayExecutor(found, read_environments(path))
     from kbench.loaders.corpus.corpus import Corpus
 
-    table = Corpus.open(path).table("measurements")
-    found: dict[str, list[Measurement]] = collections.defaultdict(list)
-    for row in table.to_pylist():
+    corpus = Corpus.open(path)
+    for row in corpus.table("measurements").to_pylist():
         found[row["kernel_id"]].append(from_dict(Measurement, row))
-    return {key: tuple(rows) for key, rows in found.items()}
-
-
-def recorded_environments(path: Path) -> list[Environment]:
-    """The environments that the measurements of a run folder, a log file or a corpus were made in."""
-    if _is_log(path):
-        return read_environments(path)
-    from kbench.loaders.corpus.corpus import Corpus
-
-    return [from_dict(Environment, row) for row in Corpus.open(path).table("environments").to_pylist()]
+    return ReplayExecutor(found, [from_dict(Environment, row) for row in corpus.table("environments").to_pylist()])

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from kbench.schemas import UserError
-from kbench.schemas.record import Record
+from kbench.schemas.record import Limit, Positive, Record
+
+PositiveCount = Annotated[int, Limit(exclusive_minimum=0)]
 
 IDLE_LIMIT_S = 300.0
 """Longest gap between two facts that still counts as search time; a longer one means the search was not running."""
 
 UNITS = {"": "measurements", "m": "measurements", "s": "gpu_seconds", "t": "tokens", "w": "wall_seconds"}
 COUNTED = ("measurements", "tokens")
-"""Amounts there are no fractions of."""
+"""Amounts that are whole numbers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,13 +37,13 @@ class Budget(Record):
     TYPE: ClassVar[str] = "budget"
     VERSION: ClassVar[str] = "1.0.0"
 
-    measurements: int | None = None
-    gpu_seconds: float | None = None
-    tokens: int | None = None
-    wall_seconds: float | None = None
+    measurements: PositiveCount | None = None
+    gpu_seconds: Positive | None = None
+    tokens: PositiveCount | None = None
+    wall_seconds: Positive | None = None
 
     def spent(self, charge: Charge) -> str | None:
-        """Which limit is reached, in words; None while there is budget left."""
+        """Which limit is reached, in words; None while budget is left."""
         for field in dataclasses.fields(self):
             limit = getattr(self, field.name)
             used = getattr(charge, field.name)
@@ -84,17 +86,5 @@ def _amount(digits: str, unit: str) -> int | float:
     if unit not in COUNTED:
         return float(digits)
     if not digits.isdecimal():
-        raise UserError(f"budget has {digits} {unit}; they are counted: give a whole number")
+        raise UserError(f"budget has {digits} {unit}; give a whole number")
     return int(digits)
-
-
-def check_budget(budget: Budget, where: str) -> None:
-    """Refuse a budget that is spent before it begins.
-
-    Raises:
-        UserError: names the limit and its value.
-    """
-    for field in dataclasses.fields(budget):
-        limit = getattr(budget, field.name)
-        if limit is not None and limit <= 0:
-            raise UserError(f"{where}.{field.name} is {limit}; it must be more than 0")

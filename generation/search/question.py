@@ -1,4 +1,4 @@
-"""The queries a filter asks: is this candidate faster than the reference? No comment, label or runtime gets in."""
+"""The queries a filter asks: is this candidate faster than the reference? They carry no comment, label or runtime."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def _problem_parts(problem_id: str) -> tuple[str, str, str, str]:
     return found.family, found.record().prompt, json.dumps(loads), strip_comments(found.reference_source())
 
 
-@functools.lru_cache(maxsize=20_000)
-def _stripped(source: str) -> str:
-    return strip_comments(source)
+_stripped = functools.lru_cache(maxsize=20_000)(strip_comments)
 
 
 def query_id(node: Node, gpu: str) -> str:
@@ -49,18 +47,10 @@ def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str) 
     """The question about one candidate against the PyTorch reference."""
     family, prompt, workloads, reference = _problem_parts(settings.problem_id)
     return Query(
-        query_id=query_id(node, gpu),
-        problem_id=settings.problem_id,
-        family=family,
-        problem_text=prompt,
-        workloads_json=workloads,
-        backend=settings.backend,
-        kind=PairKind.REFERENCE,
-        anchor_source=reference,
-        candidate_source=_stripped(node.source),
-        gpu=gpu,
-        gpu_facts_json=gpu_facts_json,
-    )
+        query_id=query_id(node, gpu), problem_id=settings.problem_id, family=family, problem_text=prompt,
+        workloads_json=workloads, backend=settings.backend, kind=PairKind.REFERENCE, anchor_source=reference,
+        candidate_source=_stripped(node.source), gpu=gpu, gpu_facts_json=gpu_facts_json,
+    )  # fmt: skip
 
 
 def teach(surrogate: Surrogate, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str) -> None:
@@ -79,21 +69,11 @@ def teach(surrogate: Surrogate, settings: RunSettings, nodes: Sequence[Node], gp
 def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
     assert node.reward is not None
     return Pair(
-        pair_id=content_hash("filter pair", gpu, node.kernel_id),
-        problem_id=settings.problem_id,
-        family=_problem_parts(settings.problem_id)[0],
-        backend=settings.backend,
-        gpu=gpu,
-        anchor_id=None,
-        candidate_id=node.kernel_id,
-        kind=PairKind.REFERENCE,
-        speedup=node.reward,
-        speedup_low=node.reward,
-        speedup_high=node.reward,
-        bin=bins.bin_of(node.reward),
-        split="train",
-        origin="kbench",
-    )
+        pair_id=content_hash("filter pair", gpu, node.kernel_id), problem_id=settings.problem_id,
+        family=_problem_parts(settings.problem_id)[0], backend=settings.backend, gpu=gpu, anchor_id=None,
+        candidate_id=node.kernel_id, kind=PairKind.REFERENCE, speedup=node.reward, speedup_low=node.reward,
+        speedup_high=node.reward, bin=bins.bin_of(node.reward), split="train", origin="kbench",
+    )  # fmt: skip
 
 
 def surrogate_named(name: str, compiler: Compiler | None = None) -> Surrogate:

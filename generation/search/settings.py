@@ -12,6 +12,8 @@ from kbench.schemas.ids import content_hash
 from kbench.schemas.record import Limit, Probability, Record
 
 Positive = Annotated[int, Limit(minimum=1)]
+SURROGATE = "+surrogate"
+"""After the name of a method whose candidates a surrogate filters."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class RunSettings(Record):
     @property
     def search_method(self) -> str:
         """The method as the corpus names it."""
-        return self.method + ("+surrogate" if self.filter else "")
+        return self.method + (SURROGATE if self.filter else "")
 
     @property
     def run_id(self) -> str:

@@ -13,7 +13,7 @@ from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.entry import LogEntry
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import FilterSettings, RunSettings
+from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings
 from kbench.generation.study.pool import PoolProposer, RecordedPool
 from kbench.schemas import UserError
 
@@ -48,7 +48,7 @@ class Point:
 
 def trace(pool: RecordedPool, proposer: PoolProposer, method: str, seed: int, budget: int, batch: int) -> list[float]:
     """Best speedup so far after each measurement of one search, relative to the pool's best."""
-    name = method.removesuffix("+surrogate")
+    name = method.removesuffix(SURROGATE)
     chosen = FilterSettings(surrogate="online", draw=4) if name != method else None
     settings = RunSettings(
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer="pool", seed=seed, seeds=batch,

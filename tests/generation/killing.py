@@ -64,7 +64,7 @@ def main(folder: Path, kills: int) -> None:
         settings = variants[number % len(variants)]
         whole, duration = expected[settings.run_id]
         place = folder / f"kill-{number}"
-        hits += killed(place, settings, rng.random() * duration * 1.2)
+        hits += killed(place, settings, rng.random() * duration)
         run(place, dataclasses.replace(settings))
         if list(read_log(place)) != whole:
             different.append(settings.run_id)

@@ -15,7 +15,7 @@ import pytest
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.executors.local import LocalExecutor
-from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
+from kbench.generation.executors.replay import ReplayExecutor, open_recording
 from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
@@ -177,12 +177,13 @@ def test_an_infrastructure_error_never_becomes_a_verdict() -> None:
 
 def test_a_log_serves_as_a_recording(run_folder: Path, how: Drive) -> None:
     drive(run_folder, [settings_for("random")], how)
-    found = recorded_measurements(run_folder)
-    assert len(found) == 24
-    executor = ReplayExecutor(found)
-    executor.submit([KernelSource(PROBLEM, Backend.TRITON, "unknown")])
-    (result,) = executor.collect(0)
-    assert result.lost == "not among the recorded measurements"
+    (state,) = recorded_states(run_folder).values()
+    texts = [*(node.source for node in state.nodes.values()), "unknown"]
+    executor = open_recording(run_folder)
+    executor.submit([KernelSource(PROBLEM, Backend.TRITON, text) for text in texts])
+    *known, unknown = executor.collect(0)
+    assert sum(bool(result.measurements) for result in known) == len(known) == 24
+    assert unknown.lost == "not among the recorded measurements"
 
 
 class DyingMeasurer(ReplayMeasurer):

@@ -49,7 +49,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
         ({"budget": 4}, "campaign.budget is 4; it must be an object"),
         ({"budget": {"measurements": "4"}}, "campaign.budget.measurements is '4' (str); it must be int"),
         ({"budget": {"measurements": 0.5}}, "campaign.budget.measurements is 0.5 (float); it must be int"),
-        ({"budget": {"measurements": -4}}, "campaign.softmax.budget.measurements is -4; it must be more than 0"),
+        ({"budget": {"measurements": -4}}, "campaign.budget.measurements is -4; it must be more than 0"),
         ({"budget": {"gpu_seconds": float("nan")}}, "campaign.budget.gpu_seconds is nan; it must be finite"),
         ({"seeds": "4"}, "campaign.seeds is '4' (str); it must be int"),
         ({"seeds": 2.5}, "campaign.seeds is 2.5 (float); it must be int"),

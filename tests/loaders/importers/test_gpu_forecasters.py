@@ -12,7 +12,7 @@ import pytest
 from kbench.benchmark.problems.registry import problems
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.published import PROMPT_EDGES, with_prompt_edges
-from kbench.generation.executors.replay import ReplayExecutor, recorded_measurements
+from kbench.generation.executors.replay import open_recording
 from kbench.generation.search.outcome import outcome_of
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus, load
@@ -165,8 +165,7 @@ def test_measurements_are_by_case(imported: Imported) -> None:
 
 
 def test_a_search_can_be_replayed_from_the_imported_measurements(imported: Imported) -> None:
-    recorded = recorded_measurements(imported[0])
-    executor = ReplayExecutor(recorded)
+    executor = open_recording(imported[0])
     rows = load(imported[0], where="run_id == 'trimul_a'").to_arrow().to_pylist()
     executor.submit([KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in rows])
     results = executor.collect(1.0)

@@ -17,6 +17,7 @@ from kbench.cli import COMMANDS, cli
 from kbench.schemas import RECORD_TYPES
 
 ROOT = Path(__file__).parents[1]
+DATASET = ROOT / "benchmark" / "dataset"
 FOLDERS = ("benchmark", "loaders", "harness", "leaderboard", "schemas", "generation")
 HEAVY = (
     "torch",
@@ -113,6 +114,20 @@ def test_evaluating_from_python_gives_the_scores_of_the_command() -> None:
     evaluation = kbench.evaluate("uniform", limit=40, resamples=20, tracks=("forecast",))
     scores = {score.metric: score.value for score in evaluation.scored.scores() if score.slice == "all"}
     assert scores["accuracy"] == pytest.approx(1 / 8)
+
+
+def test_searching_from_python_finds_the_best_of_what_it_measured() -> None:
+    run = kbench.search("softmax", "triton", "random", budget=6, seeds=3, batch=3, recorded=DATASET)
+    rewards = [node.reward for node in run.nodes.values() if node.reward is not None]
+    best = run.best()
+    assert len(run.nodes) == 6
+    assert best is not None
+    assert best.reward == max(rewards)
+
+
+def test_searching_a_corpus_without_kernels_of_the_problem_is_refused() -> None:
+    with pytest.raises(kbench.KbenchError, match="no measured triton kernel"):
+        kbench.search("kmeans_assign", "triton", recorded=ROOT / "tests/loaders/fixtures/1.0.0")
 
 
 def test_versions_agree() -> None:

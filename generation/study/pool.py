@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.surrogates.online.features import features
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
-from kbench.schemas import Backend, Measurement, from_dict
+from kbench.schemas import Backend, Measurement, UserError, from_dict
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.online.features import Matrix
@@ -59,6 +59,25 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
     large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(row["speedup"] for row in rows))
     taken = min(most, len(large))
     return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
+
+
+def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
+    """The measured kernels of one problem and backend, on the GPU that has most of them.
+
+    Raises:
+        UserError: the corpus has none.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+
+    corpus = Corpus.open(path)
+    cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for row in corpus.table("kernels", columns=COLUMNS, problem=problem_id, backend=backend.value).to_pylist():
+        if row["status"] is not None:
+            cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
+    if not any(row["speedup"] for rows in cells.values() for row in rows):
+        raise UserError(f"corpus {str(path)!r} has no measured {backend.value} kernel of {problem_id!r}; name another")
+    largest = max(cells, key=lambda cell: len(cells[cell]))
+    return _pool(corpus, largest, cells[largest])
 
 
 def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> RecordedPool:

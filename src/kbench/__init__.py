@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kbench.benchmark.evaluation.run import Evaluation
     from kbench.benchmark.surrogates.protocol import Surrogate
+    from kbench.generation.single import search
     from kbench.loaders.corpus.corpus import Corpus, load
     from kbench.loaders.corpus.writer import CorpusWriter
     from kbench.schemas import (
@@ -53,6 +54,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "load",
+    "search",
 ]
 
 # Where a public name lives, when it is not a record type. Imported on first use: `import kbench` costs nothing.
@@ -61,6 +63,7 @@ _PLACES = {
     "CorpusWriter": "kbench.loaders.corpus.writer",
     "Surrogate": "kbench.benchmark.surrogates.protocol",
     "load": "kbench.loaders.corpus.corpus",
+    "search": "kbench.generation.single",
 }
 
 

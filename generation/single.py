@@ -1,0 +1,71 @@
+"""One search from Python: what `kbench generate --problem` does, on a GPU or on recorded kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from kbench.benchmark.problems.registry import listed
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.executors.local import LocalExecutor, open_harness
+from kbench.generation.executors.replay import ReplayExecutor
+from kbench.generation.search.budget import parse_budget
+from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.settings import FilterSettings, RunSettings, check
+from kbench.generation.search.state import RunState
+from kbench.generation.study.pool import PoolProposer, pool_of
+from kbench.harness.device.doctor import require_gpus
+from kbench.schemas import Backend
+
+
+def search(
+    problem: str, backend: str, method: str = "evolve", budget: int | str = 64, *,
+    out: str | Path | None = None, recorded: str | Path | None = None, proposer: str = "genome",
+    surrogate: str | None = None, draw: int = 4, seed: int = 0, seeds: int = 8, batch: int = 8,
+    gpu: int = 0, half_width: float = 0.01,
+) -> RunState:  # fmt: skip
+    """Search for a fast kernel, or resume a search.
+
+    Args:
+        problem: a problem id.
+        backend: triton or cuda.
+        method: random, hill_climb, evolve or puct.
+        budget: measurements, or text such as `600s` that `--budget` takes.
+        out: folder for the run's log; an existing one is resumed. By default the log is not kept.
+        recorded: a corpus whose measured kernels stand in for the GPU: only they are proposed.
+        proposer: genome, rewrite, genome+rewrite or llm; unused with `recorded`.
+        surrogate: forecasts choose which candidates are measured.
+        draw: candidates drawn for each one measured, with a surrogate.
+        seed: random seed.
+        seeds: fresh candidates of the first step.
+        batch: candidates measured in each later step.
+        gpu: GPU index.
+        half_width: relative half-width of a measurement's interval.
+
+    Returns:
+        What the run knows: `.best()` is the fastest correct candidate, `.nodes` are all.
+
+    Raises:
+        UserError: a name or value is wrong, or the folder holds a search with other settings.
+        InfrastructureError: there is no GPU, and no recording was given.
+    """
+    settings = RunSettings(
+        problem_id=listed(problem).id, backend=Backend(backend), method=search_method(method).name,
+        proposer=proposer if recorded is None else "pool", seed=seed, seeds=seeds, batch=batch,
+        filter=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw),
+        budget=parse_budget(str(budget)),
+    )  # fmt: skip
+    check(settings)
+    if recorded is None:
+        require_gpus([gpu], "give recorded=CORPUS to search among recorded kernels")
+        how = Drive(executor=LocalExecutor(lambda: open_harness(gpu, half_width)))
+    else:
+        pool = pool_of(Path(recorded), settings.problem_id, settings.backend)
+        how = Drive(
+            executor=ReplayExecutor(pool.measurements), proposer_for=lambda settings: PoolProposer(pool.sources)
+        )
+    with contextlib.ExitStack() as stack:
+        folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        drive(folder, [settings], how)
+        return recorded_states(folder)[settings.run_id]

@@ -31,7 +31,7 @@ class Comparison:
 
 
 def compare(outputs: Any, expected: Any, tolerance: Tolerance, specs: Sequence[TensorSpec]) -> Comparison:
-    """Compare outputs with the expected ones, on the device they are on, with one host synchronisation an output.
+    """Compare outputs with the expected ones, on the device they are on, with one host synchronisation per output.
 
     Integer and boolean outputs must agree within `atol` alone (so exactly, unless atol is at least 1): a relative
     tolerance would let an index drift. Layout and aliasing are for the caller to judge. Not judged are elements whose

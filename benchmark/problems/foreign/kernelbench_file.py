@@ -111,7 +111,7 @@ def _definition(
 
 
 def count_flops(reference: Any, values: tuple[Any, ...], outputs: tuple[TensorSpec, ...]) -> int:
-    """Counted matrix and convolution work, and at least one operation an output element."""
+    """Counted matrix and convolution work, and at least one operation per output element."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from reference_table import MARGIN, insert_table, rates, render_table, shares
 
 from kbench.benchmark.problems.check import first_line
 from kbench.benchmark.problems.definition import COMPUTE_UNITS, ProblemDefinition, Size
 from kbench.benchmark.problems.lazy_torch import torch
-from kbench.benchmark.problems.reference_table import MARGIN, insert_table, rates, render_table, shares
 from kbench.benchmark.problems.registry import problem, problems
 from kbench.harness.device.context import ContextCache
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from kbench.benchmark.problems import InputCase, ProblemDefinition, TensorSpec, adversarial, problem, problems, registry
+from kbench.benchmark.problems import (
+    InputCase,
+    ProblemDefinition,
+    TensorSpec,
+    adversarial,
+    changes,
+    problem,
+    problems,
+    registry,
+)
 from kbench.benchmark.problems.check import cheats, output_failures, plain_cpu
 from kbench.benchmark.problems.compare import compare
 from kbench.schemas import UnknownNameError
@@ -95,24 +104,24 @@ def test_a_case_that_changes_an_unknown_input_is_refused() -> None:
         softmax.draw_case(adversarial.huge("z"), softmax.tiny, 0)
 
 
-def drawn(change: adversarial.Change, *shape: int) -> torch.Tensor:
+def drawn(change: changes.Change, *shape: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(5)
     return change(generator, torch.randn(shape, generator=generator))
 
 
 def test_changes_do_what_they_say() -> None:
-    rows = drawn(adversarial.fill_rows(), 6, 9)
+    rows = drawn(changes.fill_rows(), 6, 9)
     assert (rows == rows[:, :1]).all()
     assert (rows != 0).all()
-    assert drawn(adversarial.keep_one(), 6, 9).count_nonzero(1).tolist() == [1] * 6
-    assert drawn(adversarial.shift_rows(100.0), 6, 9).mean(1).abs().min() > 90
-    assert drawn(adversarial.round_to(0.5), 6, 9).unique().numel() < 15
-    assert drawn(adversarial.negate, 6, 9).max() <= 0
-    signs = drawn(adversarial.alternate(), 6, 9).sign()
+    assert drawn(changes.keep_one(), 6, 9).count_nonzero(1).tolist() == [1] * 6
+    assert drawn(changes.shift_rows(100.0), 6, 9).mean(1).abs().min() > 90
+    assert drawn(changes.round_to(0.5), 6, 9).unique().numel() < 15
+    assert drawn(changes.negate, 6, 9).max() <= 0
+    signs = drawn(changes.alternate(), 6, 9).sign()
     assert (signs[:, 1:] == -signs[:, :-1]).all()
-    steps = drawn(adversarial.sort_rows(), 6, 9).diff(dim=1).sign()
+    steps = drawn(changes.sort_rows(), 6, 9).diff(dim=1).sign()
     assert (steps == steps[:, :1]).all()
-    zeros = drawn(adversarial.some_rows(adversarial.scale(0.0)), 6, 9)
+    zeros = drawn(changes.some_rows(changes.scale(0.0)), 6, 9)
     assert (zeros == 0).all(1).sum() == 3
-    assert set(drawn(adversarial.choose(3.0, 4.0), 6, 9).unique().tolist()) == {3.0, 4.0}
-    assert 15 < drawn(adversarial.repeat_one, 6, 9).unique(return_counts=True)[1].max() < 40
+    assert set(drawn(changes.choose(3.0, 4.0), 6, 9).unique().tolist()) == {3.0, 4.0}
+    assert 15 < drawn(changes.repeat_one, 6, 9).unique(return_counts=True)[1].max() < 40

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, huge, repeat_one, scale, some_rows, sorted_rows
+from kbench.benchmark.problems.adversarial import InputCase, huge, sorted_rows
+from kbench.benchmark.problems.changes import repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, integers
 from kbench.benchmark.problems.lazy_torch import torch

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, choose, large, merge_ends, one_hot, small, zero_rows
+from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, small, zero_rows
+from kbench.benchmark.problems.changes import choose, merge_ends
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform

@@ -5,18 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
-    InputCase,
-    huge,
-    large,
-    one_hot,
-    repeat_one,
-    round_to,
-    small,
-    sorted_rows,
-    wide,
-    zero_rows,
-)
+from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, small, sorted_rows, wide, zero_rows
+from kbench.benchmark.problems.changes import repeat_one, round_to
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -10,15 +10,12 @@ from kbench.benchmark.problems.adversarial import (
     alternating,
     constant_rows,
     large,
-    merge_ends,
-    multiply_some,
     one_hot,
     outliers,
-    scale,
     small,
-    some_rows,
     zero_rows,
 )
+from kbench.benchmark.problems.changes import merge_ends, multiply_some, scale, some_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers, uniform
 from kbench.benchmark.problems.lazy_torch import torch

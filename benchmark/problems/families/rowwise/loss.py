@@ -11,10 +11,10 @@ from kbench.benchmark.problems.adversarial import (
     outliers,
     shifted,
     small,
-    some_rows,
     sorted_rows,
     zero_rows,
 )
+from kbench.benchmark.problems.changes import some_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec, integers
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import (
     InputCase,
-    alternate,
     alternating,
     constant_rows,
     large,
-    multiply_some,
     one_hot,
     outliers,
-    repeat_one,
-    scale,
-    some_rows,
     sorted_rows,
 )
+from kbench.benchmark.problems.changes import alternate, multiply_some, repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, booleans, integers, uniform
 from kbench.benchmark.problems.lazy_torch import torch

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
-    InputCase,
-    choose,
-    constant_rows,
-    one_hot,
-    outliers,
-    scale,
-    wide,
-    zero_rows,
-)
+from kbench.benchmark.problems.adversarial import InputCase, constant_rows, one_hot, outliers, wide, zero_rows
+from kbench.benchmark.problems.changes import choose, scale
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
-    InputCase,
-    large,
-    one_hot,
-    scale,
-    zero_rows,
-)
+from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, zero_rows
+from kbench.benchmark.problems.changes import scale
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     InputSpec,

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
-    InputCase,
-    constant_rows,
-    large,
-    outliers,
-    scale,
-    shifted,
-    small,
-    some_rows,
-    zero_rows,
-)
+from kbench.benchmark.problems.adversarial import InputCase, constant_rows, large, outliers, shifted, small, zero_rows
+from kbench.benchmark.problems.changes import scale, some_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     InputSpec,

@@ -1,6 +1,6 @@
 """What references achieve on a GPU: rates, shares of the ceilings, and the table of docs/results/references.md.
 
-The record is made by docs/evidence/scripts/references.py.
+The record is made by references.py beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MARGIN = 1.05
 
 
 def rates(work: Workload, time_us: float) -> dict[str, Any]:
-    """What a time on a workload comes to, in bytes and operations a second."""
+    """What a time on a workload comes to, in bytes and operations per second."""
     return {
         "median_us": time_us,
         "flops": work.flops,
@@ -36,7 +36,7 @@ def shares(row: Mapping[str, Any], bandwidth: Mapping[str, float], peaks: Mappin
 
 
 def render_table(record: Mapping[str, Any]) -> str:
-    """Markdown: the ceilings, then one row a workload."""
+    """Markdown: the ceilings, then one row per workload."""
     environment, bandwidth, peaks = record["environment"], record["bandwidth_gbps"], record["peak_tflops"]
     units = ", ".join(f"{unit} {peak:,.0f}" for unit, peak in peaks.items() if peak)
     ways = ", ".join(f"{way} {rate:,.0f}" for way, rate in bandwidth.items())

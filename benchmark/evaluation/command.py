@@ -19,7 +19,7 @@ from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, loca
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.home import pulled
+from kbench.loaders.corpus.places import pulled
 from kbench.schemas import UserError
 
 DEFAULT_OUT = Path("runs") / "evaluate"

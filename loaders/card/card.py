@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import yaml
 
 from kbench.loaders.card import datasheet
 from kbench.loaders.card.findings_text import findings_sections
@@ -37,9 +37,9 @@ def render_card(corpus: Corpus, found: Findings | None = None) -> str:
         found: its findings, where they are known already.
     """
     counts = count(corpus)
-    front = "\n".join(_yaml(front_matter(corpus, counts)))
+    front = yaml.safe_dump(front_matter(corpus, counts), sort_keys=False, allow_unicode=True, width=1000)
     sections = _sections(corpus, counts, found or findings_of(corpus))
-    return f"---\n{front}\n---\n\n" + "\n\n".join(sections) + "\n"
+    return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
 
 
 def front_matter(corpus: Corpus, counts: Counts) -> dict[str, Any]:
@@ -181,22 +181,3 @@ def _columns(name: str) -> str:
     docs = field_docs(record)
     rows = [(f"`{key}`", kind if len(kind) < 40 else "struct", docs[key]) for key, kind in kinds.items()]
     return _table(("column", "type", "meaning"), rows)
-
-
-def _yaml(value: Any, indent: str = "") -> Iterator[str]:
-    """Block YAML; text is quoted as JSON, which YAML reads the same."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if isinstance(item, Mapping | list) and item:
-                yield f"{indent}{key}:"
-                yield from _yaml(item, indent + ("  " if isinstance(item, Mapping) else ""))
-            else:
-                yield f"{indent}{key}: {json.dumps(item, ensure_ascii=False)}"
-        return
-    for item in value:
-        if isinstance(item, Mapping):
-            first, *rest = _yaml(item, indent + "  ")
-            yield f"{indent}- {first[len(indent) + 2 :]}"
-            yield from rest
-        else:
-            yield f"{indent}- {json.dumps(item, ensure_ascii=False)}"

@@ -9,8 +9,7 @@ from kbench.loaders.card.card import render_card
 from kbench.loaders.card.croissant import render_croissant
 from kbench.loaders.card.eval_tasks import render_eval
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
-from kbench.loaders.corpus.manifest import read_manifest
+from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.findings import findings_of
 from kbench.loaders.summary.ledger import render_ledger

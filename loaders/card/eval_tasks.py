@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 from kbench.loaders.corpus.corpus import Corpus
 
 TASKS: Mapping[str, str] = {"forecast": "pairs", "rank": "kernels", "validity": "kernels"}
@@ -23,19 +25,9 @@ def eval_facts(tasks: Mapping[str, str] = TASKS) -> dict[str, Any]:
 
 
 def render_eval(corpus: Corpus) -> str | None:
-    """The file for a corpus: the tasks it holds test rows for; None when there are none.
-
-    Written as plain text, which needs no YAML library where corpora are written.
-    """
+    """The file for a corpus: the tasks it holds test rows for; None when there are none."""
     asked = {task: config for task, config in TASKS.items() if _has_test_rows(corpus, config)}
-    if not asked:
-        return None
-    facts = eval_facts(asked)
-    lines = [f"{name}: {value}" for name, value in facts.items() if name != "tasks"]
-    lines.append("tasks:")
-    for task in facts["tasks"]:
-        lines += [f"{'-' if name == 'id' else ' '} {name}: {value}" for name, value in task.items()]
-    return "\n".join(lines) + "\n"
+    return yaml.safe_dump(eval_facts(asked), sort_keys=False, allow_unicode=True) if asked else None
 
 
 def _has_test_rows(corpus: Corpus, config: str) -> bool:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy
+import numpy.typing as npt
 import pyarrow as pa
 
-from kbench.loaders.card.svg import COLOURS, FAINT, INK, Drawing, Scale
 from kbench.loaders.corpus.configs import SPLITS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.timed import WRITERS, Timed
 from kbench.schemas.bins import LABELS, NUMBERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Values = npt.NDArray[numpy.float64]
 
 CAPTIONS: Mapping[str, str] = {
     "runtime-spread.svg": "Runtimes within each problem, fastest problems on top: line 5th to 95th percentile, bar "
@@ -25,13 +32,24 @@ CAPTIONS: Mapping[str, str] = {
     "from freely written kernels are drawn apart.",
 }
 """What each plot shows, in the card's order."""
+COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#bf3989", "#7d4e00")
+WIDTH_PX = 760
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+STYLE: Any = {
+    "svg.hashsalt": "kbench", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10,
+    "grid.color": "#d8dee4", "axes.spines.top": False, "axes.spines.right": False,
+}  # fmt: skip
 LONGEST = 64
 """Measured kernels up to which progress is drawn."""
 
 
 def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
-    """The plots a corpus has data for, by file name."""
+    """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib."""
     drawn: dict[str, str] = {}
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        return drawn
     if len(kernels):
         drawn["runtime-spread.svg"] = _spread(kernels)
         drawn["speedup-by-family.svg"] = _families(kernels)
@@ -41,48 +59,63 @@ def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
     return {name: drawn[name] for name in CAPTIONS if name in drawn}
 
 
-def _quantiles(values: numpy.ndarray[tuple[int], numpy.dtype[numpy.float64]]) -> tuple[float, ...]:
-    return tuple(float(value) for value in numpy.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
+def _svg(draw: Callable[[Axes], None], title: str, height_px: float, left_px: float = 60) -> str:
+    """Draw on fresh axes; equal drawings give equal text."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH_PX / 72, height_px / 72), dpi=72)
+        # Margins by hand: a layout engine draws everything twice.
+        bounds = (left_px / WIDTH_PX, 46 / height_px, 1 - (left_px + 15) / WIDTH_PX, 1 - 80 / height_px)
+        axes = figure.add_axes(bounds)
+        axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
+        axes.set_axisbelow(True)
+        draw(axes)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
 
 
-def _range_row(drawing: Drawing, scale: Scale, y: float, half: float, marks: tuple[float, ...], colour: str) -> None:
-    low, first, middle, third, high = (scale(value) for value in marks)
-    drawing.line(low, y, high, y, colour, 1)
-    drawing.box(first, y - half, max(third - first, 1), 2 * half, colour, 0.55)
-    drawing.line(middle, y - half - 1, middle, y + half + 1, INK, 1.5)
+def _ranges(axes: Axes, rows: Sequence[tuple[str, Values]], size: float) -> None:
+    """A line per row from the 5th to the 95th percentile, a bar over the middle half, a mark at the median."""
+    low, first, middle, third, high = numpy.array([numpy.quantile(values, QUANTILES) for _, values in rows]).T
+    places = numpy.arange(len(rows))
+    axes.hlines(places, low, high, color=COLOURS[0], linewidth=1)
+    axes.hlines(places, first, third, color=COLOURS[0], linewidth=size * 0.8, alpha=0.55)
+    axes.vlines(middle, places - 0.4, places + 0.4, color="black", linewidth=1.2)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.set_yticks(places, [name for name, _ in rows], fontsize=size)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", left=False)
+    axes.grid(axis="x")
 
 
 def _spread(kernels: Timed) -> str:
     runtimes = kernels.figures["runtime_us"]
-    rows = [(name, _quantiles(runtimes[at])) for (name,), at in kernels.groups("problem_id")]
-    rows.sort(key=lambda row: (row[1][2], row[0]))
-    pitch = 9
-    bottom = 38 + pitch * len(rows)
-    drawing = Drawing(760, bottom + 46, f"Runtime spread within {len(rows)} problems")
-    scale = Scale(min(row[1][0] for row in rows) * 0.9, max(row[1][4] for row in rows) * 1.1, 210, 745, log=True)
-    drawing.across(scale, 34, bottom, "runtime in µs (geometric mean over workloads)")
-    for position, (name, marks) in enumerate(rows):
-        y = 38 + pitch * (position + 0.5)
-        drawing.text(204, y + 3, name, size=8, anchor="end")
-        _range_row(drawing, scale, y, 2.6, marks, COLOURS[0])
-    return drawing.render()
+    rows = [(name, runtimes[at]) for (name,), at in kernels.groups("problem_id")]
+    rows.sort(key=lambda row: (numpy.median(row[1]), row[0]))
+
+    def draw(axes: Axes) -> None:
+        _ranges(axes, rows, 7)
+        axes.set_xlabel("runtime in µs (geometric mean over workloads)")
+
+    return _svg(draw, f"Runtime spread within {len(rows)} problems", 80 + 9 * len(rows), left_px=210)
 
 
 def _families(kernels: Timed) -> str:
     speedups = kernels.figures["speedup"]
-    rows = [(name, _quantiles(speedups[at]), float(speedups[at].max())) for (name,), at in kernels.groups("family")]
-    rows.sort(key=lambda row: (-row[1][2], row[0]))
-    bottom = 38 + 20 * len(rows)
-    drawing = Drawing(760, bottom + 46, "Speedup over the PyTorch reference, by family")
-    scale = Scale(min(row[1][0] for row in rows) * 0.9, max(row[2] for row in rows) * 1.15, 160, 745, log=True)
-    drawing.across(scale, 34, bottom, "speedup (right of 1: faster than PyTorch)")
-    drawing.line(scale(1.0), 34, scale(1.0), bottom, FAINT, 1.5)
-    for position, (name, marks, best) in enumerate(rows):
-        y = 38 + 20 * (position + 0.5)
-        drawing.text(154, y + 4, name, anchor="end")
-        _range_row(drawing, scale, y, 5, marks, COLOURS[0])
-        drawing.box(scale(best) - 2.5, y - 2.5, 5, 5, COLOURS[1])
-    return drawing.render()
+    rows = [(name, speedups[at]) for (name,), at in kernels.groups("family")]
+    rows.sort(key=lambda row: (-numpy.median(row[1]), row[0]))
+
+    def draw(axes: Axes) -> None:
+        axes.axvline(1.0, color="grey", linewidth=1.2)
+        _ranges(axes, rows, 10)
+        axes.plot([values.max() for _, values in rows], range(len(rows)), "s", markersize=3.5, color=COLOURS[1])
+        axes.set_xlabel("speedup (right of 1: faster than PyTorch)")
+
+    return _svg(draw, "Speedup over the PyTorch reference, by family", 80 + 20 * len(rows), left_px=160)
 
 
 def _bins(corpus: Corpus) -> str:
@@ -91,37 +124,34 @@ def _bins(corpus: Corpus) -> str:
         for row in pa.table(batch).group_by(["split", "bin"]).aggregate([([], "count_all")]).to_pylist():
             found[row["split"]][row["bin"]] += row["count_all"]
     splits = [split for split in SPLITS if split in found]
-    shares = {split: {n: found[split][n] / found[split].total() for n in NUMBERS} for split in splits}
-    drawing = Drawing(760, 330, "Pairs by speedup bin")
-    scale = Scale(0, max(max(share.values()) for share in shares.values()) * 105, 270, 40)
-    drawing.upright(scale, 60, 745, "% of the split's pairs")
-    pitch = (745 - 60) / len(NUMBERS)
-    width = (pitch - 16) / len(splits)
-    for place, number in enumerate(NUMBERS):
+
+    def draw(axes: Axes) -> None:
         for position, split in enumerate(splits):
-            top = scale(100 * shares[split][number])
-            left = 60 + pitch * place + 8 + width * position
-            drawing.box(left, top, width - 1, 270 - top, COLOURS[position % len(COLOURS)])
-        drawing.text(60 + pitch * (place + 0.5), 286, f"bin {number}", anchor="middle")
-        drawing.text(60 + pitch * (place + 0.5), 301, LABELS[place], size=8, anchor="middle", colour=FAINT)
-    drawing.legend([f"{split} ({found[split].total():,} pairs)" for split in splits], 590, 52)
-    return drawing.render()
+            total = found[split].total()
+            width = 0.84 / len(splits)
+            lefts = [place - 0.42 + position * width for place in range(len(NUMBERS))]
+            heights = [100 * found[split][number] / total for number in NUMBERS]
+            axes.bar(lefts, heights, width * 0.95, align="edge", label=f"{split} ({total:,} pairs)")
+        names = [f"bin {number}\n{label}" for number, label in zip(NUMBERS, LABELS, strict=True)]
+        axes.set_xticks(range(len(NUMBERS)), names, fontsize=8)
+        axes.set_ylabel("% of the split's pairs")
+        axes.grid(axis="y")
+        axes.legend(frameon=False)
+
+    return _svg(draw, "Pairs by speedup bin", 330)
 
 
 def _progress(kernels: Timed) -> str:
     curves = progress(kernels)
-    drawing = Drawing(760, 350, "Search progress")
-    longest = max(len(curve) for curve in curves.values())
-    lowest = min(curve[0] for curve in curves.values())
-    across = Scale(1, max(longest, 2), 60, 745)
-    upright = Scale(max(0.0, lowest - 0.08), 1.0, 300, 40)
-    drawing.upright(upright, 60, 745, "share of the best known speedup")
-    drawing.across(across, 40, 300, "timed kernels of the search")
-    for position, curve in enumerate(curves.values()):
-        points = [(across(n + 1), upright(value)) for n, value in enumerate(curve)]
-        drawing.path(points, COLOURS[position % len(COLOURS)])
-    drawing.legend(list(curves), 560, 290 - 17 * len(curves))
-    return drawing.render()
+
+    def draw(axes: Axes) -> None:
+        for method, curve in curves.items():
+            axes.plot(range(1, len(curve) + 1), curve, label=method)
+        axes.set(xlabel="timed kernels of the search", ylabel="share of the best known speedup")
+        axes.grid()
+        axes.legend(frameon=False, loc="lower right")
+
+    return _svg(draw, "Search progress", 350)
 
 
 def progress(kernels: Timed) -> dict[str, list[float]]:

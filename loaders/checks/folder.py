@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.checks.columns import Issue
-from kbench.loaders.corpus.files import CARD
-from kbench.loaders.corpus.manifest import NAME, Manifest, read_manifest
+from kbench.loaders.corpus.manifest import CARD, NAME, Manifest, read_manifest
 
 
 def folder_issues(folder: Path) -> Iterator[Issue]:

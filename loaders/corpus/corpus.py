@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, config
-from kbench.loaders.corpus.home import pulled
 from kbench.loaders.corpus.manifest import FileEntry, Manifest, read_manifest
+from kbench.loaders.corpus.places import Location, folder_of
 from kbench.loaders.corpus.selection import Selection
-from kbench.loaders.corpus.shards import describe_shards, first_line
+from kbench.loaders.corpus.shards import describe_shards
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.record import field_types
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-Location = str | os.PathLike[str]
 ALIASES = {"problem": "problem_id"}
 """Filter names that differ from their column's."""
-HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 OPEN_FACETS = ("problem_id", "gpu", "search_method", "family", "kind")
 """Facets whose values only the data knows; asking for one it does not have is a slip, not an empty answer."""
 UNIONS = ("all", WHOLE)
@@ -76,13 +74,6 @@ def load(
     return corpus.select(config, columns=columns, where=where, **filters)
 
 
-def shipped() -> Path:
-    """The dataset that comes with the package."""
-    import kbench
-
-    return Path(kbench.__file__).parent / "benchmark" / "dataset"
-
-
 class Corpus:
     """An opened corpus: its manifest, and where its files are."""
 
@@ -120,7 +111,7 @@ class Corpus:
             raise UserError("no path given; give a corpus folder, a Hub id or Parquet files")
         files: dict[str, list[tuple[Path, FileEntry]]] = {}
         loose = [Path(item) for item in paths if item is not None and str(item).endswith(".parquet")]
-        folders = [_folder(item) for item in paths if item is None or not str(item).endswith(".parquet")]
+        folders = [folder_of(item) for item in paths if item is None or not str(item).endswith(".parquet")]
         for folder in folders:
             for name, entries in read_manifest(folder, check_files=check_files).files.items():
                 files.setdefault(name, []).extend((folder / entry.path, entry) for entry in entries)
@@ -221,39 +212,3 @@ def _may_match(entry: FileEntry, chosen: Config, equals: Mapping[str, tuple[Any,
         if listed is not None and not set(values) & set(listed):
             return False
     return True
-
-
-def _folder(path: Location | None) -> Path:
-    if path is None:
-        folder = shipped()
-        if not folder.is_dir():
-            raise UserError("no corpus is shipped with this install; give the path of a corpus folder or a Hub id")
-        return folder
-    folder = Path(path)
-    if isinstance(path, str) and not folder.exists():
-        folder = pulled(path) or folder
-    if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):
-        if not folder.exists():
-            raise UserError(f"path {str(path)!r} does not exist; give a corpus folder, Parquet files or a Hub id")
-        return folder
-    return fetch(path)
-
-
-def fetch(repository: str, revision: str | None = None) -> Path:
-    """The folder of a dataset repository on the Hub, downloaded once and kept in the Hub's cache.
-
-    Raises:
-        UserError: there is no such local folder and the Hub does not answer with one.
-    """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
-    except HFValidationError as error:
-        raise UserError(
-            f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"
-        ) from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"path {repository!r} is no local folder, and the Hub did not serve it: {reason}") from error

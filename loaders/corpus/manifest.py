@@ -16,6 +16,10 @@ from kbench.schemas import DataError, UserError
 from kbench.schemas.record import field_types
 
 NAME = "manifest.json"
+CARD, CROISSANT, LEDGER, EVAL, PLOTS = "README.md", "croissant.json", "ledger.json", "eval.yaml", "plots"
+"""What describes a corpus beside its manifest; all of it is generated from the data."""
+PULLED = "pull.json"
+"""Where a pulled corpus came from."""
 FORMAT = "kbench-corpus/1"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 KINDS: Mapping[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}

@@ -24,9 +24,18 @@ import pyarrow.parquet as pq
 from kbench.loaders.corpus import manifest as manifests
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config, config
 from kbench.loaders.corpus.conform import config_table, conform, tabulate
-from kbench.loaders.corpus.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.corpus.fingerprint import rows_hash
-from kbench.loaders.corpus.manifest import FileEntry, Manifest, file_sha256, read_manifest
+from kbench.loaders.corpus.manifest import (
+    CARD,
+    CROISSANT,
+    EVAL,
+    LEDGER,
+    PLOTS,
+    FileEntry,
+    Manifest,
+    file_sha256,
+    read_manifest,
+)
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.storage.atomic import ENDING, replace_together, write_new
 from kbench.schemas import DataError, InfrastructureError, Record, UserError

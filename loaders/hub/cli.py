@@ -145,7 +145,8 @@ def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_js
     """Upload a corpus to the dataset repository REPOSITORY, tagged with its fingerprint."""
     import dataclasses
 
-    from kbench.loaders.corpus.corpus import Corpus, shipped
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.corpus.places import shipped
     from kbench.loaders.hub.repository import push as upload
 
     folder = path or shipped()

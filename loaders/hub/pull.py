@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.corpus.corpus import HUB_ID, Corpus
-from kbench.loaders.corpus.files import PULLED
-from kbench.loaders.corpus.home import data_home
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
-from kbench.loaders.corpus.manifest import file_sha256, read_manifest
+from kbench.loaders.corpus.manifest import PULLED, file_sha256, read_manifest
+from kbench.loaders.corpus.places import HUB_ID, data_home
 from kbench.loaders.hub.repository import commit_of, fetch_files, plain_errors
 from kbench.loaders.importers.context import Settings
 from kbench.loaders.importers.published import gpu_forecasters

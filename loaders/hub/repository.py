@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbench.loaders.card.eval_tasks import render_eval
-from kbench.loaders.corpus.corpus import HUB_ID, Corpus
-from kbench.loaders.corpus.files import CARD, CROISSANT, EVAL, LEDGER, PLOTS
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
+from kbench.loaders.corpus.places import HUB_ID
 from kbench.loaders.corpus.shards import first_line
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, InfrastructureError, UserError

@@ -13,8 +13,6 @@ from kbench.schemas import DataError
 
 KEPT_BAD_ROWS = 1000
 """Bad rows listed in the report; the rest are counted."""
-UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
-"""Microseconds in one of each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

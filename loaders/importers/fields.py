@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 SHOWN_CHARACTERS = 60
+UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+"""Microseconds in one of each."""
+PLAUSIBLE_US = (0.1, 1e8)
+"""No kernel is launched and done in less than a tenth of a microsecond; none here runs for minutes."""
 
 
 class RowError(Exception):
@@ -38,6 +42,21 @@ def positive(data: Mapping[str, Any], field: str) -> float:
         return float(value)
     except OverflowError:
         raise RowError(field, value, "must be a number that a float can hold") from None
+
+
+def microseconds(value: object, unit: str, field: str) -> float:
+    """A time in microseconds.
+
+    Raises:
+        RowError: it is no positive number, or no time a kernel can take in this unit, so that the unit is wrong.
+    """
+    if not is_number(value) or value <= 0:
+        raise RowError(field, value, "must be a positive number")
+    found = float(value) * UNITS[unit]
+    low, high = PLAUSIBLE_US
+    if not low <= found <= high:
+        raise RowError(field, value, f"is no time a kernel takes in {unit}; the value or its unit is wrong")
+    return found
 
 
 def optional_positive(data: Mapping[str, Any], field: str) -> float | None:

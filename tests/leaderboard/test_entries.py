@@ -16,7 +16,7 @@ from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, s
 from kbench.leaderboard.scoring.results import entry_id, rounded_figure
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.card.eval_tasks import eval_facts
-from kbench.loaders.corpus.corpus import shipped as shipped_folder
+from kbench.loaders.corpus.places import shipped as shipped_folder
 
 LARGEST_BYTES = 3_000_000
 GOLDEN = json.loads(Path(__file__).with_name("golden_scores.json").read_text("utf-8"))

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from kbench.cli import cli
 from kbench.loaders.card.describe import refresh
-from kbench.loaders.corpus import corpus as corpus_module
+from kbench.loaders.corpus import places
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.hub.cli import FORMATS
@@ -35,7 +35,7 @@ def test_info_counts_a_corpus(corpus_path: Path) -> None:
 
 
 def test_info_without_a_shipped_corpus_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_module, "shipped", lambda: tmp_path / "none")
+    monkeypatch.setattr(places, "shipped", lambda: tmp_path / "none")
     result = run("info")
     assert isinstance(result.exception, UserError)
     assert str(result.exception).startswith("no corpus is shipped with this install")

@@ -16,6 +16,7 @@ from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import (
     RowError,
     mapping,
+    microseconds,
     non_negative,
     optional_positive,
     optional_text,
@@ -26,7 +27,6 @@ from kbench.loaders.importers.fields import (
 from kbench.loaders.importers.formats import Items, Opening
 from kbench.loaders.importers.json_stream import json_lines
 from kbench.loaders.importers.rows import Row, backend_of, configuration, failure, kernel_row, measurement_row
-from kbench.loaders.importers.times import microseconds
 from kbench.schemas import Backend, Status
 
 FAMILY = "flashinfer"

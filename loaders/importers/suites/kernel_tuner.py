@@ -10,12 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.context import UNITS, Context
-from kbench.loaders.importers.fields import RowError, is_number, optional_text, sequence, slug, text
+from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.fields import (
+    UNITS,
+    RowError,
+    is_number,
+    microseconds,
+    optional_text,
+    sequence,
+    slug,
+    text,
+)
 from kbench.loaders.importers.formats import Items, Opening
 from kbench.loaders.importers.json_stream import CutShortError, JsonStream
 from kbench.loaders.importers.rows import Row, configuration, failure, kernel_row, measurement_row
-from kbench.loaders.importers.times import microseconds
 from kbench.schemas import Backend, DataError, Status
 
 FAMILY = "kernel_tuner"

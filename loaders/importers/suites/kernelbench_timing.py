@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import RowError, is_number, optional_text, positive
+from kbench.loaders.importers.fields import RowError, is_number, microseconds, optional_text, positive
 from kbench.loaders.importers.formats import Items, Opening
 from kbench.loaders.importers.json_stream import JsonStream
 from kbench.loaders.importers.rows import configuration, kernel_row, measurement_row
 from kbench.loaders.importers.suites import kernelbench
-from kbench.loaders.importers.times import microseconds
 from kbench.schemas import Backend, Status
 
 LEVEL = re.compile(r"level[_ ]?([1-4])")

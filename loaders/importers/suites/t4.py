@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.context import UNITS, Context
-from kbench.loaders.importers.fields import RowError, mapping, optional_text, sequence, slug, text
+from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.fields import UNITS, RowError, mapping, microseconds, optional_text, sequence, slug, text
 from kbench.loaders.importers.formats import Items, Opening
 from kbench.loaders.importers.json_stream import JsonStream
 from kbench.loaders.importers.rows import Row, configuration, failure, kernel_row, measurement_row
-from kbench.loaders.importers.times import microseconds
 from kbench.schemas import Backend, DataError, Status
 
 FAMILY = "auto_tuning"

@@ -14,10 +14,10 @@ from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Context, Settings
+from kbench.loaders.importers.fields import PLAUSIBLE_US
 from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.run import import_files
 from kbench.loaders.importers.sink import Sink
-from kbench.loaders.importers.times import PLAUSIBLE_US
 from kbench.schemas import KbenchError
 
 JSON_FORMATS = ("kernelbench-eval", "kernelbench-timing", "cuda-l1", "kernel-tuner", "t4", "flashinfer-trace")

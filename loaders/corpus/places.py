@@ -1,0 +1,73 @@
+"""Where corpora are: shipped with the package, pulled into $KBENCH_HOME, in a folder, or on the Hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from kbench.loaders.corpus.manifest import NAME
+from kbench.loaders.corpus.shards import first_line
+from kbench.schemas import UserError
+
+Location = str | os.PathLike[str]
+HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
+
+
+def shipped() -> Path:
+    """The dataset that comes with the package."""
+    return Path(__file__).parents[2] / "benchmark" / "dataset"
+
+
+def data_home() -> Path:
+    """The folder of pulled corpora: $KBENCH_HOME, or ~/.cache/kbench."""
+    return Path(os.environ.get("KBENCH_HOME") or Path.home() / ".cache" / "kbench")
+
+
+def pulled(name: str) -> Path | None:
+    """The folder of a pulled corpus, by its bare name; None when there is none."""
+    if not name or "/" in name or name in (".", ".."):
+        return None
+    folder = data_home() / name
+    return folder if (folder / NAME).is_file() else None
+
+
+def folder_of(path: Location | None) -> Path:
+    """The folder of a corpus, by path, bare name or Hub id.
+
+    Raises:
+        UserError: there is none.
+    """
+    if path is None:
+        folder = shipped()
+        if not folder.is_dir():
+            raise UserError("no corpus is shipped with this install; give the path of a corpus folder or a Hub id")
+        return folder
+    folder = Path(path)
+    if isinstance(path, str) and not folder.exists():
+        folder = pulled(path) or folder
+    if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):
+        if not folder.exists():
+            raise UserError(f"path {str(path)!r} does not exist; give a corpus folder, Parquet files or a Hub id")
+        return folder
+    return fetch(path)
+
+
+def fetch(repository: str, revision: str | None = None) -> Path:
+    """The folder of a dataset repository on the Hub, downloaded once and kept in the Hub's cache.
+
+    Raises:
+        UserError: there is no such local folder and the Hub does not answer with one.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
+    except HFValidationError as error:
+        raise UserError(
+            f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"
+        ) from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"path {repository!r} is no local folder, and the Hub did not serve it: {reason}") from error

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.surrogates.resolve import BUILT_IN
+from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.loaders.options import dataset_option, echo_json, json_option
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.compiler import Compiler
-
-TRACK_NAMES = "forecast,select,rank,search,validity"
 
 
 @click.command()
@@ -33,9 +33,9 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
 @click.option(
     "--all-baselines", is_flag=True, help="Every built-in that needs neither an endpoint nor a compiler, in one table."
 )
-@click.option("--dataset", metavar="PATH", help="Corpus folder or Hub id; the shipped dataset by default.")
+@dataset_option
 @click.option("--split", default="test", show_default=True, help="test (unseen problems), test_seen, or validation.")
-@click.option("--tracks", default=TRACK_NAMES, show_default=True, help="Tracks to score, comma-separated.")
+@click.option("--tracks", default=",".join(TRACK_NAMES), show_default=True, help="Tracks to score, comma-separated.")
 @click.option(
     "--surrogate-arg", "arguments", multiple=True, metavar="K=V", help="Argument of the surrogate. Repeatable."
 )
@@ -46,7 +46,7 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
     help="Where results go and forecasts are kept for resuming; runs/evaluate/NAME by default.",
 )
 @click.option("--limit", type=int, metavar="N", help="At most N queries.")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Queries a call of forecast().")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Queries per call of forecast().")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of a user's surrogate."
 )
@@ -64,9 +64,9 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
-    help="Of the bootstrap, and of surrogates that take one.",
+    help="Seed of the bootstrap, and of surrogates that take one.",
 )
-@click.option("--ensemble", is_flag=True, help="Average a query's repeats into one forecast.")
+@click.option("--ensemble", is_flag=True, help="Average the repeats of a query into one forecast.")
 @click.option(
     "--edges",
     type=click.Choice(["bins", "published-prompt"]),
@@ -77,7 +77,8 @@ TRACK_NAMES = "forecast,select,rank,search,validity"
 @click.option("--compare", "compare_to", metavar="NAME", help="Another surrogate: show paired differences.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 @click.option("--no-report", is_flag=True, help="Skip report.html.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--list-metrics", is_flag=True, help="List every metric with its track and meaning; ask nothing.")
+@json_option
 @click.pass_obj
 def evaluate(
     compiler: Compiler | None,
@@ -91,36 +92,70 @@ def evaluate(
     compare_to: str | None,
     dry_run: bool,
     no_report: bool,
+    list_metrics: bool,
     as_json: bool,
-    **settings: Any,
+    **options: Any,
 ) -> None:
     """Score a surrogate: how good are its forecasts, where, and how sure is that?"""
     from kbench.benchmark.evaluation.command import Command
-    from kbench.benchmark.evaluation.run import Options, parse_arguments
+    from kbench.benchmark.evaluation.run import Options
     from kbench.benchmark.surrogates.resolve import BASELINES
 
+    if list_metrics:
+        _show_metrics(as_json)
+        return
     names = [*specs, *(name for name in BASELINES if all_baselines and name not in specs)]
     if not names:
         raise UserError("no surrogate given; use --surrogate NAME (such as static) or --all-baselines")
-    options = Options(
-        tracks=tuple(track.strip() for track in tracks.split(",") if track.strip()),
-        arguments=parse_arguments(arguments),
-        **settings,
-    )
-    command = Command(names=names, dataset=dataset, options=options, out=out, report=not no_report, compiler=compiler)
+    asked = tuple(track.strip() for track in tracks.split(",") if track.strip())
+    given = Options(tracks=asked, arguments=parse_arguments(arguments), **options)
+    command = Command(names=names, dataset=dataset, options=given, out=out, report=not no_report, compiler=compiler)
     shown = TerminalProgress(quiet=as_json and not sys.stderr.isatty())
     if dry_run:
         plan = command.plan(shown)
-        click.echo(json.dumps(plan, indent=1) if as_json else command.plan_text(plan))
+        echo_json(dataclasses.asdict(plan)) if as_json else click.echo(plan.text())
         return
     answer = command.run(shown, compare_to)
-    click.echo(json.dumps(answer.values, indent=1, ensure_ascii=False) if as_json else answer.text)
+    echo_json(answer.values) if as_json else click.echo(answer.text)
     if answer.interrupted:
-        click.echo("kbench: interrupted; what was answered is kept, run the same command to go on", err=True)
+        click.echo("kbench: interrupted; the answers so far are kept, run the same command to go on", err=True)
         sys.exit(130)
 
 
-class TerminalProgress(Progress):
+def _show_metrics(as_json: bool) -> None:
+    from kbench.benchmark.metrics.registry import METRICS
+
+    if as_json:
+        fields = ("name", "label", "meaning", "better", "bounds", "headline", "ceiling", "decimals")
+        echo_json([{"track": m.track.name} | {field: getattr(m, field) for field in fields} for m in METRICS])
+        return
+    for metric in METRICS:
+        mark = "*" if metric.headline else " "
+        click.echo(f"{metric.track.name:<8} {mark} {metric.name:<30} {metric.arrow}  {metric.meaning}")
+
+
+def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+    """`k=v` settings; v is a number, true, false or null where it reads as one, else text.
+
+    Raises:
+        UserError: a setting without `=`, or one given twice.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise UserError(f"--surrogate-arg is {pair!r}; it must be name=value")
+        if key in found:
+            raise UserError(f"--surrogate-arg {key} is given twice; give it once")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        found[key] = text if isinstance(value, dict | list) else value
+    return found
+
+
+class TerminalProgress:
     """Stages and a bar on stderr, so that stdout stays clean for results."""
 
     def __init__(self, quiet: bool = False) -> None:

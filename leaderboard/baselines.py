@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
@@ -39,7 +39,7 @@ def write_baselines(
         tell(name)
         with tempfile.TemporaryDirectory() as scratch:
             # One resample: the figures of this run are thrown away, the leaderboard makes its own.
-            files = write(evaluate(name, corpus, Options(resamples=1), questions=questions), Path(scratch))
+            files = write_folder(evaluate(name, corpus, Options(resamples=1), questions=questions), Path(scratch))
             target = folder / name
             target.mkdir(parents=True, exist_ok=True)
             for kept in (METADATA_FILE, FORECAST_FILES[0]):

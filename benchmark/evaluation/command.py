@@ -1,22 +1,23 @@
-"""The work behind `kbench evaluate`: one or several surrogates on one set of questions, and what is shown of them."""
+"""The command `kbench evaluate`: one or several surrogates on one set of questions, their files and their table."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluation.folder import earlier
-from kbench.benchmark.evaluation.progress import Progress
-from kbench.benchmark.evaluation.published_edges import is_published, rescored
-from kbench.benchmark.evaluation.results import results, terminal, write
-from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
+from kbench.benchmark.evaluation.folder import earlier, write_folder, write_json
+from kbench.benchmark.evaluation.results import EvaluationResults
+from kbench.benchmark.evaluation.run import Evaluation, EvaluationProgress, Options, evaluate
+from kbench.benchmark.evaluation.submission import is_published
+from kbench.benchmark.evaluation.terminal import terminal
 from kbench.benchmark.scoring.compare import Comparison
+from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
+from kbench.benchmark.tasks.published import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import pulled
@@ -37,6 +38,35 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationPlan:
+    """What would be asked, and what it would cost."""
+
+    dataset: str
+    split: str
+    queries: int
+    tracks: Mapping[str, int]
+    """Queries by track."""
+    fingerprints: Mapping[str, str]
+    """By track."""
+    input_characters: int
+    input_tokens_estimate: int
+    surrogates: Sequence[Mapping[str, Any]]
+    """Name and kind of each surrogate, and what it estimates itself."""
+
+    def text(self) -> str:
+        """The plan for people."""
+        lines = [
+            f"{self.queries:,} queries on {self.split} of dataset {self.dataset[:12]}",
+            *(f"  {track}: {count:,}" for track, count in self.tracks.items()),
+            f"about {self.input_tokens_estimate:,} tokens of queries, read once",
+        ]
+        for entry in self.surrogates:
+            facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("surrogate", "kind"))
+            lines.append(f"{entry['surrogate']} ({entry['kind']}): {facts or 'cost unknown before it runs'}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One call of the command."""
 
@@ -48,35 +78,33 @@ class Command:
     compiler: Compiler | None = None
 
     def corpus(self) -> Corpus:
-        """The corpus asked for; a name of a pulled dataset finds it in the data folder."""
+        """The corpus asked for; the name of a pulled dataset finds it in the data folder."""
         return Corpus.open(self.dataset)
 
-    def questions(self, corpus: Corpus, progress: Progress) -> Questions:
+    def questions(self, corpus: Corpus, progress: EvaluationProgress) -> Questions:
         """What is asked."""
         progress.stage("reading the corpus")
         return build_questions(corpus, self.options.split, self._tracks(), self.options.limit)
 
-    def plan(self, progress: Progress) -> dict[str, Any]:
+    def plan(self, progress: EvaluationProgress) -> EvaluationPlan:
         """What would be asked, and what it would cost."""
         targets = [self._located(name) for name in self.names]
         questions = self.questions(self.corpus(), progress)
+        tasks = questions.tasks()
         characters = sum(
             len(q.problem_text) + len(q.anchor_source) + len(q.candidate_source) + len(q.gpu_facts_json)
             for q in questions.queries
         )
-        plan: dict[str, Any] = {
-            "dataset": questions.dataset,
-            "split": questions.split,
-            "queries": len(questions.queries),
-            "tracks": {track: len(task.query_ids) for track, task in questions.tasks().items()},
-            "fingerprints": {track: task.fingerprint for track, task in questions.tasks().items()},
-            "input_characters": characters,
-            "input_tokens_estimate": round(characters / CHARACTERS_PER_TOKEN),
-            "surrogates": [],
-        }
-        for target in targets:
-            plan["surrogates"].append(self._plan_one(target, questions))
-        return plan
+        return EvaluationPlan(
+            dataset=questions.dataset,
+            split=questions.split,
+            queries=len(questions.queries),
+            tracks={track: len(task.query_ids) for track, task in tasks.items()},
+            fingerprints={track: task.fingerprint for track, task in tasks.items()},
+            input_characters=characters,
+            input_tokens_estimate=round(characters / CHARACTERS_PER_TOKEN),
+            surrogates=[self._plan_one(target, questions) for target in targets],
+        )
 
     def _plan_one(self, target: SurrogateTarget, questions: Questions) -> dict[str, Any]:
         entry: dict[str, Any] = {"surrogate": target.name, "kind": target.kind}
@@ -86,48 +114,35 @@ class Command:
             entry |= estimate(questions.queries) if estimate is not None else {"price": 0.0}
         return entry
 
-    @staticmethod
-    def plan_text(plan: dict[str, Any]) -> str:
-        """The plan for people."""
-        lines = [
-            f"{plan['queries']:,} queries on {plan['split']} of dataset {plan['dataset'][:12]}",
-            *(f"  {track}: {count:,}" for track, count in plan["tracks"].items()),
-            f"about {plan['input_tokens_estimate']:,} tokens of queries, read once",
-        ]
-        for entry in plan["surrogates"]:
-            facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("surrogate", "kind"))
-            lines.append(f"{entry['surrogate']} ({entry['kind']}): {facts or 'cost unknown before it runs'}")
-        return "\n".join(lines)
-
-    def run(self, progress: Progress, compare_to: str | None) -> Answer:
+    def run(self, progress: EvaluationProgress, compare_to: str | None) -> Answer:
         """Evaluate every surrogate named, write its files, and say what came out."""
         corpus = self.corpus()
         questions = self.questions(corpus, progress)
         self._check_folders(compare_to, questions)
         done = [self._one(name, corpus, questions, progress) for name in self.names]
         other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
-        values = [results(evaluation) for evaluation in done]
-        text = [terminal(values[-1], values[:-1]) if len(values) > 1 else terminal(values[0])]
+        found = [EvaluationResults.of(evaluation) for evaluation in done]
+        values = [one.to_json() for one in found]
+        text = [terminal(found[-1], found[:-1])]
         text += self._prompt_edges(done, values)
         if other is not None:
-            found = Comparison.of(done[0].name, done[0].scored, other.name, other.scored)
-            values[0]["comparison"] = found.to_json()
-            text.append(found.text())
+            comparison = Comparison.of(done[0].name, done[0].scored, other.name, other.scored)
+            values[0]["comparison"] = comparison.to_json()
+            text.append(comparison.text())
         if self.out is not None or self.report:
-            text.append(f"files: {', '.join(str(self._folder(e)) for e in done)}")
+            text.append(f"files: {', '.join(str(self._folder_of(e.name)) for e in done)}")
         whole = values[0] if len(values) == 1 else {"surrogates": values}
         interrupted = any(evaluation.run.interrupted for evaluation in done)
         return Answer(whole, "\n\n".join(text), interrupted)
 
     def _prompt_edges(self, done: Sequence[Evaluation], values: list[dict[str, Any]]) -> list[str]:
-        """Published forecasts, scored against the edges their prompt described as well; the values take that in."""
+        """Published forecasts scored a second time, against the edges their prompt described."""
         text = []
         for evaluation, found in zip(done, values, strict=True):
-            if evaluation.options.edges == "bins" and is_published(evaluation):
-                again = results(rescored(evaluation))
-                found["published_prompt"] = {name: again[name] for name in ("edges", "tracks", "slices")}
-                text_of = json.dumps(found["published_prompt"], indent=1, ensure_ascii=False)
-                (self._folder(evaluation) / "published_prompt.json").write_text(text_of + "\n", encoding="utf-8")
+            if evaluation.options.edges != PROMPT_EDGES_NAME and is_published(evaluation):
+                again = EvaluationResults.of(_rescored(evaluation))
+                found["published_prompt"] = {n: again.to_json()[n] for n in ("edges", "tracks", "slices")}
+                write_json(self._folder_of(evaluation.name) / "published_prompt.json", found["published_prompt"])
                 text.append(f"The same forecasts, answers cut at the edges of their prompt:\n\n{terminal(again)}")
         return text
 
@@ -139,7 +154,7 @@ class Command:
             return self.options.tracks
         return tuple(track for track in self.options.tracks if track in PAIR_TRACKS) or self.options.tracks
 
-    def _one(self, name: str, corpus: Corpus, questions: Questions, progress: Progress) -> Evaluation:
+    def _one(self, name: str, corpus: Corpus, questions: Questions, progress: EvaluationProgress) -> Evaluation:
         target = self._located(name)
         folder = self._folder_of(target.name)
         if len(self.names) > 1:
@@ -155,7 +170,7 @@ class Command:
         if evaluation.run.interrupted and earlier(folder).queries:
             progress.stage(f"interrupted: {folder} keeps the results of an earlier run")
             return evaluation
-        write(evaluation, folder)
+        write_folder(evaluation, folder)
         if self.report and not evaluation.run.interrupted:
             from kbench.benchmark.evaluation.report import write_report
 
@@ -185,9 +200,6 @@ class Command:
         """Arguments belong to the surrogate that was named, not to the baselines beside it."""
         return self.options if name == self.names[0] else dataclasses.replace(self.options, arguments={})
 
-    def _folder(self, evaluation: Evaluation) -> Path:
-        return self._folder_of(evaluation.name)
-
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
             return DEFAULT_OUT / name
@@ -199,3 +211,12 @@ class Command:
             return None
         folder = Path(self.dataset) if Path(self.dataset).exists() else pulled(self.dataset)
         return folder / "forecasts" if folder is not None and (folder / "forecasts").is_dir() else None
+
+
+def _rescored(evaluation: Evaluation) -> Evaluation:
+    """The same forecasts against the prompt's edges; only the tracks about pairs change."""
+    questions = with_prompt_edges(evaluation.questions)
+    options = dataclasses.replace(evaluation.options, edges=PROMPT_EDGES_NAME)
+    # The ceiling is drawn with our edges, and the release states no intervals to draw it from.
+    scored = dataclasses.replace(score(questions, evaluation.table, options.bootstrap), ceilings={})
+    return dataclasses.replace(evaluation, questions=questions, options=options, scored=scored)

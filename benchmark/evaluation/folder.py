@@ -1,4 +1,4 @@
-"""What an evaluation's folder holds from before, and what of it must not be lost: forecasts, and an author's words."""
+"""The folder of an evaluation: what it is given, and what in it must not be lost (forecasts, an author's words)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluation.run import Options
-from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY
+from kbench.benchmark.evaluation.results import EvaluationResults
+from kbench.benchmark.evaluation.run import Evaluation, Options
+from kbench.benchmark.evaluation.submission import UNKNOWN, submission
+from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, write_forecasts
 from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
 from kbench.benchmark.tasks import Questions
-from kbench.schemas import DataError, Submission, UserError, from_dict
+from kbench.loaders.storage.atomic import write_atomically
+from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
 OTHER_FORECASTS = "forecasts.jsonl"
-UNKNOWN = "unknown: "
-"""How a text begins that is left for the author to write."""
 LEFT_OPEN = ("hardware", "training_data", "contamination")
 """What nobody but its author knows of a surrogate that does not come with kbench."""
 AUTHORS_OWN = (
@@ -40,7 +41,7 @@ class Earlier:
     """results.json; empty where there is none, as in an entry made elsewhere."""
 
     def made_by(self, target: SurrogateTarget, options: Options) -> bool:
-        """Whether it is this surrogate's with these arguments; of an entry made elsewhere nobody knows."""
+        """Whether this surrogate made it with these arguments; False for an entry made elsewhere."""
         known = {"surrogate": target.name, "arguments": options.recorded_arguments, "found_at": target.found_at}
         return bool(self.results) and all(self.results.get(name, value) == value for name, value in known.items())
 
@@ -110,7 +111,7 @@ def _submission(path: Path) -> Submission | None:
     try:
         return from_dict(Submission, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, DataError) as error:
-        raise UserError(f"{path} would be replaced and cannot be read ({error}); mend it or remove it") from None
+        raise UserError(f"{path} would be replaced and cannot be read ({error}); fix it or remove it") from None
 
 
 def _results(path: Path) -> Mapping[str, Any]:
@@ -132,3 +133,22 @@ def _forecasts(path: Path) -> tuple[int, str]:
         return 0, ""
     dataset = (table.schema.metadata or {}).get(DATASET_KEY, b"").decode(errors="replace")
     return len(set(table.column("query_id").to_pylist())), dataset
+
+
+def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
+    """Write results.json, forecasts.parquet and submission.json; the folder is then a submission.
+
+    What an author wrote into submission.json since the last run of the same surrogate stays.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    files = {name: out / name for name in (RESULTS, FORECASTS, SUBMISSION)}
+    kept = earlier(out).kept(evaluation.target, evaluation.options)
+    write_forecasts(files[FORECASTS], evaluation.run.forecasts, evaluation.questions.dataset)
+    write_json(files[SUBMISSION], to_dict(dataclasses.replace(submission(evaluation), **kept)))
+    write_json(files[RESULTS], EvaluationResults.of(evaluation).to_json())
+    return files
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write one JSON file, whole or not at all."""
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

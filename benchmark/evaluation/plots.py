@@ -12,6 +12,7 @@ from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.reliability import reliability_curve
 from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
+from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.pairs import pair_rows
 from kbench.benchmark.scoring.pools import pool_scores, ranked_pools
@@ -52,7 +53,7 @@ def reliability(evaluation: Evaluation) -> str:
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="perfectly calibrated")
         axes.plot(curve.confidence, curve.accuracy, color=BLUE, linewidth=1.2)
         axes.scatter(curve.confidence, curve.accuracy, s=12 + 220 * curve.rows / curve.rows.sum(), color=BLUE)
-        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence in the most probable bin", ylabel="share right")
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence in the most probable bin", ylabel="share correct")
         axes.legend(frameon=False, loc="upper left")
 
     return _svg(draw)
@@ -126,17 +127,17 @@ def confusion(evaluation: Evaluation) -> str:
 
 
 def families(evaluation: Evaluation) -> str:
-    """Skill, accuracy and calibration by family, worst first."""
-    columns = ("rps_skill", "accuracy", "within_one", "ece")
+    """Every sliced metric by family, worst first."""
+    columns = [metric for metric in METRICS if metric.sliced]
     table: dict[str, dict[str, float]] = {}
     for score in evaluation.scored.slices:
         facet, _, value = score.slice.partition("=")
         if facet == "family" and score.value is not None:
             table.setdefault(value, {})[score.metric] = score.value
-    names = sorted(table, key=lambda name: table[name].get("rps_skill", 0.0))
-    grid = np.array([[table[name].get(column, np.nan) for column in columns] for name in names])
-    # Calibration error is good when small, so it is shaded the other way round.
-    shade = np.where(np.arange(len(columns)) == 3, 1.0 - 4 * grid, grid) if len(names) else grid
+    names = sorted(table, key=lambda name: table[name].get(columns[0].name, 0.0))
+    grid = np.array([[table[name].get(column.name, np.nan) for column in columns] for name in names])
+    # Errors are good when small, so they are shaded the other way round.
+    shade = np.where([column.sign < 0 for column in columns], 1.0 - 4 * grid, grid) if len(names) else grid
 
     def draw(axes: Axes) -> None:
         if len(names):
@@ -144,7 +145,7 @@ def families(evaluation: Evaluation) -> str:
         for i in range(len(names)):
             for j in range(len(columns)):
                 axes.text(j, i, f"{grid[i, j]:.2f}", ha="center", va="center", fontsize=8, color=INK)
-        axes.set_xticks(range(len(columns)), [column.replace("_", " ") for column in columns])
+        axes.set_xticks(range(len(columns)), [column.label for column in columns])
         axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
         axes.spines[:].set_visible(False)
 

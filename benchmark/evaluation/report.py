@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.evaluation import plots as report_plots
-from kbench.benchmark.evaluation.results import results
+from kbench.benchmark.evaluation.results import EvaluationResults
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.scoring.pairs import pair_rows
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import bins
@@ -47,11 +48,13 @@ def render(evaluation: Evaluation) -> str:
 
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}
     return _template().render(
-        found=results(evaluation),
+        found=EvaluationResults.of(evaluation),
         plots=plots,
         misses=list(_misses(evaluation)),
         labels=bins.LABELS,
-        numbers=bins.NUMBERS,
+        headline=headline,
+        of_track=of_track,
+        sliced=[metric for metric in METRICS if metric.sliced],
     )
 
 
@@ -77,7 +80,7 @@ def _plots(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
 
 
 def _misses(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    """The costliest forecasts, at most one a problem, with both sources."""
+    """The costliest forecasts, at most one per problem, with both sources."""
     questions = evaluation.questions
     if not len(questions.pairs) or "forecast" not in evaluation.scored.figures:
         return

@@ -1,204 +1,148 @@
-"""What an evaluation leaves behind: results as JSON, forecasts as Parquet, a submission, and the terminal's table."""
+"""Results of one evaluation: everything that results.json, the terminal and the report say."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from kbench import __version__
-from kbench.benchmark.evaluation.folder import FORECASTS, RESULTS, SUBMISSION, UNKNOWN, earlier
-from kbench.benchmark.evaluation.published_edges import is_published, submission_facts
 from kbench.benchmark.evaluation.run import Evaluation
-from kbench.benchmark.metrics.metric import Better, Metric, Shown
-from kbench.benchmark.metrics.registry import METRICS, headline, of_track
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.metric import Better
+from kbench.benchmark.metrics.registry import METRICS, headline
 from kbench.benchmark.scoring.score import finite
-from kbench.benchmark.surrogates.forecasts.table import write_forecasts
 from kbench.benchmark.tracks import TRACK_NAMES
-from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import Submission, to_dict
+from kbench.schemas import Score
 
 SCHEMA_VERSION = "1.0.0"
-KNOWN_TO_AUTHORS = (
-    "never fitted, calibrated or selected on test kernels; but its authors knew the test problems' names and ranges of "
-    "speedup, and the test scores of earlier models, pool by pool, when they chose its features"
-)
-CONTAMINATION = {"static": KNOWN_TO_AUTHORS, "static-compiler": KNOWN_TO_AUTHORS}
-"""What may be said against a built-in that learns; the others look at nothing that could leak."""
+MOST_REASONS = 20
 
 
-def results(evaluation: Evaluation) -> dict[str, Any]:
-    """The whole result as plain values; the schema is in docs/evaluate.md."""
-    scored, questions = evaluation.scored, evaluation.questions
-    tracks: dict[str, dict[str, Any]] = {}
-    for track, figures in scored.figures.items():
-        ceilings = scored.ceilings.get(track, {})
-        tracks[track] = {
-            metric: {
-                "value": finite(figure.value),
-                "low": finite(figure.low),
-                "high": finite(figure.high),
-                "ceiling": finite(ceilings[metric]) if metric in ceilings else None,
-            }
-            for metric, figure in figures.items()
-        }
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kbench_version": __version__,
-        "surrogate": evaluation.name,
-        "found_at": evaluation.target.found_at,
-        "arguments": evaluation.options.recorded_arguments,
-        "inputs": evaluation.inputs,
-        "dataset": questions.dataset,
-        "split": questions.split,
-        "edges": evaluation.options.edges,
-        "questions": questions.fingerprint,
-        "queries": len(questions.queries),
-        "limited": questions.limited,
-        "repeats": evaluation.table.repeats,
-        "seed": evaluation.options.seed,
-        "resamples": evaluation.options.resamples,
-        "headlines": {track: headline(track).name for track in TRACK_NAMES},
-        "lower_is_better": sorted({m.name for m in METRICS if m.better is Better.LOW}),
-        "tracks": tracks,
-        "slices": [to_dict(score) for score in scored.slices],
-        "failures": {"count": int(evaluation.table.failed.sum()), "reasons": dict(_reasons(evaluation))},
-        "stray_answers": evaluation.run.stray,
-        "cost": cost(evaluation),
-    }
+@dataclasses.dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One metric over all queries; None where it is not defined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    ceiling: float | None
+
+    @classmethod
+    def of(cls, figure: Figure, ceiling: float | None) -> MetricResult:
+        """From a figure with its draws."""
+        best = None if ceiling is None else finite(ceiling)
+        return cls(finite(figure.value), finite(figure.low), finite(figure.high), best)
 
 
-def _reasons(evaluation: Evaluation) -> list[tuple[str, int]]:
-    found = dict(evaluation.run.failures) or dict(evaluation.table.reasons)
-    return sorted(found.items(), key=lambda item: -item[1])[:20]
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvaluationCost:
+    """Seconds and tokens, in all and per forecast."""
 
+    forecasts: int
+    reused: int
+    wall_s: float
+    forecasts_per_s: float | None
+    total_s: float
+    total_tokens: int | None
+    tokens_per_forecast: float | None
 
-def cost(evaluation: Evaluation) -> dict[str, Any]:
-    """Seconds and tokens, in all and a forecast."""
-    table = evaluation.table
-    made = int(table.failed.size)
-    fresh = made - evaluation.run.reused * table.repeats
-    seconds, tokens = float(np.nansum(table.elapsed_s)), table.tokens
-    total_tokens = int(np.nansum(tokens)) if np.any(~np.isnan(tokens)) else None
-    return {
-        "forecasts": made,
-        "reused": evaluation.run.reused * table.repeats,
-        "wall_s": evaluation.run.seconds,
-        "forecasts_per_s": fresh / evaluation.run.seconds if fresh and evaluation.run.seconds > 0 else None,
-        "total_s": seconds,
-        "total_tokens": total_tokens,
-        "tokens_per_forecast": None if total_tokens is None else total_tokens / max(made, 1),
-    }
-
-
-def submission(evaluation: Evaluation) -> Submission:
-    """Metadata of a leaderboard entry, complete but for what only its author knows."""
-    kinds = dict.fromkeys(("static", "static-compiler", "nearest"), "statistical") | {"llm": "language_model"}
-    built_in = evaluation.target.kind == "built_in"
-    known = evaluation.target.documented
-    spent = cost(evaluation)
-    made = Submission(
-        schema_version=Submission.VERSION,
-        name=evaluation.name.replace("_", "-")[:64] or "surrogate",
-        version=__version__ if built_in else "1",
-        authors=("The kbench authors",) if built_in else (f"{UNKNOWN}name the authors",),
-        organisation=None,
-        license="Apache-2.0" if built_in else f"{UNKNOWN}state the licence",
-        links=(),
-        kind=kinds.get(evaluation.name, "baseline" if built_in else "statistical"),
-        open_weights=known,
-        inputs=evaluation.inputs,
-        hardware="CPU" if known else f"{UNKNOWN}state the hardware",
-        training_data=_training_data(evaluation),
-        contamination=CONTAMINATION.get(evaluation.name, "none known")
-        if known
-        else f"{UNKNOWN}state what it may have seen",
-        total_seconds=spent["total_s"],
-        total_tokens=spent["total_tokens"],
-        dataset_fingerprint=evaluation.questions.dataset,
-        tracks=evaluation.questions.tracks,
-        repeats=evaluation.table.repeats,
-        created_at=datetime.datetime.now(datetime.UTC).date().isoformat(),
-    )
-    return dataclasses.replace(made, **submission_facts(evaluation)) if is_published(evaluation) else made
-
-
-def _training_data(evaluation: Evaluation) -> str:
-    if evaluation.target.kind == "built_in" and evaluation.name not in ("uniform", "llm"):
-        return "the dataset's training and validation splits"
-    return "none" if evaluation.name == "uniform" else f"{UNKNOWN}state the training data"
-
-
-def write(evaluation: Evaluation, out: Path) -> dict[str, Path]:
-    """Write results.json, forecasts.parquet and submission.json; the folder is then a submission.
-
-    What an author wrote into submission.json since the last run of the same surrogate stays.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    files = {name: out / name for name in (RESULTS, FORECASTS, SUBMISSION)}
-    kept = earlier(out).kept(evaluation.target, evaluation.options)
-    write_forecasts(files[FORECASTS], evaluation.run.forecasts, evaluation.questions.dataset)
-    _write_json(files[SUBMISSION], to_dict(dataclasses.replace(submission(evaluation), **kept)))
-    _write_json(files[RESULTS], results(evaluation))
-    return files
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-
-
-def terminal(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The table people read: a line a metric, with interval, ceiling, and the baselines beside it."""
-    names = [other["surrogate"] for other in others]
-    head = ["", found["surrogate"], "95 % interval", "ceiling", *names]
-    lines: list[list[str]] = []
-    for track, metrics in found["tracks"].items():
-        lines.append([track.upper(), "", "", "", *[""] * len(names)])
-        for metric in of_track(track):
-            if metric.shown >= Shown.TERMINAL and metric.name in metrics:
-                lines.append(_line(metric, metrics[metric.name], others))
-    widths = [max(len(row[i]) for row in [head, *lines]) for i in range(len(head))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> EvaluationCost:
+        """What the forecasts cost."""
+        table, wall_s = evaluation.table, evaluation.run.seconds
+        made, reused = int(table.failed.size), evaluation.run.reused * table.repeats
+        tokens = int(np.nansum(table.tokens)) if np.any(~np.isnan(table.tokens)) else None
+        return cls(
+            forecasts=made,
+            reused=reused,
+            wall_s=wall_s,
+            forecasts_per_s=(made - reused) / wall_s if made > reused and wall_s > 0 else None,
+            total_s=float(np.nansum(table.elapsed_s)),
+            total_tokens=tokens,
+            tokens_per_forecast=None if tokens is None else tokens / max(made, 1),
         )
-        for row in [head, *lines]
-    ]
-    return "\n".join([_title(found), "", *(row.rstrip() for row in text), "", *_notes(found)])
 
 
-def _line(metric: Metric, value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
-    mark = "*" if metric.headline else " "
-    interval = "" if value["low"] is None else f"[{metric.text(value['low'])}, {metric.text(value['high'])}]"
-    beside = [metric.text(o["tracks"].get(metric.track.name, {}).get(metric.name, {}).get("value")) for o in others]
-    name = f" {mark} {metric.name} {metric.arrow}"
-    return [name, metric.text(value["value"]), interval, metric.text(value["ceiling"]), *beside]
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failures:
+    """Forecasts without an answer."""
+
+    count: int
+    reasons: Mapping[str, int]
+    """The most frequent ones."""
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Failures:
+        """What went wrong, most frequent first."""
+        found = dict(evaluation.run.failures) or dict(evaluation.table.reasons)
+        reasons = sorted(found.items(), key=lambda item: -item[1])[:MOST_REASONS]
+        return cls(int(evaluation.table.failed.sum()), dict(reasons))
 
 
-def _title(found: Mapping[str, Any]) -> str:
-    limited = ", limited" if found["limited"] else ""
-    return (
-        f"{found['surrogate']} on {found['split']} of dataset {found['dataset'][:12]}: "
-        f"{found['queries']:,} queries{limited}, inputs: {found['inputs']}"
-    )
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResults:
+    """The whole result; docs/ describes the fields."""
 
+    schema_version: str = SCHEMA_VERSION
+    kbench_version: str = __version__
+    surrogate: str
+    found_at: str
+    arguments: Mapping[str, Any]
+    inputs: str
+    dataset: str
+    split: str
+    edges: str
+    questions: str
+    """Fingerprint of the questions."""
+    queries: int
+    limited: bool
+    repeats: int
+    seed: int
+    resamples: int
+    headlines: Mapping[str, str]
+    lower_is_better: tuple[str, ...]
+    tracks: Mapping[str, Mapping[str, MetricResult]]
+    slices: tuple[Score, ...]
+    failures: Failures
+    stray_answers: int
+    cost: EvaluationCost
 
-def _notes(found: Mapping[str, Any]) -> list[str]:
-    spent = found["cost"]
-    speed = "" if spent["forecasts_per_s"] is None else f", {spent['forecasts_per_s']:,.0f} forecasts/s"
-    tokens = "" if spent["total_tokens"] is None else f", {spent['total_tokens']:,} tokens"
-    notes = [f"{spent['forecasts']:,} forecasts ({spent['reused']:,} reused) in {spent['wall_s']:.1f} s{speed}{tokens}"]
-    count = found["failures"]["count"]
-    if count:
-        notes.append(f"{count:,} without an answer, scored as the uniform forecast and a forced deferral:")
-        notes += [f"  {number:,} × {reason}" for reason, number in list(found["failures"]["reasons"].items())[:5]]
-    if found["stray_answers"]:
-        notes.append(f"{found['stray_answers']:,} answers to questions nobody asked were ignored")
-    notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
-    return notes
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> EvaluationResults:
+        """The results of an evaluation."""
+        scored, questions, options = evaluation.scored, evaluation.questions, evaluation.options
+        return cls(
+            surrogate=evaluation.name,
+            found_at=evaluation.target.found_at,
+            arguments=options.recorded_arguments,
+            inputs=evaluation.inputs,
+            dataset=questions.dataset,
+            split=questions.split,
+            edges=options.edges,
+            questions=questions.fingerprint,
+            queries=len(questions.queries),
+            limited=questions.limited,
+            repeats=evaluation.table.repeats,
+            seed=options.seed,
+            resamples=options.resamples,
+            headlines={track: headline(track).name for track in TRACK_NAMES},
+            lower_is_better=tuple(sorted({metric.name for metric in METRICS if metric.better is Better.LOW})),
+            tracks={
+                track: {
+                    name: MetricResult.of(figure, scored.ceilings.get(track, {}).get(name))
+                    for name, figure in figures.items()
+                }
+                for track, figures in scored.figures.items()
+            },
+            slices=scored.slices,
+            failures=Failures.of(evaluation),
+            stray_answers=evaluation.run.stray,
+            cost=EvaluationCost.of(evaluation),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return dataclasses.asdict(self)

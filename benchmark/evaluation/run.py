@@ -1,16 +1,16 @@
-"""Evaluate a surrogate: corpus, questions, forecasts, scores. Files are written by evaluate_output."""
+"""Evaluate a surrogate: corpus, questions, forecasts, scores. Its one file is the store that makes it resumable."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kbench.benchmark.evaluation.ensemble import ensembled
-from kbench.benchmark.evaluation.progress import Progress
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
@@ -23,7 +23,7 @@ from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, loca
 from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.build import Tables
-from kbench.benchmark.tasks.published import with_prompt_edges
+from kbench.benchmark.tasks.published import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import UserError
 
@@ -51,14 +51,41 @@ class Options:
     """Which edges cut the answers: bins, or published-prompt for forecasts made under the release's prompt."""
 
     @property
+    def bootstrap(self) -> BootstrapSettings:
+        """How intervals are made."""
+        return BootstrapSettings(resamples=self.resamples, seed=self.seed)
+
+    @property
     def recorded_arguments(self) -> dict[str, Any]:
         """The arguments as files record them: without keys, which are secrets."""
         return {key: value for key, value in self.arguments.items() if "key" not in key}
 
 
+class EvaluationProgress(Protocol):
+    """What is told while an evaluation runs."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    def asking(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Queries are being answered; the callable is told how many more are done."""
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    @contextlib.contextmanager
+    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
+        """Queries are being answered."""
+        yield lambda done: None
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Everything known of one surrogate on one set of questions."""
+    """Everything known about one surrogate on one set of questions."""
 
     target: SurrogateTarget
     inputs: str
@@ -82,7 +109,7 @@ def evaluate(
     out: Path | None = None,
     forecasts_folder: Path | None = None,
     questions: Questions | None = None,
-    progress: Progress | None = None,
+    progress: EvaluationProgress | None = None,
     compiler: Compiler | None = None,
 ) -> Evaluation:
     """Score one surrogate.
@@ -91,13 +118,13 @@ def evaluate(
         spec: what `--surrogate` takes.
         corpus: an opened corpus.
         options: settings.
-        out: folder that keeps forecasts as they come, so that the same call later goes on where this one stopped.
+        out: folder that keeps forecasts as they arrive, so that the same call resumes an interrupted one.
         forecasts_folder: where `replay:NAME` looks.
         questions: reuse questions built before; they must be of this corpus and these options.
         progress: told what is going on.
         compiler: asked by surrogates that look at compiler output.
     """
-    options, progress = options or Options(), progress or Progress()
+    options, progress = options or Options(), progress or SilentProgress()
     target = locate(spec, forecasts_folder)
     if questions is None:
         progress.stage("reading the corpus")
@@ -118,9 +145,9 @@ def evaluate(
     if options.ensemble:
         finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
     table = from_forecasts(finished.forecasts, [query.query_id for query in questions.queries])
-    if options.edges == "published-prompt":
+    if options.edges == PROMPT_EDGES_NAME:
         questions = with_prompt_edges(questions)
-    scored = score(questions, table, BootstrapSettings(resamples=options.resamples, seed=options.seed))
+    scored = score(questions, table, options.bootstrap)
     return Evaluation(
         target=target,
         inputs=facts.inputs,
@@ -133,7 +160,7 @@ def evaluate(
 
 
 def store_path(target: SurrogateTarget, questions: Questions, options: Options, out: Path | None) -> Path | None:
-    """Where forecasts are kept: another surrogate's code, argument or dataset is another file, so none is mixed up.
+    """Where forecasts are kept: another surrogate, argument or dataset has another file, so that none are mixed up.
 
     The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
     """
@@ -150,7 +177,7 @@ def prepare(
     options: Options,
     out: Path | None,
     stack: contextlib.ExitStack,
-    progress: Progress,
+    progress: EvaluationProgress,
     compiler: Compiler | None,
 ) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     """Construct the surrogate, in this process when it is ours and in its own otherwise, and let it learn."""
@@ -178,7 +205,7 @@ def _prepare_built_in(
     corpus: Tables,
     questions: Questions,
     options: Options,
-    progress: Progress,
+    progress: EvaluationProgress,
     compiler: Compiler | None,
 ) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     surrogate = construct(target, _with_seed(target, options), compiler)
@@ -212,26 +239,3 @@ def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
     if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
         arguments.setdefault("seed", options.seed)
     return arguments
-
-
-def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
-    """`k=v` settings; v is a number, true, false or null where it reads as one, else text.
-
-    Raises:
-        UserError: a setting without `=`, or one given twice.
-    """
-    import json
-
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
-            raise UserError(f"--surrogate-arg is {pair!r}; it must be name=value")
-        if key in found:
-            raise UserError(f"--surrogate-arg {key} is given twice; give it once")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        found[key] = text if isinstance(value, dict | list) else value
-    return found

@@ -57,8 +57,8 @@ def build_questions(
         corpus: an opened corpus.
         split: test (unseen problems), test_seen (unseen kernels of seen problems), or validation.
         tracks: which tracks to ask.
-        limit: at most so many queries, taken by ascending id, which is as good as at random.
-        measured_only: leave out pool kernels nobody measured.
+        limit: at most this many queries, taken by ascending id, which is as good as at random.
+        measured_only: leave out pool kernels that were not measured.
 
     Raises:
         UserError: an unknown track or split, a limit below one, or a split that holds nothing.
@@ -248,7 +248,7 @@ def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLa
 
 
 def _training_facts(corpus: Tables) -> tuple[Floats, float]:
-    """Bin frequencies, with one imagined pair a bin, and the share of valid kernels, both in training."""
+    """Bin frequencies, with one imagined pair per bin, and the share of correct kernels, both in training."""
     speedups = corpus.table("pairs", split="train", columns=["speedup"]).column("speedup").to_numpy()
     counts = np.bincount(bins.bins_of(speedups) - 1, minlength=bins.COUNT) + 1.0
     statuses = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist()

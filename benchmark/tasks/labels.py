@@ -15,7 +15,7 @@ Strings = npt.NDArray[np.object_]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairLabels:
-    """One row a pair: answers of the tracks forecast and select."""
+    """One row per pair: answers of the tracks forecast and select."""
 
     query: Ints
     """Position of the pair's query."""
@@ -43,7 +43,7 @@ class PairLabels:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLabels:
-    """One row a measured kernel against the PyTorch reference: answers of the tracks rank, search and validity."""
+    """One row per measured kernel against the PyTorch reference: answers of the tracks rank, search and validity."""
 
     query: Ints
     """Position of the kernel's query."""

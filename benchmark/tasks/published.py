@@ -12,6 +12,8 @@ import numpy as np
 
 from kbench.benchmark.tasks.questions import Questions
 
+PROMPT_EDGES_NAME = "published-prompt"
+"""What `--edges` calls them."""
 PROMPT_EDGES = (0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0)
 """An upper edge belongs to the bin below it."""
 

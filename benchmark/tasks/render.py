@@ -1,4 +1,7 @@
-"""Queries: rendered from a corpus's tables, with comments and docstrings out and no label in."""
+"""Queries: the one place where kernels and problems become what a surrogate is shown.
+
+Comments and docstrings are stripped, and no label, runtime or kernel id gets in.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,53 @@ def stripped(source: str) -> str:
     return strip_comments(source)
 
 
+def workload_facts(problem: Mapping[str, Any]) -> str:
+    """What a query says about a problem's workloads, as JSON."""
+    return json.dumps([{name: row[name] for name in WORKLOAD_FACTS} for row in problem["workloads"]])
+
+
+def render_query(
+    *,
+    query_id: str,
+    problem: Mapping[str, Any],
+    backend: str,
+    kind: str,
+    candidate_source: str,
+    gpu: str,
+    gpu_facts_json: str,
+    anchor_source: str | None = None,
+    workloads_json: str | None = None,
+) -> Query:
+    """One query.
+
+    Args:
+        query_id: its identity.
+        problem: a row of the problems table.
+        backend: of the candidate.
+        kind: what the anchor is to the candidate.
+        candidate_source: as written; comments are stripped here.
+        gpu: the device both are compared on.
+        gpu_facts_json: what is publicly known about it.
+        anchor_source: of the other kernel; the problem's reference when not given.
+        workloads_json: `workload_facts(problem)`, for callers that render many queries of one problem.
+    """
+    return Query(
+        query_id=query_id,
+        problem_id=problem["problem_id"],
+        family=problem["family"],
+        problem_text=problem["prompt"],
+        workloads_json=workload_facts(problem) if workloads_json is None else workloads_json,
+        backend=Backend(backend),
+        kind=PairKind(kind),
+        anchor_source=stripped(problem["reference_source"] if anchor_source is None else anchor_source),
+        candidate_source=stripped(candidate_source),
+        gpu=gpu,
+        gpu_facts_json=gpu_facts_json,
+    )
+
+
 class Renderer:
-    """Turns kernels of one corpus into queries."""
+    """Renders the queries about one corpus's kernels."""
 
     def __init__(
         self,
@@ -51,9 +99,9 @@ class Renderer:
             sources: kernel sources by kernel id.
             environments: rows of the environments table.
         """
-        self._problems, self._sources, self._environments = problems, sources, environments
-        self._facts: dict[str, str] = {}
-        self._workloads: dict[str, str] = {}
+        self._problems, self._sources = problems, sources
+        self._gpu_facts = functools.cache(lambda gpu: gpu_facts(gpu, environments))
+        self._workload_facts = functools.cache(lambda problem_id: workload_facts(self._problem(problem_id, True)))
 
     def query(
         self,
@@ -65,37 +113,31 @@ class Renderer:
         candidate_id: str,
         gpu: str,
     ) -> Query:
-        """One query.
+        """The query about one kernel against another, or against the reference when there is no anchor.
 
         Raises:
             DataError: the corpus lacks the problem or one of the kernels.
         """
-        problem = self._problem(problem_id) if anchor_id is None else self._problem_or_stub(problem_id)
-        anchor = problem["reference_source"] if anchor_id is None else self._source(anchor_id)
-        return Query(
+        return render_query(
             query_id=query_id,
-            problem_id=problem_id,
-            family=problem["family"],
-            problem_text=problem["prompt"],
-            workloads_json=self._workload_facts(problem_id),
-            backend=Backend(backend),
-            kind=PairKind(kind),
-            anchor_source=stripped(anchor),
-            candidate_source=stripped(self._source(candidate_id)),
+            problem=self._problem(problem_id, may_be_unknown=anchor_id is not None),
+            backend=backend,
+            kind=kind,
+            candidate_source=self._source(candidate_id),
             gpu=gpu,
             gpu_facts_json=self._gpu_facts(gpu),
+            anchor_source=None if anchor_id is None else self._source(anchor_id),
+            workloads_json=self._workload_facts(problem_id),
         )
 
-    def _problem(self, problem_id: str) -> Mapping[str, Any]:
-        try:
+    def _problem(self, problem_id: str, may_be_unknown: bool) -> Mapping[str, Any]:
+        """The problem's row; a stub for an imported problem without one, whose kernels can still be compared."""
+        if problem_id in self._problems:
             return self._problems[problem_id]
-        except KeyError:
-            raise DataError(f"pairs.problem_id {problem_id!r} is not in the corpus's problems; add its row") from None
-
-    def _problem_or_stub(self, problem_id: str) -> Mapping[str, Any]:
-        """The problem; of an imported one that nobody describes, only its name. Two kernels can be compared without."""
-        stub = {"family": problem_id, "prompt": f"Problem {problem_id}; its reference is not known.", "workloads": []}
-        return self._problems.get(problem_id, stub)
+        if not may_be_unknown:
+            raise DataError(f"pairs.problem_id {problem_id!r} is not in the corpus's problems; add its row")
+        text = f"Problem {problem_id}; its reference is not known."
+        return {"problem_id": problem_id, "family": problem_id, "prompt": text, "workloads": []}
 
     def _source(self, kernel_id: str) -> str:
         try:
@@ -104,14 +146,3 @@ class Renderer:
             raise DataError(
                 f"kernel {kernel_id!r} is asked about but not in the corpus's kernels; add its row"
             ) from None
-
-    def _workload_facts(self, problem_id: str) -> str:
-        if problem_id not in self._workloads:
-            rows = self._problem_or_stub(problem_id)["workloads"]
-            self._workloads[problem_id] = json.dumps([{name: row[name] for name in WORKLOAD_FACTS} for row in rows])
-        return self._workloads[problem_id]
-
-    def _gpu_facts(self, gpu: str) -> str:
-        if gpu not in self._facts:
-            self._facts[gpu] = gpu_facts(gpu, self._environments)
-        return self._facts[gpu]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.evaluation.ensemble import ensembled
-from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.surrogates.forecasts.table import align, read_forecasts
 from kbench.benchmark.tasks import Questions
@@ -56,7 +56,7 @@ def test_the_folder_holds_the_forecasts_that_were_scored(corpus: Corpus, questio
     model = tmp_path / "twice.py"
     model.write_text(TWICE)
     done = evaluate(str(model), corpus, Options(resamples=10, ensemble=True), questions=questions)
-    files = write(done, tmp_path / "o")
+    files = write_folder(done, tmp_path / "o")
     kept = read_forecasts(files["forecasts.parquet"])
     assert kept.num_rows == len(questions.queries)
     assert (align(kept, [q.query_id for q in questions.queries]).probabilities == done.table.probabilities).all()

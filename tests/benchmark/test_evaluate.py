@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kbench.benchmark.cli import evaluate
-from kbench.benchmark.evaluation.run import parse_arguments
+from kbench.benchmark.cli import evaluate, parse_arguments
 from kbench.benchmark.surrogates.forecasts.table import read_forecasts
 from kbench.schemas import KbenchError, Submission, UserError, from_dict
 

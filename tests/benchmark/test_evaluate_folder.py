@@ -91,7 +91,7 @@ def test_metadata_that_cannot_be_read_is_not_replaced(corpus_path: Path, tmp_pat
     out = tmp_path / "mine"
     call(corpus_path, "--surrogate", model, "--out", out)
     (out / "submission.json").write_text('{"name": "half')
-    with pytest.raises(UserError, match="mend it or remove it"):
+    with pytest.raises(UserError, match="fix it or remove it"):
         call(corpus_path, "--surrogate", model, "--out", out)
     assert (out / "submission.json").read_text() == '{"name": "half'
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions, build_questions
@@ -51,7 +51,7 @@ def submissions(board_corpus: Path, questions: Questions, tmp_path_factory: pyte
     corpus = Corpus.open(board_corpus)
     for name in SURROGATES:
         made = evaluate(name, corpus, Options(resamples=10), questions=questions)
-        write(made, folder / name)
+        write_folder(made, folder / name)
     return {name: folder / name for name in SURROGATES}
 
 

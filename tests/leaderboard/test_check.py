@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.benchmark.evaluation.results import write
+from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
 from kbench.benchmark.surrogates.protocol import failure
@@ -117,7 +117,7 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
         "                for q in queries for r in (0, 1)]\n"
     )
     options = Options(resamples=10, ensemble=True)
-    write(evaluate(str(model), Corpus.open(board_corpus), options, questions=questions), tmp_path / "entry")
+    write_folder(evaluate(str(model), Corpus.open(board_corpus), options, questions=questions), tmp_path / "entry")
     flaws = check(tmp_path / "entry", expected_of(questions)).flaws
     assert {flaw.field for flaw in flaws} == {
         "authors", "license", "hardware", "training_data", "contamination",

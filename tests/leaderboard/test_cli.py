@@ -88,10 +88,9 @@ def test_build_scores_submissions_once_until_their_content_changes(
     metadata = tmp_path / "entries" / "prior" / "submission.json"
     metadata.write_text(metadata.read_text("utf-8").replace("The kbench authors", "Ada"), "utf-8")
     assert _run(*arguments).stderr == "scoring prior 0.1.0 …\n"
-    kept = next((tmp_path / "cache").iterdir())
-    kept.write_text("{}", "utf-8")
-    assert _run(*arguments).stderr.count("scoring") <= 1
-    assert json.loads(kept.read_text("utf-8"))["scores"]
+    for kept in (tmp_path / "cache").iterdir():
+        kept.write_text("{}", "utf-8")
+    assert _run(*arguments).stderr.count("scoring") == 3
 
 
 def test_a_private_split_is_exported_answered_and_scored(

@@ -40,6 +40,7 @@ def _environment() -> Environment:
         comment_start_string="<%#", comment_end_string="%>",
         line_statement_prefix="%%",
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
+        optimized=False,
     )  # fmt: skip
     environment.filters |= {"packed": packed, "flush": flush}
     return environment
@@ -52,9 +53,9 @@ def _text(name: str) -> str:
 
 def packed(code: str) -> str:
     """Code without the blank lines that macros leave."""
-    return "".join(f"{line}\n" for line in code.split("\n") if line.strip())
+    return "\n".join([line for line in code.split("\n") if line and not line.isspace()]) + "\n"
 
 
 def flush(code: str) -> str:
     """Code without blank lines and without indentation."""
-    return "".join(f"{line.lstrip()}\n" for line in code.split("\n") if line.strip())
+    return "\n".join(filter(None, map(str.strip, code.split("\n")))) + "\n"

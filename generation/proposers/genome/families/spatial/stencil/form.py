@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from kbench.generation.proposers.genome.families.spatial.convolution.form import AXES
+from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import nest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,24 @@ class StencilForm:
         distances = [sign * reach for reach in range(1, self.radius + 1) for sign in (-1, 1)]
         return tuple((axis, distance) for axis in self.axes for distance in distances)
 
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the grid's extents."""
+        return tuple(f"size_{axis}" for axis in self.axes)
+
+    def name(self, axis: str, distance: int) -> str:
+        """Variable that holds a cell, such as h_m1 or w_p2; the centre is u."""
+        return f"{axis}_{'p' if distance > 0 else 'm'}{abs(distance)}" if distance else "u"
+
+    def nest(self, coordinates: Sequence[str]) -> str:
+        """Row-major offset of coordinates in the grid."""
+        return nest(coordinates, self.sizes)
+
+    def place(self, axis: str = "", distance: int = 0) -> str:
+        """Offset of a neighbour in the grid."""
+        moved = f"({axis} {'-' if distance < 0 else '+'} {abs(distance)})"
+        return self.nest([moved if distance and a == axis else a for a in self.axes])
+
 
 FORMS: dict[str, StencilForm] = {
     form.problem: form
@@ -53,17 +73,3 @@ FORMS: dict[str, StencilForm] = {
     )
 }
 """Every stencil problem, by problem id."""
-
-
-def offset_name(axis: str, distance: int) -> str:
-    """Variable that holds a neighbour, such as h_m1 or w_p2."""
-    return f"{axis}_{'p' if distance > 0 else 'm'}{abs(distance)}"
-
-
-def sums(form: StencilForm) -> list[tuple[str, str]]:
-    """The sums a result needs, by name."""
-    names = ("near", "far")[: form.radius]
-    return [
-        (name, " + ".join(offset_name(axis, sign * (number + 1)) for axis in form.axes for sign in (-1, 1)))
-        for number, name in enumerate(names)
-    ]

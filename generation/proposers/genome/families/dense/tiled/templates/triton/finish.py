@@ -1,5 +1,4 @@
 <%# The second kernel: joins parts of sums or row statistics, and applies what needs a whole row. %>
-%% import "dense/tiled/templates/triton/vectors.py" as vectors with context
 %% macro summed(at, mask)
 acc = tl.load(sums_ptr + ${at}, mask=${mask}, other=0)
 %% if split_k > 1
@@ -10,7 +9,7 @@ for part in range(1, ${split_k}):
 %% macro row_values()
 ${summed("m * N + n", "n < N")}
 v = acc
-${vectors.apply("m", "n")}
+${apply_vectors("m", "n")}
 %% if product.row == "sum"
 v = tl.where(n < N, v, 0.0)
 %% else
@@ -68,7 +67,7 @@ def finish(sums_ptr, out_ptr, <%% for vector in product.vectors %%>${vector.name
     n = at % N
 ${summed("at", "inside") | indent(4, true)}
     v = acc.to(tl.float32)
-${vectors.apply("m", "n") | indent(4, true)}
+${apply_vectors("m", "n") | indent(4, true)}
     tl.store(out_ptr + at, v.to(out_ptr.dtype.element_ty), mask=inside)
 %% elif product.row == "group_norm"
     group = tl.program_id(0) * (BLOCK // 32) + tl.arange(0, BLOCK // 32)
@@ -77,10 +76,10 @@ ${vectors.apply("m", "n") | indent(4, true)}
     n = at % N
 ${summed("at", "at < M * N") | indent(4, true)}
     v = acc
-${vectors.apply("m", "n") | indent(4, true)}
+${apply_vectors("m", "n") | indent(4, true)}
     v = v - (tl.sum(v, 1) / 32)[:, None]
     v = v * tl.rsqrt(tl.sum(v * v, 1) / 32 + 1e-5)[:, None]
-${vectors.load(["gamma", "beta"], "m", "n") | indent(4, true)}
+${load_vectors(["gamma", "beta"], "m", "n") | indent(4, true)}
     v = v * gamma + beta
     tl.store(out_ptr + at, v.to(out_ptr.dtype.element_ty), mask=at < M * N)
 %% else

@@ -2,6 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
+<%% include "dense/tiled/templates/triton/vectors.py" %%>
 %% set a, b = product.args[0], product.args[1]
 %% set stats = [] if finish != "partial" else ["part"] if product.row == "sum" else ["peak", "part"]
 %% set vectors = [] if finish == "separate" else product.vectors | map(attribute="name") | list

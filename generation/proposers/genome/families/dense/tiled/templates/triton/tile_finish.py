@@ -1,5 +1,4 @@
 <%# What ends a tile: its outputs, its row statistics, or its sums for the second kernel. %>
-%% import "dense/tiled/templates/triton/vectors.py" as vectors with context
 %% set at = "rm[:, None] * N + rn[None, :]"
 %% if finish == "separate" and split_k > 1
 %% set at = "part * " ~ ("tl.num_programs(1) * M * N" if product.batched else "M * N") ~ " + " ~ at
@@ -13,7 +12,7 @@ v = acc * 65536.0
 v = acc
 %% endif
 %% if finish != "separate"
-${vectors.apply("rm", "rn", "[:, None]", "[None, :]")}
+${apply_vectors("rm", "rn", "[:, None]", "[None, :]")}
 %% endif
 %% if product.row == "group_norm" and finish != "separate"
 g = tl.reshape(v, (BM, BN // 32, 32))
@@ -21,7 +20,7 @@ mean = tl.sum(g, 2) / 32
 g = g - mean[:, :, None]
 g = g * tl.rsqrt(tl.sum(g * g, 2) / 32 + 1e-5)[:, :, None]
 v = tl.reshape(g, (BM, BN))
-${vectors.load(["gamma", "beta"], "rm", "rn", "[:, None]", "[None, :]")}
+${load_vectors(["gamma", "beta"], "rm", "rn", "[:, None]", "[None, :]")}
 v = v * gamma + beta
 %% endif
 %% if finish == "partial" and product.row == "sum"

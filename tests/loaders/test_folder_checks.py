@@ -32,7 +32,7 @@ def card_of_other_files(path: Path) -> None:
 
 def card_less_a_config(path: Path) -> None:
     text = (path / "README.md").read_text()
-    start = text.index('- config_name: "repeats"')
+    start = text.index("- config_name: repeats")
     (path / "README.md").write_text(text[:start] + text[text.index("dataset_info:") :])
 
 

@@ -1,0 +1,27 @@
+"""A search method of your own: epsilon-greedy, a fifth of the candidates fresh, the rest changes of the best kernels.
+
+To use it, add the file to generation/search/methods/ and METHOD to the list in registry.py there; then
+`kbench generate --method epsilon_greedy` finds it. CONTRIBUTING.md has the recipe.
+"""
+
+import random
+
+from kbench.generation.search.methods.method import Method
+from kbench.generation.search.state import FRESH, Operator, ProposalRequest, RunState
+
+EPSILON = 0.2
+"""Share of fresh candidates."""
+ELITE = 4
+"""Parents are drawn from so many of the fastest kernels."""
+
+
+def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
+    """Fresh candidates with probability EPSILON, else a change of one of the best kernels."""
+    elite = sorted(state.rewarded(), key=lambda node: node.reward or 0.0)[-ELITE:]
+    return tuple(
+        FRESH if not elite or rng.random() < EPSILON else ProposalRequest(Operator.MUTATE, rng.choice(elite).kernel_id)
+        for _ in range(count)
+    )
+
+
+METHOD = Method("epsilon_greedy", plan)

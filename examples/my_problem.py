@@ -1,13 +1,19 @@
 """A problem of your own: kbench problems check --file examples/my_problem.py"""
 
-import torch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import large, negative
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
+from kbench.benchmark.problems.lazy_torch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-def gated_residual(x: torch.Tensor, update: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+def gated_residual(x: Tensor, update: Tensor, gate: Tensor) -> Tensor:
     return x + torch.sigmoid(gate)[:, None] * update
 
 

@@ -1,1 +1,1 @@
-"""Evolutionary search that builds the corpus: event log, reducer, methods, proposers, executors, assembly."""
+"""Search for kernels and build corpora: event log, reducer, methods, proposers, executors, assembly."""

@@ -14,16 +14,9 @@ from typing import Any
 import click
 
 from kbench.generation.assembly.assemble import assemble as assemble_runs
-from kbench.generation.campaign.drive import Drive, drive
 from kbench.generation.campaign.options import GenerateOptions, refuse_unused
-from kbench.generation.campaign.plan import chosen_executor, planned_runs
 from kbench.generation.campaign.progress import CampaignProgress
-from kbench.generation.campaign.report import render, summaries
 from kbench.generation.log.pack import check_target, pack
-from kbench.generation.search.question import surrogate_named
-from kbench.generation.study.figures import write_study
-from kbench.generation.study.pool import pools_in
-from kbench.generation.study.study import study as study_methods
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import InfrastructureError, UserError
 
@@ -84,12 +77,20 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
         _run(ctx, GenerateOptions(**options))
 
 
+def _use_one_blas_thread() -> None:
+    """Before numpy loads: its systems of equations are small, and the cores are busy compiling."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def _run(ctx: click.Context, options: GenerateOptions) -> None:
     if options.out is None:
         raise UserError("--out is missing; name a folder for the run's log")
     refuse_unused(ctx, options)
-    # Small systems of equations on a machine whose cores are busy compiling: more threads only wait for each other.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _use_one_blas_thread()
+    from kbench.generation.campaign.drive import Drive, drive
+    from kbench.generation.campaign.plan import chosen_executor, planned_runs
+    from kbench.generation.search.question import surrogate_named
+
     runs, proposer_for = planned_runs(options)
     how = Drive(
         executor=chosen_executor(options),
@@ -149,6 +150,8 @@ def _reporter() -> Callable[[CampaignProgress], None]:
 @json_option
 def status(run: Path, as_json: bool) -> None:
     """Show what the runs in a folder have found and spent."""
+    from kbench.generation.campaign.report import render, summaries
+
     rows = summaries(run)
     if as_json:
         echo_json([dataclasses.asdict(row) for row in rows])
@@ -190,7 +193,11 @@ def assemble(
 @json_option
 def study(corpus: Path, out: Path, seeds: int, budget: int, batch: int, least: int, pools: int, as_json: bool) -> None:
     """Replay every method on recorded pools: best speedup found against measurements spent."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _use_one_blas_thread()
+    from kbench.generation.study.figures import write_study
+    from kbench.generation.study.pool import pools_in
+    from kbench.generation.study.study import study as study_methods
+
     points = study_methods(
         pools_in(corpus, least, pools), seeds=seeds, budget=budget, batch=batch,
         report=lambda text: click.echo(text, err=True),

@@ -61,17 +61,17 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gathered:
-    """All that the logs hold."""
+    """Everything the logs hold."""
 
     kernels: tuple[Measured, ...]
-    """Distinct kernels in log order: of kernels equal up to comments the first stays."""
+    """Distinct kernels in log order; of kernels equal up to comments, the first."""
     stand_ins: Mapping[str, str]
-    """Kernel ids that were dropped as twins, with the id that stayed."""
+    """Ids of dropped twins, with the id that stayed."""
     environments: tuple[Environment, ...]
     events: tuple[Event, ...]
     states: tuple[RunState, ...]
     texts: Mapping[str, TextFacts]
-    """What is known of every source text."""
+    """The identities of every source text."""
 
 
 def gather(folders: Sequence[Path]) -> Gathered:
@@ -119,7 +119,7 @@ def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured
             where = f"run {entry.run_id!r} entry {entry.index}"
             rows = tuple(from_dict(Measurement, row, where) for row in entry.payload["measurements"])
             if any(row.status is Status.OK and row.runtime_us is None for row in rows):
-                # Right, but never timed with its launch hidden: there is nothing to say of its speed.
+                # Correct, but never timed with its launch hidden: its speed is unknown.
                 continue
             yield Measured(state.run_id, state.settings, state.nodes[entry.payload["kernel_id"]], rows)
 
@@ -132,7 +132,7 @@ def _shortened(entry: LogEntry) -> dict[str, Any]:
 
 
 def distinct(rows: Sequence[Measured], texts: Mapping[str, TextFacts]) -> tuple[tuple[Measured, ...], dict[str, str]]:
-    """Kernels that differ in more than comments, and who stands in for the others."""
+    """Kernels that differ in more than comments, and which of them stands for each other one."""
     first: dict[tuple[str, str, str, str], Measured] = {}
     stand_ins: dict[str, str] = {}
     for row in rows:

@@ -33,10 +33,10 @@ def compile_mixes(
     """Complete the table, a batch at a time; yields how many kernels are done and how many there are.
 
     Args:
-        corpus: whose training kernels are compiled.
+        corpus: its training kernels are compiled.
         out: the table, completed where it exists.
         capability: compute capability they are compiled for.
-        compiler: who compiles.
+        compiler: what compiles.
         batch: kernels between two writes.
     """
     mixes, kernels = Mixes.load(out), training_sources(corpus)

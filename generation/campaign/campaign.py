@@ -1,4 +1,4 @@
-"""Campaign: many searches at once over one executor, so that the GPU never waits for a search to think.
+"""Campaign: many searches at once over one executor, so that the GPU never waits for a proposer.
 
 Every search works in steps; while one waits for its measurements, the others propose. By default those that have taken
 the fewest steps go first, problem by problem: budgets spread evenly and kernels of a problem are measured together.
@@ -54,13 +54,13 @@ class Campaign:
         self.progress = CampaignProgress()
 
     def add(self, search: Search) -> None:
-        """Take a search in; what its log already knows serves its siblings."""
+        """Add a search; what its log already knows serves its siblings."""
         self._searches.append(search)
         self._cells[search.settings.problem_id, search.settings.backend].append(search)
         self.remember([search.state])
 
     def remember(self, states: Iterable[RunState]) -> None:
-        """Know what these runs measured, so that nothing is measured twice."""
+        """Take over what these runs measured, so that nothing is measured twice."""
         for state in states:
             for node in state.nodes.values():
                 if not node.skipped:
@@ -79,7 +79,7 @@ class Campaign:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> CampaignProgress:
-        """Drive all searches until they end, halt or the deadline comes; the log is consistent at every moment."""
+        """Drive all searches until they end or halt, or the deadline passes; the log is consistent at every moment."""
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         try:
@@ -108,7 +108,7 @@ class Campaign:
             search = ready.pop()
             kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:
-                ready.insert(0, search)  # everything it asked for was known already: it may go on in a later round
+                ready.insert(0, search)  # everything it asked for was known: it goes on in a later round
         self._executor.submit(kernels)
         return ready
 
@@ -141,7 +141,7 @@ class Campaign:
         return fresh
 
     def _settle(self, result: Result) -> list[Search]:
-        """Give a result to those who wait for it; returns the searches that may go on."""
+        """Give a result to the searches that wait for it; returns those that may go on."""
         key = result.kernel_id
         if result.lost is not None:
             self._attempts[key] += 1
@@ -207,14 +207,14 @@ def _by_problem(search: Search) -> Turn:
 
 @functools.cache
 def _place(problem_id: str) -> str:
-    """Where a problem comes: in no order of its name, since kernels of neighbours by name take alike to compile, and a
+    """A problem's place in the order: not by name, since problems of similar names compile similarly long, and a
     stretch of slow ones would leave the GPU waiting.
     """
     return content_hash(problem_id)
 
 
 ORDERS: Mapping[str, Callable[[Search], Turn]] = {"rounds": _by_round, "problems": _by_problem}
-"""In which order searches that are ready get their turn."""
+"""The order in which ready searches advance."""
 
 
 def _allowance(search: Search) -> int:

@@ -33,7 +33,7 @@ class CampaignProgress:
     forecast_failure: str | None = None
     """Why, for the first of them."""
     halted: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Runs that could not go on, because nobody could be asked for candidates, with the reason."""
+    """Runs that could not go on because their proposer could not be reached, with the reason."""
     started: float = dataclasses.field(default_factory=time.monotonic)
 
     @property

@@ -21,7 +21,7 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
     asking again costs milliseconds.
 
     Args:
-        kernels: sources nobody has to have measured.
+        kernels: measured or not.
         capability: compute capability they are compiled for, such as 9.0.
     """
     major, _, minor = capability.partition(".")

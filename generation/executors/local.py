@@ -16,7 +16,7 @@ from kbench.harness.harness import Harness
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
 CLOSE_S = 3.0
-"""How long closing waits for the kernel at hand; what is not finished then is measured again on resume."""
+"""How long closing waits for the current kernel; what is unfinished then is measured again on resume."""
 
 
 class ClosingError(Exception):
@@ -24,12 +24,12 @@ class ClosingError(Exception):
 
 
 class Measurer(contextlib.AbstractContextManager["Measurer"], Protocol):
-    """What the executor needs of a harness."""
+    """What an executor needs from a harness."""
 
     def measure(
         self, kernels: Iterable[KernelSource | None], *, on_lost: Callable[[KernelSource, str], None]
     ) -> Iterator[Measurement]:
-        """Measurements of each kernel on each workload, as they finish; None among the kernels means: none just now."""
+        """Measurements of each kernel on each workload, as they finish; None among the kernels means: none for now."""
         ...
 
     def environment(self) -> Environment:
@@ -38,7 +38,7 @@ class Measurer(contextlib.AbstractContextManager["Measurer"], Protocol):
 
 
 BUILD_TIMEOUT_S = 15.0
-"""A search has many candidates: one that compiles for longer holds up the others for little."""
+"""A search has many candidates: one that takes longer to compile is not worth the wait."""
 
 
 def open_harness(gpu: int, half_width: float) -> Measurer:
@@ -53,7 +53,7 @@ def workload_count(problem_id: str) -> int:
 
 
 class LocalExecutor:
-    """Measures on one local GPU. The harness runs in a thread and pulls kernels as it has room for them."""
+    """Measures on one local GPU. The harness runs in a thread and pulls kernels when it can take more."""
 
     def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int] = workload_count) -> None:
         """Prepare.

@@ -1,4 +1,4 @@
-"""The Ray executor: one actor a GPU on any number of machines; idle actors take work, lost ones give it back."""
+"""The Ray executor: one actor per GPU on any number of machines; idle actors take work, lost ones return it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.executors.local import Measurer, open_harness
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement, MissingDependencyError
 
-PORTION = 8
+BATCH = 8
 """Kernels handed to an actor at once: enough for its builds to run ahead, few enough that losing it costs little."""
-PORTIONS_EACH = 2
-"""Portions an actor holds, so that it never waits for the next."""
+BATCHES_EACH = 2
+"""Batches an actor holds, so that it never waits for the next."""
 LONGEST_WAIT_S = 120.0
-"""How long to wait at the start for the actors to say where they are."""
+"""How long to wait at the start for the actors' environments."""
 
 Maker = Callable[[], Measurer]
 
@@ -35,7 +35,7 @@ def _ray() -> Any:
     return ray
 
 
-class Station:
+class MeasuringActor:
     """What runs inside an actor: a harness and nothing else."""
 
     def __init__(self, make: Maker) -> None:
@@ -46,21 +46,16 @@ class Station:
         return self._harness.environment()
 
     def measure(self, kernels: list[KernelSource]) -> list[Result]:
-        """Every kernel's result; what the machine lost is said so."""
-        lost: dict[str, str] = {}
+        """Every kernel's result, with the reason where the machine lost it."""
+        lost: dict[str, Result] = {}
         rows: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
 
         def lose(kernel: KernelSource, reason: str) -> None:
-            lost[kernel.kernel_id] = reason
+            lost[kernel.kernel_id] = Result(kernel.kernel_id, lost=reason)
 
         for measurement in self._harness.measure(kernels, on_lost=lose):
             rows[measurement.kernel_id].append(measurement)
-        return [
-            Result(kernel.kernel_id, lost=lost[kernel.kernel_id])
-            if kernel.kernel_id in lost
-            else result_of(kernel.kernel_id, rows[kernel.kernel_id])
-            for kernel in kernels
-        ]
+        return [lost.get(one.kernel_id) or result_of(one.kernel_id, rows[one.kernel_id]) for one in kernels]
 
 
 class RayExecutor:
@@ -85,8 +80,8 @@ class RayExecutor:
         self._busy: dict[Any, tuple[Any, list[KernelSource]]] = {}
         self._actors: list[Any] = []
         self._environments: dict[str, Environment] = {}
-        self._unmet: dict[int, Any] = {}
-        """Answers to come about the environments of actors, by the actor's identity."""
+        self._asked: dict[int, Any] = {}
+        """Pending answers about the environments of actors, by the actor's identity."""
         self._own_cluster = False
         self.lost_actors = 0
 
@@ -100,30 +95,30 @@ class RayExecutor:
         if self._wanted < 1:
             raise InfrastructureError("the Ray cluster has no GPU; start its nodes with GPUs, or use --executor local")
         self._actors = [self._start() for _ in range(self._wanted)]
-        self._meet_first()
+        self._learn_first_environments()
         return self
 
     def _start(self) -> Any:
         """A new actor, asked at once for its environment: it answers before it measures."""
-        actor = _ray().remote(Station).options(**self._resources).remote(self._make)
-        self._unmet[id(actor)] = actor.environment.remote()
+        actor = _ray().remote(MeasuringActor).options(**self._resources).remote(self._make)
+        self._asked[id(actor)] = actor.environment.remote()
         return actor
 
-    def _meet_first(self) -> None:
-        """Learn the environments of the actors that come up in time; the others are met with their first results."""
+    def _learn_first_environments(self) -> None:
+        """Learn the environments of the actors that start in time; those of others come with their first results."""
         ray = _ray()
-        asked = list(self._unmet.values())
+        asked = list(self._asked.values())
         ready = set(ray.wait(asked, num_returns=len(asked), timeout=LONGEST_WAIT_S)[0])
         for actor in self._actors:
-            if self._unmet[id(actor)] in ready:
+            if self._asked[id(actor)] in ready:
                 try:
-                    self._meet(actor)
+                    self._learn_environment(actor)
                 except ray.exceptions.RayError as error:
                     raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
 
-    def _meet(self, actor: Any) -> None:
+    def _learn_environment(self, actor: Any) -> None:
         """Learn an actor's environment, once."""
-        asked = self._unmet.pop(id(actor), None)
+        asked = self._asked.pop(id(actor), None)
         if asked is not None:
             environment: Environment = _ray().get(asked)
             self._environments[environment.env_id] = environment
@@ -142,17 +137,17 @@ class RayExecutor:
 
     def _hand_out(self) -> None:
         held = collections.Counter(id(actor) for actor, _ in self._busy.values())
-        for _ in range(PORTIONS_EACH):
+        for _ in range(BATCHES_EACH):
             for actor in sorted(self._actors, key=lambda one: held[id(one)]):
                 if not self._queue:
                     return
-                if held[id(actor)] < PORTIONS_EACH:
-                    portion = [self._queue.popleft() for _ in range(min(PORTION, len(self._queue)))]
-                    self._busy[actor.measure.remote(portion)] = (actor, portion)
+                if held[id(actor)] < BATCHES_EACH:
+                    batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+                    self._busy[actor.measure.remote(batch)] = (actor, batch)
                     held[id(actor)] += 1
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Results of portions that finished; whoever sends its first ones is met with them."""
+        """Results of batches that finished; an actor's environment is learnt with its first ones."""
         if not self._busy:
             time.sleep(timeout_s if self._queue else 0.0)
             self._hand_out()
@@ -161,27 +156,27 @@ class RayExecutor:
         ready, _ = ray.wait(list(self._busy), num_returns=1, timeout=timeout_s)
         results: list[Result] = []
         for done in ready:
-            actor, portion = self._busy.pop(done)
+            actor, batch = self._busy.pop(done)
             try:
                 found = ray.get(done)
-                self._meet(actor)
+                self._learn_environment(actor)
                 results.extend(found)
             except ray.exceptions.RayActorError:
-                self._lose(actor, portion)
+                self._lose(actor, batch)
             except ray.exceptions.RayTaskError as error:
-                results.extend(Result(kernel.kernel_id, lost=f"harness failed: {error}") for kernel in portion)
+                results.extend(Result(kernel.kernel_id, lost=f"harness failed: {error}") for kernel in batch)
         self._hand_out()
         return results
 
-    def _lose(self, actor: Any, portion: list[KernelSource]) -> None:
-        """A node is gone: its kernels go back to the front of the queue, and a new actor is asked for."""
-        self._queue.extendleft(reversed(portion))
+    def _lose(self, actor: Any, batch: list[KernelSource]) -> None:
+        """A node is gone: its kernels go back to the front of the queue, and a new actor starts."""
+        self._queue.extendleft(reversed(batch))
         if actor in self._actors:
             self.lost_actors += 1
             self._actors.remove(actor)
-            self._unmet.pop(id(actor), None)
+            self._asked.pop(id(actor), None)
             self._actors.append(self._start())
 
     def environments(self) -> list[Environment]:
-        """The machines met so far, among them all that sent results."""
+        """The machines known so far, among them all that sent results."""
         return list(self._environments.values())

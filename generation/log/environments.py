@@ -13,10 +13,10 @@ ENVIRONMENTS = "environments.jsonl"
 
 
 def read_environments(path: Path) -> list[Environment]:
-    """The environments of a run folder, or of the folder a log file lies in; none where nobody recorded any.
+    """The environments of a run folder, or of the folder a log file lies in; none where none were recorded.
 
     Raises:
-        DataError: names the line that is damaged or no environment.
+        DataError: names the line that is damaged or is not an environment.
     """
     file = (path if path.is_dir() else path.parent) / ENVIRONMENTS
     if not file.is_file():
@@ -27,7 +27,7 @@ def read_environments(path: Path) -> list[Environment]:
 
 
 def record_environments(folder: Path, current: Sequence[Environment]) -> None:
-    """Add the environments that the folder does not know yet."""
+    """Add the environments that are not in the folder yet."""
     known = {environment.env_id for environment in read_environments(folder)}
     fresh = [environment for environment in current if environment.env_id not in known]
     if fresh:

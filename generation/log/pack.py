@@ -1,4 +1,4 @@
-"""Packing: a run folder as a few compressed files, small enough to carry, that read back as the same log."""
+"""Packing: a run folder as a few compressed files that read back as the same log."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from kbench.loaders.storage.lines import raw_lines
 from kbench.schemas import InfrastructureError, UserError
 
 PART_BYTES = 12 * 2**20
-"""Raw bytes of a part: parts are compressed side by side, and neighbours in a log are near-copies that shrink well."""
+"""Raw bytes of a part: parts are compressed in parallel, and neighbouring kernels in a log are near-copies."""
 
 
 def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int = 8) -> list[Path]:
     """Compress a run folder's log into numbered parts, and copy its environments.
 
-    An earlier pack of the same log is replaced. Parts take their places whole and in order, so that a pack cut short
+    An earlier pack of the same log is replaced. Parts are written whole and in order, so that an interrupted pack
     holds the beginning of the log.
 
     Args:
         folder: the run folder.
         out: where the parts go.
-        part_bytes: raw bytes of a part; parts end at a line.
-        processes: how many compress at once.
+        part_bytes: raw bytes of a part; a part ends with a whole line.
+        processes: how many parts are compressed at once.
 
     Returns:
         The files written.
 
     Raises:
-        UserError: `out` cannot be a folder, or holds something else than an earlier pack of this log.
+        UserError: `out` cannot be a folder, or holds something other than an earlier pack of this log.
         DataError: a compressed file cannot be read.
         InfrastructureError: the disk fails; names the file, or `out` where the system does not say which.
     """
@@ -43,7 +43,7 @@ def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int =
         return _pack(folder, out, part_bytes, processes)
     except OSError as error:
         raise InfrastructureError(
-            f"{error.filename or out} cannot be packed ({error.strerror or error}); mend that and run the same command "
+            f"{error.filename or out} cannot be packed ({error.strerror or error}); fix that and run the same command "
             "again: the search can be resumed"
         ) from error
 
@@ -63,21 +63,21 @@ def _pack(folder: Path, out: Path, part_bytes: int, processes: int) -> list[Path
 
 
 def check_target(folder: Path, out: Path) -> None:
-    """See that a run folder can be packed into `out`: a new or empty folder, or one with an earlier pack of this log.
+    """Check that a run folder can be packed into `out`: a new or empty folder, or one with an earlier pack of this log.
 
-    A new folder is made, since only that shows that it can be.
+    A new folder is created, the only proof that it can be.
 
     Raises:
-        UserError: names the folder and what is in the way.
+        UserError: names the folder and what is wrong with it.
         DataError: a compressed file cannot be read.
     """
-    # Not Path.resolve, which raises for a loop of links: such a path is refused below, like any that cannot be made.
+    # Not Path.resolve, which raises for a loop of links: such a path is refused below, like any that cannot be created.
     if os.path.realpath(out) == os.path.realpath(folder):
         raise UserError(f"{str(out)!r} is the --out folder itself; choose another folder for --pack")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise UserError(f"{str(out)!r} is no folder; name a folder for --pack") from None
+        raise UserError(f"{str(out)!r} is not a folder; name a folder for --pack") from None
     except OSError as error:
         raise UserError(f"{str(out)!r} cannot be made ({error.strerror}); choose another folder for --pack") from None
     if not os.access(out, os.R_OK | os.W_OK | os.X_OK):

@@ -37,7 +37,7 @@ def read_folder(folder: Path) -> list[KernelFile]:
 
     Raises:
         UserError: there are no kernel files.
-        DataError: a file's name or text is not what it must be.
+        DataError: a file's name or text is wrong.
     """
     paths = sorted(folder.glob("*.py"))
     if not paths:
@@ -58,7 +58,7 @@ def _read(path: Path) -> KernelFile:
 
 
 class FolderProposer:
-    """Hands out the files of one problem and backend, each once; a kernel that is to be varied is rewritten."""
+    """Hands out the files of one problem and backend, each once; to vary a kernel, it is rewritten."""
 
     def __init__(self, files: Sequence[KernelFile], name: str) -> None:
         self.name = name
@@ -89,7 +89,7 @@ def folder_runs(
 
     Args:
         folder: the kernel files.
-        writer: who wrote them.
+        writer: llm or human.
         method: the search that varies them, if there are variants.
         variants: rewrites measured for each file, on average.
 

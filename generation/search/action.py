@@ -10,7 +10,7 @@ from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas.ids import content_hash
 
 IDLE_STEPS = 4
-"""A run that measured nothing new for so many steps has nothing left to find."""
+"""After so many steps without a new kernel a run ends."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CompleteStep:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Abandon:
-    """Give the step up for now: there was nobody to ask."""
+    """Give the step up for now: the proposer could not be reached."""
 
     reason: str
 
@@ -92,7 +92,7 @@ def next_action(state: RunState) -> Action:
 
 
 def filters(state: RunState) -> bool:
-    """Whether a surrogate filters this step: seeds are measured all, there is nothing to learn from before them."""
+    """Whether a surrogate filters this step. It has nothing to learn from before the seeds: all are measured."""
     return state.settings.filter is not None and state.step > 0
 
 

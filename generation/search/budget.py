@@ -12,7 +12,7 @@ from kbench.schemas.record import Limit, Positive, Record
 PositiveCount = Annotated[int, Limit(exclusive_minimum=0)]
 
 IDLE_LIMIT_S = 300.0
-"""Longest gap between two facts that still counts as search time; a longer one means the search was not running."""
+"""Longest gap between two facts that counts as search time; after a longer one the search was not running."""
 
 UNITS = {"": "measurements", "m": "measurements", "s": "gpu_seconds", "t": "tokens", "w": "wall_seconds"}
 COUNTED = ("measurements", "tokens")

@@ -14,12 +14,12 @@ from kbench.schemas import Forecast, bins
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FilterDecision:
-    """What the filter made of one candidate."""
+    """What the filter decided on one candidate."""
 
     kernel_id: str
     measure: bool
     why: str
-    """rank, unsure or no forecast for those measured; below or no place for the others."""
+    """`rank`, `unsure` or `no forecast` if measured; else `below` or `no place`."""
     score: float | None
     """Expected log2 speedup, weighed down by the chance of being invalid; None without a forecast."""
     confidence: float | None
@@ -35,8 +35,8 @@ def decide(
 ) -> list[FilterDecision]:
     """Which candidates to measure, in the order given.
 
-    Candidates without a forecast come first, as far as there are places: nothing speaks against them. Of the remaining
-    places a share goes to the least confident forecasts below the threshold, the rest to the highest scores.
+    Candidates without a forecast come first, up to `keep`: nothing is known against them. Of the remaining places a
+    share goes to the least confident forecasts below the threshold, the rest to the highest scores.
     """
     scored = {key: score(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
     sure = {key: confidence(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
@@ -91,7 +91,7 @@ def _summary(forecast: Forecast) -> dict[str, Any]:
 
 
 def in_order(query_ids: Sequence[str], forecasts: Sequence[Forecast]) -> list[Forecast]:
-    """Forecasts in the queries' order, checked; a query nobody answered gets a failure."""
+    """Forecasts in the queries' order, checked; a query without an answer gets a failure."""
     answers = {forecast.query_id: accept(forecast) for forecast in forecasts}
     missing = "the surrogate gave no forecast"
     return [answers.get(key) or Forecast(query_id=key, failure=missing) for key in query_ids]

@@ -23,12 +23,12 @@ class Ask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProposalTask:
-    """What all asks of a step share."""
+    """What all asks of a step have in common."""
 
     problem_id: str
     backend: Backend
     seen: Callable[[str], bool]
-    """Whether a kernel id was proposed before, in this run or a sibling; proposers retry a few times to avoid it."""
+    """Whether a kernel id was proposed before, in this run or a sibling; proposers try a few times to avoid it."""
     gpu_facts_json: str = "{}"
     """What is known of the GPU, for proposers that can use it."""
 

@@ -16,9 +16,9 @@ from kbench.generation.search.state import Node, Operator, ProposalRequest, RunS
 from kbench.schemas import DataError, Measurement, from_dict
 
 OUTAGES = frozenset({"connection error", "endpoint error", "timeout"})
-"""First words of the reasons that pass once somebody can be asked again.
+"""First words of the reasons that pass once the proposer can be reached again.
 
-An abandoned step asks the same again: a fault that repeats, such as a proposer's own, would halt its run for ever.
+An abandoned step asks the same again: a fault that repeats, such as a bug of the proposer, would halt its run for ever.
 """
 
 Payload = Mapping[str, Any]
@@ -122,7 +122,7 @@ def _step_completed(state: RunState, payload: Payload) -> RunState:
 
 
 def _step_abandoned(state: RunState, payload: Payload) -> RunState:
-    """The step never was: it is begun again, with the same requests, when the run is resumed."""
+    """The step is undone: it begins again, with the same requests, when the run is resumed."""
     return dataclasses.replace(state, requests=(), open=(), halted=payload["reason"])
 
 
@@ -136,7 +136,7 @@ def _budget_changed(state: RunState, payload: Payload) -> RunState:
 
 
 def _run_resumed(state: RunState, payload: Payload) -> RunState:
-    """What kept it from finding anything may be gone: it is given its idle steps anew."""
+    """What kept it from finding anything may be gone: idle steps count from zero again."""
     return dataclasses.replace(state, stopped=None, idle_steps=0)
 
 

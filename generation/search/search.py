@@ -1,4 +1,4 @@
-"""Search: one run carried forward. It turns actions into log entries; measuring is left to whoever drives it."""
+"""Search: one run carried forward. It turns actions into log entries; its driver measures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import kernel_id
 
 LONGEST_SOURCE = 200_000
-"""Characters of a proposal that is still taken for a kernel."""
+"""Longest proposal, in characters, that may be a kernel."""
 
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
@@ -32,7 +32,7 @@ def no_siblings() -> Iterable[Node]:
 
 
 class Search:
-    """One run: its state, and who proposes and forecasts for it."""
+    """One run: its state, its proposer and its surrogate."""
 
     def __init__(
         self, settings: RunSettings, proposer: Proposer, clock: Clock, *,
@@ -65,7 +65,7 @@ class Search:
         self._fresh.append(entry)
 
     def take_entries(self) -> list[LogEntry]:
-        """New entries, to be appended to the log before anything else happens."""
+        """New entries, to be appended to the log before anything else is done."""
         fresh, self._fresh = self._fresh, []
         return fresh
 
@@ -108,7 +108,7 @@ class Search:
         return KernelSource(self.settings.problem_id, self.settings.backend, node.source)
 
     def _has(self, key: str) -> bool:
-        """Whether the run has this kernel; one the filter passed over may come again, for nothing was learnt of it."""
+        """Whether the run has this kernel; one that the filter skipped may come again: nothing is known of it."""
         node = self.state.nodes.get(key)
         return node is not None and not node.skipped
 
@@ -123,10 +123,10 @@ class Search:
                 answer = next(answers, None)
             except KbenchError:
                 raise
-            except Exception as error:  # noqa: BLE001 - one family's or operator's fault must not end a campaign
+            except Exception as error:  # noqa: BLE001 - a bug in one family or operator must not end a campaign
                 reason = f"proposer error: {type(error).__name__}: {error}"
                 self._take(slot, Refusal(reason=reason, proposer=self._proposer.name))
-                return  # the slots behind it are unanswered and are asked for again
+                return  # the slots after it are unanswered and are asked for again
             missing = Refusal(reason="no answer: the proposer gave too few", proposer=self._proposer.name)
             self._take(slot, missing if answer is None else answer)
 
@@ -175,7 +175,7 @@ class Search:
         try:
             teach(self._surrogate, self.settings, known, *facts)
             return in_order(ids, ask(self._surrogate, self.settings, nodes, *facts))
-        except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end the search
+        except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end a search
             reason = f"{type(error).__name__}: {error}"
             return [Forecast(query_id=key, failure=reason) for key in ids]
 
@@ -193,7 +193,7 @@ class Search:
         )
 
     def reuse(self, key: str, outcome: KernelOutcome, run_id: str) -> None:
-        """Record what a sibling run measured, charged nothing."""
+        """Record what a sibling run measured; it is charged nothing."""
         self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
 
 

@@ -35,7 +35,7 @@ class FilterSettings(Record):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings(Record):
-    """Everything that decides a run's course, machine and clock aside."""
+    """Everything that decides a run's course, except the machine and the clock."""
 
     TYPE: ClassVar[str] = "settings"
     VERSION: ClassVar[str] = "1.0.0"
@@ -115,5 +115,5 @@ def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
     if changed:
         raise UserError(
             f"run {recorded.run_id!r} was started with other settings; changed: {'; '.join(changed)}. "
-            "Give the recorded values back, or start a new run with another --out"
+            "Use the recorded values, or start a new run with another --out"
         )

@@ -60,12 +60,12 @@ class Node:
 
     @property
     def reward(self) -> float | None:
-        """Its speedup over the reference; None unless it was measured and is right."""
+        """Its speedup over the reference; None unless it was measured and is correct."""
         return self.outcome.speedup if self.outcome is not None else None
 
     @property
     def settled(self) -> bool:
-        """Nothing more will be learnt of it."""
+        """Nothing more will be measured of it."""
         return self.outcome is not None or self.skipped or self.lost is not None
 
 
@@ -84,7 +84,7 @@ class RunState:
     open: tuple[str, ...] = ()
     """Candidates of this step, by slot."""
     outages: tuple[str, ...] = ()
-    """Why slots of this step failed, of those where nobody could be asked."""
+    """Why slots of this step failed whose proposer could not be reached."""
     halted: str | None = None
     """Why the last step was abandoned; None once it is tried again."""
     filtered: bool = False
@@ -103,11 +103,11 @@ class RunState:
     last_at: str = ""
 
     def rewarded(self) -> list[Node]:
-        """Measured, right candidates in the order proposed."""
+        """Correct candidates in the order proposed."""
         return [node for node in self.nodes.values() if node.reward is not None]
 
     def best(self) -> Node | None:
-        """The fastest right candidate; the earliest of equals."""
+        """The fastest correct candidate; the earliest of equals."""
         found = self.rewarded()
         return max(found, key=lambda node: node.reward or 0.0) if found else None
 

@@ -19,7 +19,7 @@ from kbench.schemas import UserError
 
 METHODS = ("random", "hill_climb", "evolve", "puct", "random+surrogate", "puct+surrogate")
 DRAWS = 2000
-"""Bootstrap draws behind an interval."""
+"""Bootstrap draws for an interval."""
 STILL = "2026-01-01T00:00:00.000Z"
 
 Traces = Mapping[str, Sequence[Sequence[float]]]
@@ -82,7 +82,7 @@ def study(
         seeds: searches of each method on each pool.
         budget: measurements of each search.
         batch: measurements per step.
-        report: told what is being done.
+        report: called with what is being done.
 
     Returns:
         a point for each method and number of measurements; intervals are 95 % bootstraps over problems.

@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "generation"
+MODULES = sorted(path for path in FOLDER.rglob("*.py") if "families" not in path.parts)
 ABSENT = ("polars", "datasets", "jsonschema", "matplotlib", "pandas", "openai", "ray", "scoringrules")
 """Packages a measuring machine need not have."""
+HEAVY = ("kbench.loaders.corpus.", "kbench.benchmark.surrogates.static.")
+"""Modules that load pyarrow or numpy."""
+
+
+def run(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT / "src")}, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_campaign_needs_none_of_the_packages_a_measuring_machine_lacks() -> None:
@@ -14,13 +29,7 @@ import sys
 for name in {ABSENT!r}:
     sys.modules[name] = None
 import kbench.generation.cli
-import kbench.generation.campaign.drive
-import kbench.generation.campaign.spec
-import kbench.generation.log.pack
-import kbench.generation.campaign.plan
-import kbench.generation.proposers.folder
-import kbench.generation.executors.local
-import kbench.generation.proposers.rewrite.proposer
+assert "numpy" not in sys.modules, "the command limits numpy's threads before it loads"
 from pathlib import Path
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.proposers.registry import proposer
@@ -29,14 +38,33 @@ runs, uncovered = runs_of(read_spec(Path("examples/campaign.json")))
 assert "torch" not in sys.modules, "planning a campaign needs no torch"
 print(len(runs))
 """
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(root / "src")},
-        cwd=root,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
+    assert int(run(script)) > 0
+
+
+def test_every_module_can_be_imported_first() -> None:
+    """Each in a fork of its own: an import circle shows only in the module that is imported first."""
+    names = [".".join(["kbench", *path.relative_to(ROOT).with_suffix("").parts]) for path in MODULES]
+    script = f"""
+import importlib, os
+import click, dataclasses, jinja2, random
+for name in {names!r}:
+    if not (child := os.fork()):
+        importlib.import_module(name)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(name)
+"""
+    assert run(script).split() == []
+
+
+def test_functions_import_only_what_is_heavy() -> None:
+    found = {
+        (path.relative_to(FOLDER).as_posix(), str(node.module))
+        for path in MODULES
+        if path.name != "cli.py"
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("kbench")
+    }
+    assert [place for place in sorted(found) if not place[1].startswith(HEAVY)] == []

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kbench.benchmark.problems.registry import problem
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend
@@ -37,8 +38,6 @@ LONGEST_ERROR = 1500
 
 def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
     """The chat messages of one request."""
-    from kbench.benchmark.problems.registry import problem
-
     parts = [
         "# Problem\n" + problem(task.problem_id).prompt(),
         f"# Rules\n{RULES[task.backend]}\n{COMMON}",

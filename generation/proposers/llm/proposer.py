@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kbench.benchmark.llm.batch import BatchFiles
 from kbench.benchmark.llm.chat import Body, ChatModel, Endpoint, Reply
+from kbench.benchmark.problems.registry import problem
 from kbench.generation.proposers.llm.extract import NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
@@ -78,8 +79,6 @@ def summary(text: str) -> str:
 
 def input_count(problem_id: str) -> int:
     """How many inputs a problem's `run` takes."""
-    from kbench.benchmark.problems.registry import problem
-
     found = problem(problem_id)
     return len(found.inputs(found.tiny.params))
 

@@ -13,7 +13,7 @@ from kbench.generation.search.methods.method import Method
 from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
 
 POPULATION = 12
-"""Members of an island that may breed: its best so many."""
+"""Members of an island that may breed: its best ones."""
 TOURNAMENT = 3
 CROSS_SHARE = 0.4
 ARCHIVE_SHARE = 0.2

@@ -1,4 +1,4 @@
-"""Hill climbing: change the best kernel of the current climb; after a while without gain, climb from a fresh start."""
+"""Hill climbing: change the best kernel of the current climb; after some steps without gain, start afresh."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Branch:
     key: str
     reward: float
     best_child: float | None
-    """Best reward among its children; None when it has none that is right."""
+    """Best reward among its children; None without a correct one."""
     visits: int
 
 
@@ -61,7 +61,7 @@ def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalReque
 
 
 def choose_parents(state: RunState) -> list[str]:
-    """Up to `settings.parents` node ids by score, no two of one lineage."""
+    """Up to `settings.parents` node ids by score, no two of the same lineage."""
     nodes = state.rewarded()
     visits, total = expansions(state)
     children = best_children(state.nodes)
@@ -108,7 +108,7 @@ def lineage(nodes: Mapping[str, Node], key: str | None) -> list[str]:
 
 
 def related(nodes: Mapping[str, Node], one: str, other: str) -> bool:
-    """Whether one is the other or its ancestor, either way round."""
+    """Whether one is the other or its ancestor, in either direction."""
     return one in lineage(nodes, other) or other in lineage(nodes, one)
 
 

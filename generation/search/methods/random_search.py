@@ -1,4 +1,4 @@
-"""Random search: every candidate is drawn afresh. The baseline the others are held against."""
+"""Random search: every candidate is drawn afresh. The baseline for the other methods."""
 
 from __future__ import annotations
 

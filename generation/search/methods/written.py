@@ -1,4 +1,4 @@
-"""No search: kernels that already exist are brought in as they are, a step at a time."""
+"""No search: kernels that already exist are brought in as they are, step by step."""
 
 from __future__ import annotations
 

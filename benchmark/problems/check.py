@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.problems.adversarial import InputCase
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import ProblemDefinition, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MEMORY_LIMIT_BYTES = 8 << 30
 """Inputs and outputs of one workload together stay below this."""
 SEEDS = (0, 1)
+CASE_SEEDS = (0, 1, 2, 3)
+"""More than for drawn inputs: on some seeds a case's answer is plain, as of rows that are sorted already."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ def check(problem: ProblemDefinition) -> CheckResult:
                 failures.extend(answer.failures(problem))
             failures.extend(_seed_failures(*answers.values()))
             failures.extend(cheat_failures(problem))
+            for case in problem.cases:
+                failures.extend(f"case {case.name!r}: {failure}" for failure in case_failures(problem, case))
             error = max((a.error for a in answers.values() if a.error is not None), default=None)
     except Exception as caught:  # noqa: BLE001 - the reference may be a user's code; whatever it raises is the finding
         failures.append(f"raised {type(caught).__name__}: {first_line(caught)}")
@@ -146,6 +151,27 @@ def cheat_failures(problem: ProblemDefinition) -> Iterator[str]:
     for name, count in passed.items():
         if count == len(SEEDS):
             yield f"tolerance accepts the {name} answer"
+
+
+def case_failures(problem: ProblemDefinition, case: InputCase) -> Iterator[str]:
+    """Why a case is unfair to honest kernels or kind to prepared answers."""
+    specs, tolerance = problem.outputs(problem.tiny.params), problem.tolerance_of(case)
+    drawn = [problem.draw_case(case, problem.tiny, seed) for seed in CASE_SEEDS]
+    expected = [problem.expected(inputs) for inputs in drawn]
+    for inputs, answer in zip(drawn, expected, strict=True):
+        verdict = compare(problem.reference(*inputs), answer, tolerance, specs)
+        if not verdict.ok:
+            yield f"reference misses the high-precision answer: {verdict.reason}"
+    answers = [cheats(inputs, answer, specs) for inputs, answer in zip(drawn, expected, strict=True)]
+    for name in answers[0]:
+        if all(compare(a[name], e, tolerance, specs).ok for a, e in zip(answers, expected, strict=True)):
+            yield f"tolerance accepts the {name} answer"
+    rounded = tuple(value.to(getattr(torch, spec.dtype)) for value, spec in zip(expected[0], specs, strict=True))
+    if compare(rounded, expected[1], tolerance, specs).ok:
+        yield "tolerance accepts the answer of another seed"
+    for value, spec in zip(rounded, specs, strict=True):
+        if float(torch.isfinite(value.double()).double().mean()) < 0.5:
+            yield f"most of output {spec.name!r} overflows and is not judged"
 
 
 def cheats(inputs: tuple[Any, ...], expected: tuple[Tensor, ...], specs: tuple[TensorSpec, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every problem's adversarial cases: attainable by honest code, drawn from a seed, and not passed by a cheat."""
+"""Adversarial cases: declared by every problem and drawn from a seed. `check` holds them fair and not to be cheated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from kbench.benchmark.problems import (
     problems,
     registry,
 )
-from kbench.benchmark.problems.check import cheats, output_failures, plain_cpu
-from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.check import case_failures, output_failures, plain_cpu
 from kbench.schemas import UnknownNameError
 
 MEASURED = (*problems().values(), *registry.unlisted().values())
-SEEDS = (0, 1, 2, 3)
 every_case = pytest.mark.parametrize(
     ("problem", "case"), [pytest.param(p, c, id=f"{p.id}-{c.name}") for p in MEASURED for c in p.cases]
 )
@@ -64,23 +62,17 @@ def test_a_case_has_the_declared_inputs_and_follows_the_seed(problem: ProblemDef
     assert changed
 
 
-@every_case
-def test_a_case_is_passed_by_the_reference_and_by_no_prepared_answer(
-    problem: ProblemDefinition, case: InputCase
-) -> None:
-    specs, tolerance = problem.outputs(problem.tiny.params), problem.tolerance_of(case)
-    drawn = [problem.draw_case(case, problem.tiny, seed) for seed in SEEDS]
-    expected = [problem.expected(inputs) for inputs in drawn]
-    for inputs, answer in zip(drawn, expected, strict=True):
-        verdict = compare(problem.reference(*inputs), answer, tolerance, specs)
-        assert verdict.ok, verdict.reason
-    for name in ("constant", "zero", "passthrough"):
-        answers = [cheats(i, e, specs)[name] for i, e in zip(drawn, expected, strict=True)]
-        assert not all(compare(a, e, tolerance, specs).ok for a, e in zip(answers, expected, strict=True)), name
-    rounded = tuple(v.to(getattr(torch, spec.dtype)) for v, spec in zip(expected[0], specs, strict=True))
-    assert compare(rounded, expected[0], tolerance, specs).ok
-    assert not compare(rounded, expected[1], tolerance, specs).ok, "the answer of another seed"
-    assert all(torch.isfinite(value.double()).double().mean() >= 0.5 for value in rounded), "hardly anything is judged"
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (InputCase("far", "Too far.", {"x": lambda generator, x: x * 1e20}), "reference misses"),
+        (InputCase("zero", "Nothing left.", {"x": changes.scale(0.0)}), "tolerance accepts the constant answer"),
+        (InputCase("zero", "Nothing left.", {"x": changes.scale(0.0)}), "the answer of another seed"),
+        (InputCase("infinite", "Overflows.", {"x": changes.scale(float("inf"))}), "is not judged"),
+    ],
+)
+def test_a_bad_case_is_found(case: InputCase, words: str) -> None:
+    assert words in " ".join(case_failures(problem("instance_norm"), case))
 
 
 def test_a_case_scales_the_tolerance_and_names_what_is_open() -> None:

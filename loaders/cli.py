@@ -169,8 +169,10 @@ def _short(value: Any, width: int) -> str:
 @data.command(short_help="Write rows that match to a file.")
 @corpus_argument
 @filter_options
-@click.option("--out", "--output", "-o", "output", required=True, help="File to write, or - for standard output.")
-@click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace; by ending when left out.")
+@click.option(
+    "--out", "--output", "-o", "output", required=True, help="File or folder to write, or - for standard output."
+)
+@click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace or files; by ending when left out.")
 @json_option
 def export(
     path: tuple[str, ...],
@@ -182,7 +184,10 @@ def export(
     as_json: bool,
     **facets: Any,
 ) -> None:
-    """Write rows that match to a Parquet, JSON-lines, CSV, T4 or flashinfer-bench trace file."""
+    """Write rows that match to a Parquet, JSON-lines, CSV, T4 or flashinfer-bench trace file.
+
+    --format files writes every kernel as a source file again, with a manifest.jsonl, into a new folder.
+    """
     from kbench.loaders.exporters.export import export as write_file
     from kbench.loaders.exporters.export import write_stream
 

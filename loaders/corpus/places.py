@@ -29,7 +29,12 @@ def pulled(name: str) -> Path | None:
     if not name or "/" in name or name in (".", ".."):
         return None
     folder = data_home() / name
-    return folder if (folder / NAME).is_file() else None
+    return folder if is_corpus(folder) else None
+
+
+def is_corpus(folder: Path) -> bool:
+    """Whether a folder holds a corpus."""
+    return (folder / NAME).is_file()
 
 
 def folder_of(path: Location | None) -> Path:

@@ -1,4 +1,4 @@
-"""Export a selection as Parquet, JSON lines, CSV, T4 or flashinfer-bench traces, batch by batch."""
+"""Export a selection as Parquet, JSON lines, CSV, T4, flashinfer-bench traces or kernel files, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.exporters import flashinfer_trace, t4
+from kbench.loaders.exporters.kernel_files import write_kernel_files
 from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import UnknownNameError, UserError, arrow_schema
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BY_ENDING = ("parquet", "jsonl", "csv")
-FORMATS = (*BY_ENDING, "t4", "flashinfer-trace")
+FOLDER = "files"
+"""The format that is a folder of kernel files."""
+FORMATS = (*BY_ENDING, "t4", "flashinfer-trace", FOLDER)
 
 
 def format_of(path: Path) -> str:
@@ -37,8 +40,8 @@ def export(
 
     Args:
         selection: the rows.
-        path: the file.
-        form: parquet, jsonl, csv, t4 or flashinfer-trace; by the file's ending when left out.
+        path: the file, or the folder of kernel files.
+        form: parquet, jsonl, csv, t4, flashinfer-trace or files; by the file's ending when left out.
         advance: told how many rows were written since the last call.
 
     Returns:
@@ -48,6 +51,8 @@ def export(
         UserError: the target cannot be written.
     """
     form = form or format_of(path)
+    if form == FOLDER:
+        return write_kernel_files(selection, path, advance)
     try:
         with replacing(path) as file:
             return write_stream(selection, file, form, advance)
@@ -61,6 +66,8 @@ def write_stream(
     """Write a selection to an open file."""
     if form not in FORMATS:
         raise UnknownNameError("export format", form, FORMATS)
+    if form == FOLDER:
+        raise UserError("--format files writes a folder, not to standard output; name it with --out")
     if form == "parquet":
         return _write_parquet(selection, file, advance)
     lines = {"jsonl": _json_lines, "csv": _csv_lines, "t4": t4.pieces, "flashinfer-trace": flashinfer_trace.pieces}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kbench.loaders.corpus import manifest
+from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Context, Report, Settings
 from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.sink import Sink
-from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import DataError, InfrastructureError, UserError
+from kbench.loaders.storage.atomic import whole_folder, write_atomically
+from kbench.schemas import DataError, UserError
 
 REPORT = "import.json"
 
@@ -54,7 +51,7 @@ def import_files(
             raise UserError(f"path {str(path)!r} does not exist; give the files to import")
     name = form or formats.sniff_all(paths)
     context = Context(settings, Report(format=name), advance)
-    with whole_folder(out, replace=replace) as folder:
+    with whole_folder(out, replace=replace and is_corpus(out)) as folder:
         if name == gpu_forecasters.NAME:
             _import_release(paths, folder, context)
         else:
@@ -89,39 +86,3 @@ def _refuse_empty(context: Context) -> None:
     if not context.report.rows["kernels"]:
         first = f" (the first bad row: {context.report.bad[0]})" if context.report.bad else ""
         raise DataError(f"nothing to import: the files hold no row of format {context.report.format}{first}")
-
-
-@contextlib.contextmanager
-def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
-    """A folder to build in that becomes `out` when all went well, and vanishes otherwise.
-
-    Args:
-        out: the folder to make.
-        replace: whether a corpus that is there may be replaced.
-
-    Raises:
-        UserError: `out` holds something already, or its parent cannot be written.
-        InfrastructureError: the disk is full or failing.
-    """
-    replace = replace and is_corpus(out)
-    if out.exists() and not replace and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"--out {str(out)!r} exists and is not an empty folder; choose another or remove it")
-    aside = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        aside.mkdir(parents=True)
-        yield aside
-        if replace:
-            shutil.rmtree(out)
-        elif out.exists():
-            out.rmdir()
-        aside.replace(out)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InfrastructureError(f"writing to {str(out)!r} failed: {reason}; nothing was kept") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def is_corpus(folder: Path) -> bool:
-    """Whether a folder holds a corpus."""
-    return (folder / manifest.NAME).is_file()

@@ -1,13 +1,16 @@
-"""Files that are there whole or not at all: written aside, synced, and renamed into place, one by one or together."""
+"""Files and folders that are there whole or not at all: written aside, synced, and renamed into place."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from kbench.schemas import InfrastructureError, UserError
 
 ENDING = ".part"
 """How the name of a file that is not in its place yet ends."""
@@ -81,6 +84,36 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
             for name in reversed(moved):
                 _restore(folder / name, before[name])
             raise
+
+
+@contextmanager
+def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A folder to build in that becomes `out` when all went well, and vanishes otherwise.
+
+    Args:
+        out: the folder to make.
+        replace: whether what is there may be replaced.
+
+    Raises:
+        UserError: `out` holds something already, or its parent cannot be written.
+        InfrastructureError: the disk is full or failing.
+    """
+    if out.exists() and not replace and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"--out {str(out)!r} exists and is not an empty folder; choose another or remove it")
+    aside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        aside.mkdir(parents=True)
+        yield aside
+        if replace:
+            shutil.rmtree(out)
+        elif out.exists():
+            out.rmdir()
+        aside.replace(out)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InfrastructureError(f"writing to {str(out)!r} failed: {reason}; nothing was kept") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _same_bytes(*paths: Path) -> bool:

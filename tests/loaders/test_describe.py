@@ -9,15 +9,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from kbench.loaders.card.card import render_card
 from kbench.loaders.card.croissant import croissant
+from kbench.loaders.cli import data
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.exporters.export import export
 from kbench.schemas import UserError, arrow_schema
 from kbench.schemas.bins import LABELS
+from kbench.schemas.ids import kernel_id
 
 
 def front_matter(path: Path) -> Any:
@@ -114,3 +117,24 @@ def test_an_export_that_fails_leaves_nothing_behind(corpus_path: Path, tmp_path:
     with pytest.raises(UserError, match="cannot read"):
         export(load(corpus_path, where="1 + 1"), tmp_path / "out" / "x.csv")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_kernels_become_files_whose_ids_are_the_same_when_read_back(corpus_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "kernels"
+    result = CliRunner().invoke(data, ["export", str(corpus_path), "--format", "files", "--out", str(out), "--json"])
+    rows = load(corpus_path).to_arrow().to_pylist()
+    assert json.loads(result.stdout)["rows"] == len(rows)
+    listed = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    assert [(line["kernel_id"], line["status"], line["runtime_us"]) for line in listed] == [
+        (row["kernel_id"], row["status"], row["runtime_us"]) for row in rows
+    ]
+    assert {path.name for path in out.iterdir()} == {"manifest.jsonl", *(line["file"] for line in listed)}
+    for line in listed:
+        problem, backend, start = Path(line["file"]).stem.split("__")
+        found = kernel_id(problem, backend, (out / line["file"]).read_text())
+        assert found == line["kernel_id"]
+        assert found.startswith(start)
+    with pytest.raises(UserError, match="exists and is not an empty folder"):
+        export(load(corpus_path), out, "files")
+    with pytest.raises(UserError, match="takes whole rows of the config 'kernels'"):
+        export(load(corpus_path, config="pairs"), tmp_path / "pairs", "files")

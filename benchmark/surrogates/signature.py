@@ -1,4 +1,4 @@
-"""What a surrogate is made of, as one hash: when it changes, forecasts kept from before are not its own any more."""
+"""A hash of what a surrogate consists of: once it changes, earlier forecasts are no longer its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kbench.schemas import UserError
 from kbench.schemas.ids import content_hash
 
 BUILT_IN_FOLDER = Path(__file__).parent
-"""Built-ins share code and ship their models beside it, so any file here is part of each."""
+"""Built-ins share code and ship their models in this folder, so any file here is part of each."""
 
 
 def signature(target: SurrogateTarget, arguments: Mapping[str, Any], *asked: str) -> str:

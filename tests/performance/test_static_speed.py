@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from kbench.benchmark.surrogates.static.features import launch as launch_features
 from kbench.benchmark.surrogates.static.features import source as source_features
+from kbench.benchmark.surrogates.static.features import text
 from kbench.benchmark.surrogates.static.reader import launches
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.tasks import build_questions
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.performance
 
 def forget() -> None:
     for cached in (
-        source_features.tokens,
-        source_features.settings_of,
+        text.tokens,
+        text.settings_of,
         source_features.fixed_row,
         launch_features.launch_row,
         launches.parsed,

@@ -198,17 +198,17 @@ def _probabilities(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_], dict
     lengths = np.array(column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
     stated = table.column("failure").is_valid().to_numpy()
     values = np.full((len(lengths), bins.COUNT), np.nan)
-    right = lengths == bins.COUNT
-    flat = column.filter(pa.array(right)).flatten().to_numpy(zero_copy_only=False)
-    values[right] = flat.reshape(-1, bins.COUNT)
+    complete = lengths == bins.COUNT
+    flat = column.filter(pa.array(complete)).flatten().to_numpy(zero_copy_only=False)
+    values[complete] = flat.reshape(-1, bins.COUNT)
     sums = values.sum(axis=1)
     with np.errstate(invalid="ignore"):
         reasons = {
             "stated by the surrogate": stated,
             "no probabilities": lengths < 0,
-            f"not {bins.COUNT} probabilities": (lengths >= 0) & ~right,
-            "a probability that is negative or not a number": right & ~(values >= 0).all(axis=1),
-            "probabilities that do not sum to one": right & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
+            f"not {bins.COUNT} probabilities": (lengths >= 0) & ~complete,
+            "a probability that is negative or not a number": complete & ~(values >= 0).all(axis=1),
+            "probabilities that do not sum to one": complete & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
         }
     wrong = np.zeros(len(lengths), dtype=np.bool_)
     counted: dict[str, int] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,6 +35,8 @@ from kbench.schemas import DataError, Forecast, KbenchError, Pair, Query, UserEr
 START_SECONDS = 120.0
 """Time to import and construct a surrogate: large models take a while to load."""
 
+WORKER = "kbench.benchmark.surrogates.isolation.worker"
+
 R = TypeVar("R", SurrogateFacts, Fitted, Answered)
 
 
@@ -58,8 +60,7 @@ class ProcessSurrogate:
         """
         self._target, self._arguments, self._timeout_s, self._log = target, arguments, timeout_s, log
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipes: tuple[int, int] = (-1, -1)
-        """Where requests are written and replies are read, while there is a process."""
+        self._socket: socket.socket | None = None
         self._training: str | None = None
         self._facts: SurrogateFacts | None = None
 
@@ -112,8 +113,9 @@ class ProcessSurrogate:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-            for fd in self._pipes:
-                os.close(fd)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def __enter__(self) -> ProcessSurrogate:
         return self
@@ -124,31 +126,26 @@ class ProcessSurrogate:
             Path(self._training).unlink(missing_ok=True)
 
     def _spawn(self) -> None:
-        request_read, request_write = os.pipe()
-        response_read, response_write = os.pipe()
-        module = "kbench.benchmark.surrogates.isolation.worker"
+        ours, theirs = socket.socketpair()
         with contextlib.ExitStack() as stack:
+            stack.enter_context(theirs)
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(request_read), str(response_write)],
-                pass_fds=(request_read, response_write),
+                [sys.executable, "-m", WORKER, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
-        os.close(request_read)
-        os.close(response_write)
-        os.set_blocking(request_write, False)
-        self._pipes = (request_write, response_read)
+        self._socket = ours
 
     def _ask(self, request: Request, expected: type[R], timeout_s: float | None) -> R:
         """Send, wait, read. Everything but an exception of the surrogate ends the process."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            self._send(encode(request), deadline)
-            reply = decode(self._receive(deadline))
+            reply = decode(self._exchanged(encode(request), deadline))
         except BaseException as error:
             self.stop()
             if isinstance(error, ValueError):
@@ -161,39 +158,37 @@ class ProcessSurrogate:
             raise NoAnswerError("sent no answer to the request")
         return reply
 
-    def _send(self, data: bytes, deadline: float | None) -> None:
-        view = memoryview(data)
-        while view:
-            self._wait(deadline, writing=True)
-            try:
-                view = view[os.write(self._pipes[0], view) :]
-            except BrokenPipeError:
-                raise NoAnswerError(self._death()) from None
-            except BlockingIOError:
-                continue
-
-    def _receive(self, deadline: float | None) -> bytes:
+    def _exchanged(self, request: bytes, deadline: float | None) -> bytes:
+        assert self._socket is not None
         parts = [b""]
-        while not parts[-1].endswith(b"\n"):
-            self._wait(deadline, writing=False)
-            parts.append(os.read(self._pipes[1], 1 << 20))
-            if not parts[-1]:
-                raise NoAnswerError(self._death())
+        try:
+            self._socket.settimeout(_left(deadline))
+            self._socket.sendall(request)
+            while not parts[-1].endswith(b"\n"):
+                self._socket.settimeout(_left(deadline))
+                parts.append(self._socket.recv(1 << 20))
+                if not parts[-1]:
+                    break
+        except TimeoutError:
+            raise NoAnswerError(f"no answer within {self._timeout_s:g} s") from None
+        except ConnectionError:
+            parts.append(b"")
+        if not parts[-1]:
+            raise NoAnswerError(self._death())
         return b"".join(parts)
-
-    def _wait(self, deadline: float | None, writing: bool) -> None:
-        left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-        readers, writers = ([], [self._pipes[0]]) if writing else ([self._pipes[1]], [])
-        if not any(select.select(readers, writers, [], left)) or left == 0.0:
-            raise NoAnswerError(f"no answer within {self._timeout_s:g} s")
 
     def _death(self) -> str:
         assert self._process is not None
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            return "closed its pipe"
+            return "closed its connection"
         return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by signal {-code}"
+
+
+def _left(deadline: float | None) -> float | None:
+    """Seconds for a socket's timeout, where zero would mean not to wait at all."""
+    return None if deadline is None else max(deadline - time.monotonic(), 1e-3)
 
 
 def _checked(row: dict[str, Any]) -> Forecast:

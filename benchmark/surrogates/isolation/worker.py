@@ -1,15 +1,15 @@
-"""The process of a user's surrogate: `python -m kbench.benchmark.surrogates.isolation.worker READ_FD WRITE_FD`.
+"""The process of a user's surrogate: `python -m kbench.benchmark.surrogates.isolation.worker FD`.
 
 Whatever the surrogate prints, changes, hangs on or exits with stays in this process.
 """
 
 from __future__ import annotations
 
-import os
+import socket
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from kbench.benchmark.surrogates.isolation.messages import (
     Answered,
@@ -63,22 +63,14 @@ def _checked(forecast: Any) -> Forecast:
     return forecast
 
 
-def serve(requests: BinaryIO, responses: BinaryIO) -> None:
-    """Answer until the parent closes the pipe."""
-    session = SurrogateSession()
-    for request in requests:
-        responses.write(session.reply(decode(request)))
-        responses.flush()
-
-
 def main() -> None:
-    """Entry point."""
-    read_fd, write_fd = int(sys.argv[1]), int(sys.argv[2])
-    # Children of the surrogate must not hold the pipes open after it died.
-    os.set_inheritable(read_fd, False)
-    os.set_inheritable(write_fd, False)
-    with open(read_fd, "rb") as requests, open(write_fd, "wb") as responses:
-        serve(requests, responses)
+    """Answer until the parent closes the connection."""
+    session = SurrogateSession()
+    with socket.socket(fileno=int(sys.argv[1])) as connection, connection.makefile("rb") as requests:
+        # Children of the surrogate must not hold the connection open after it died.
+        connection.set_inheritable(False)
+        for request in requests:
+            connection.sendall(session.reply(decode(request)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a language model is told and asked. Bins, labels and the answer's form all come from the one bins constant."""
+"""What a language model is told and asked. Bins, labels and the form of the answer derive from the one constant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANCHORS = {
 
 
 def bins_text() -> str:
-    """The bins, a line each, as numbers and edges."""
+    """The bins, one per line, as numbers and edges."""
     return "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
 
 

@@ -51,7 +51,7 @@ class Forest:
         for tree in range(len(self.depth)):
             base = self.feature[tree].astype(np.int64) * count
             threshold = self.threshold[tree]
-            # Where a row goes from node n: at 2n to the right, at 2n + 1 to the left; one look instead of two.
+            # Where a row goes from node n: at 2n to the right, at 2n + 1 to the left; one lookup instead of two.
             follows = np.stack([self.right[tree], self.left[tree]], axis=1).astype(np.int64).ravel()
             node = np.zeros(count, dtype=np.int64)
             for _ in range(int(self.depth[tree])):
@@ -154,7 +154,7 @@ def _packed(trees: list[_Tree], baseline: float, columns: npt.NDArray[np.int64] 
 
 
 def constant(value: float) -> Forest:
-    """A forest that always says this."""
+    """A forest with one output for every row."""
     one = np.zeros((1, 1), dtype=np.int32)
     none = np.zeros((1, 1), dtype=np.float32)
     return Forest(value, one, none, one, one, none[:, :, None], np.zeros(1, dtype=np.int32))

@@ -39,7 +39,7 @@ class Guesses:
         total_boosted: Floats,
         level: Floats,
     ) -> Guesses:
-        """Join averaged and boosted trees: they err in different ways, and halfway between both is nearer.
+        """Join averaged and boosted trees: they err in different ways, so their mean is better.
 
         Args:
             within: [kernels, 2], relative to the median and in units of the spread.
@@ -58,7 +58,7 @@ class Guesses:
 
     @property
     def middle(self) -> Floats:
-        """log2 speedup over the reference: halfway between both ways to guess it.
+        """log2 speedup over the reference: the mean of both ways to guess it.
 
         Weights learned from the few problems there are did worse on problems held out.
         """
@@ -71,7 +71,7 @@ class Guesses:
 
 
 def turned(there: Floats, back: Floats) -> Floats:
-    """One guess from those of a pair and of the pair turned over, whose ratio has the opposite sign."""
+    """One guess from those of a pair and of the reversed pair, whose log ratio has the opposite sign."""
     return (there - back) / 2.0
 
 
@@ -97,7 +97,7 @@ def pair_inputs(rows: Rows, guesses: Guesses, layout: RowLayout, candidate: Plac
 
 
 def pair_width_rows(inputs: Rows, point: Floats, changes: Floats, layout: RowLayout) -> Rows:
-    """What the width of a pair's forecast may depend on: the same for a pair turned over.
+    """What the width of a pair's forecast may depend on: the same for the reversed pair.
 
     Args:
         inputs: rows of the pairs.

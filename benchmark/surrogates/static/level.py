@@ -1,4 +1,4 @@
-"""How far kernels of a problem are from its reference on average: a line through few problems, where trees overfit."""
+"""How far kernels of a problem are from its reference on average: a linear fit, since trees overfit few problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIDGE = 10.0
 def weighted(columns: Floats, weights: Floats) -> Floats:
     """Weighted sum of every row, added from the first column on.
 
-    A matrix product may add in another order when other rows are asked for beside it.
+    A matrix product may add in another order when there are other rows.
     """
     total = np.zeros(len(columns))
     for column, weight in zip(columns.T, weights, strict=True):
@@ -37,7 +37,7 @@ class Level:
 
     @classmethod
     def of(cls, features: npt.NDArray[Any], levels: Floats) -> Level:
-        """Fit one row a problem, on features of unit variance."""
+        """Fit one row per problem, on features of unit variance."""
         rows = features.astype(np.float64)
         mean, spread = rows.mean(axis=0), rows.std(axis=0)
         scale = np.where(spread > 1e-9, spread, np.inf)

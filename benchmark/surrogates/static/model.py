@@ -74,8 +74,8 @@ class StaticModel:
 
         Args:
             queries: the questions.
-            pool: their distinct kernels, where somebody has collected them already.
-            facts: what a compiler says of each kernel of the pool; for a model trained with such facts.
+            pool: their distinct kernels, where they are collected already.
+            facts: what a compiler says of each kernel of the pool, for a model trained with such facts.
         """
         pool = pool or KernelPool(queries)
         rows = self.layout.rows(pool, facts)
@@ -98,8 +98,8 @@ class StaticModel:
         middle = guesses.middle
         inputs = reference_width_rows(rows[:, self.layout.numbers], guesses, middle)[candidate]
         width = np.exp(self.forests["reference_width"].predict(inputs))
-        # The middle is near the truth over all problems; the level plus the order is better at telling a problem's
-        # kernels apart, which is what a single figure is asked for.
+        # The middle is near the truth over all problems; the level plus the order tells a problem's kernels apart
+        # better, which is what a single figure is for.
         point = guesses.level + self.order * guesses.rank
         return point[candidate], probabilities(middle[candidate], width, self.reference_shape)
 
@@ -119,11 +119,11 @@ class StaticModel:
             arrays |= forest.arrays(name)
         head = {"version": VERSION, **dataclasses.asdict(self.layout), "facts": self.facts}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-        arrays |= self.level.arrays() | {"pair_blend": self.pair_blend}
-        arrays |= self.recalibration.arrays() | {"order": np.array(self.order)}
-        arrays["reference_shape"] = self.reference_shape.quantiles
+        arrays |= self.level.arrays() | self.recalibration.arrays()
+        arrays |= {"pair_blend": self.pair_blend, "order": np.array(self.order)}
+        arrays |= {"reference_shape": self.reference_shape.quantiles, "pair_shape": self.pair_shape.quantiles}
         with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays, pair_shape=self.pair_shape.quantiles)
+            np.savez_compressed(file, allow_pickle=False, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> StaticModel:

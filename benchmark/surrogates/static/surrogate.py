@@ -28,7 +28,7 @@ class StaticSurrogate:
 
         Args:
             model: a model file; the shipped one by default.
-            retrain: train on the training splits of the corpus that is evaluated, first.
+            retrain: first train on the training splits of the corpus that is evaluated.
             seed: of training.
         """
         if model is not None and retrain:
@@ -44,23 +44,17 @@ class StaticSurrogate:
             from kbench.benchmark.surrogates.static.training.train import train
 
             mixes = Mixes.load(MIXES_FILE) if self.compiled else None
-            self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes)
+            self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes).model
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid."""
         if self._model is None:
             self._model = self._loaded()
         found = self._answers(self._model, queries)
-        rows = zip(
-            queries,
-            found.probabilities.tolist(),
-            (2.0**found.log2_speedup).tolist(),
-            found.p_valid.tolist(),
-            strict=True,
-        )
+        columns = (found.probabilities.tolist(), (2.0**found.log2_speedup).tolist(), found.p_valid.tolist())
         return [
             Forecast(query_id=q.query_id, probabilities=tuple(shares), speedup=speedup, p_valid=p_valid)
-            for q, shares, speedup, p_valid in rows
+            for q, shares, speedup, p_valid in zip(queries, *columns, strict=True)
         ]
 
     def _loaded(self) -> StaticModel:
@@ -75,13 +69,13 @@ class StaticSurrogate:
 
 
 class CompiledStaticSurrogate(StaticSurrogate):
-    """The same with what a compiler says of every kernel: about a second a kernel the first time it is asked about."""
+    """The same with what a compiler says of every kernel: about one second per kernel the first time."""
 
     inputs = "source+compiler"
     shipped = COMPILED_FILE
     compiled = True
     batch_size = 256
-    """Queries asked at once: compiling a batch takes a while, and what is answered is kept."""
+    """Queries asked at once: compiling a batch takes a while, and finished batches are kept."""
 
     def __init__(
         self, model: str | None = None, retrain: bool = False, seed: int = 0, *, compiler: Compiler | None = None

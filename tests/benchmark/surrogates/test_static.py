@@ -13,10 +13,12 @@ from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.forecast.rps import rps
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.features import source as source_features
+from kbench.benchmark.surrogates.static.features.text import tokens
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
 from kbench.benchmark.surrogates.static.model import StaticModel
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
-from kbench.benchmark.surrogates.static.training.train import Effort, train
+from kbench.benchmark.surrogates.static.training.fitting import Effort
+from kbench.benchmark.surrogates.static.training.train import train
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, UserError, bins
@@ -26,7 +28,7 @@ SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10,
 
 @pytest.fixture(scope="module")
 def model(corpus: Corpus) -> StaticModel:
-    return train(corpus, SMALL)
+    return train(corpus, SMALL).model
 
 
 def test_trees_as_arrays_predict_what_sklearn_predicts() -> None:
@@ -83,7 +85,7 @@ def test_training_is_deterministic_and_the_file_keeps_everything(
     corpus: Corpus, model: StaticModel, questions: Questions, tmp_path: Path
 ) -> None:
     model.save(tmp_path / "one.npz")
-    train(corpus, SMALL).save(tmp_path / "two.npz")
+    train(corpus, SMALL).model.save(tmp_path / "two.npz")
     loaded = [StaticModel.load(tmp_path / name).forecast(questions.queries) for name in ("one.npz", "two.npz")]
     direct = model.forecast(questions.queries)
     for found in loaded:
@@ -124,12 +126,12 @@ def test_saved_model_answers_through_the_surrogate(
 
 def test_numbers_in_the_source_become_features() -> None:
     source = "kernel[(8 * 132,)](x, BLOCK_M=128, BLOCK_N=64, BLOCK_K=32, num_warps=8, num_stages=3)\n"
-    found = source_features.numbers(source, Counter(source_features.tokens(source)))
+    found = source_features.numbers(source, Counter(tokens(source)))
     assert (found["m"], found["n"], found["k"]) == (7.0, 6.0, 5.0)
     assert (found["warps"], found["stages"], found["threads"]) == (3.0, 3.0, 8.0)
     assert found["per_sm"] == 3.0
     cuda = 'CudaModule(r"""__global__ void __launch_bounds__(256, 2) f() {\n#pragma unroll 4\n}""")\nlaunch(block=256)'
-    found = source_features.numbers(cuda, Counter(source_features.tokens(cuda)))
+    found = source_features.numbers(cuda, Counter(tokens(cuda)))
     assert (found["threads"], found["bounds_blocks"], found["unroll"], found["is_cuda"]) == (8.0, 2.0, 2.0, 1.0)
 
 

@@ -12,7 +12,8 @@ from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static.features.rows import KernelPool
 from kbench.benchmark.surrogates.static.surrogate import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
-from kbench.benchmark.surrogates.static.training.train import Effort, train
+from kbench.benchmark.surrogates.static.training.fitting import Effort
+from kbench.benchmark.surrogates.static.training.train import train
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import KernelSource, UserError
@@ -34,7 +35,7 @@ class Recording:
 @pytest.fixture(scope="module")
 def model_file(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "compiled.npz"
-    train(corpus, SMALL, compiled=True).save(path)
+    train(corpus, SMALL, compiled=True).model.save(path)
     return path
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.surrogates.static.features.launch import UNKNOWN, launch_row, run_of
-from kbench.benchmark.surrogates.static.features.source import MOST_TEXT, fixed_row, names_in, settings_of, tokens
+from kbench.benchmark.surrogates.static.features.source import fixed_row
+from kbench.benchmark.surrogates.static.features.text import MOST_TEXT, names_in, settings_of, tokens
 from kbench.benchmark.surrogates.static.reader.launches import parsed
 
 WORK = json.dumps([{"inputs": ["x: float32[8,16]"]}] * 4)

@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 
 from kbench.benchmark.surrogates.static.features.problem import NAMES, problem_row
-from kbench.benchmark.surrogates.static.features.source import numbers, settings_of, tokens
+from kbench.benchmark.surrogates.static.features.source import numbers
+from kbench.benchmark.surrogates.static.features.text import settings_of, tokens
 from kbench.benchmark.surrogates.static.level import Level, weighted
 
 

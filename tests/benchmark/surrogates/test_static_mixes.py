@@ -11,9 +11,10 @@ from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static.features.compiler import MIX_NAMES, NAMES, mix_rows
 from kbench.benchmark.surrogates.static.features.rows import RowLayout, capability
 from kbench.benchmark.surrogates.static.model import StaticModel
+from kbench.benchmark.surrogates.static.training.fitting import Effort
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
-from kbench.benchmark.surrogates.static.training.train import Effort, train
+from kbench.benchmark.surrogates.static.training.train import train
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.build import training_kernels
 from kbench.harness.build.instructions import CLASSES
@@ -83,7 +84,7 @@ def test_kernels_without_a_mix_are_missing_values(corpus: Corpus, half: Mixes) -
 def test_a_model_that_learned_from_mixes_says_so_in_its_file(
     corpus: Corpus, half: Mixes, questions: Questions, tmp_path: Path
 ) -> None:
-    model = train(corpus, SMALL, compiled=True, mixes=half)
+    model = train(corpus, SMALL, compiled=True, mixes=half).model
     model.save(tmp_path / "model.npz")
     read = StaticModel.load(tmp_path / "model.npz")
     assert read.layout == RowLayout(compiled=True, mixed=True)
@@ -94,8 +95,8 @@ def test_a_model_that_learned_from_mixes_says_so_in_its_file(
 
 
 def test_no_mixes_give_the_model_without_them(corpus: Corpus) -> None:
-    assert train(corpus, SMALL, compiled=True, mixes=Mixes()).layout == RowLayout(compiled=True, mixed=False)
+    assert train(corpus, SMALL, compiled=True, mixes=Mixes()).model.layout == RowLayout(compiled=True, mixed=False)
 
 
 def test_a_model_of_sources_alone_asks_for_no_mix(corpus: Corpus, half: Mixes) -> None:
-    assert train(corpus, SMALL, mixes=half).layout == RowLayout()
+    assert train(corpus, SMALL, mixes=half).model.layout == RowLayout()

@@ -13,9 +13,9 @@ from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
 from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
-from kbench.benchmark.surrogates.static.training.fitting import averaged, cross_fitted
+from kbench.benchmark.surrogates.static.training.fitting import Effort, averaged, cross_fitted
 from kbench.benchmark.surrogates.static.training.material import Material
-from kbench.benchmark.surrogates.static.training.train import Effort, Trained, trained
+from kbench.benchmark.surrogates.static.training.train import Trained, train
 from kbench.benchmark.tasks.build import training_kernels
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import PairKind, bins
@@ -25,7 +25,7 @@ SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10,
 
 @pytest.fixture(scope="module")
 def found(corpus: Corpus) -> Trained:
-    return trained(corpus, SMALL)
+    return train(corpus, SMALL)
 
 
 def test_kernels_of_one_problem_are_in_one_fold(corpus: Corpus) -> None:
@@ -107,7 +107,7 @@ def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
 
 
 def test_a_compiled_model_differs_from_one_of_sources_alone(corpus: Corpus, found: Trained) -> None:
-    compiled = trained(corpus, SMALL, compiled=True).model
+    compiled = train(corpus, SMALL, compiled=True).model
     assert compiled.layout == RowLayout(compiled=True)
     assert found.model.layout == RowLayout(compiled=False)
     assert len(compiled.layout.names) == len(found.model.layout.names) + len(NAMES)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.benchmark.surrogates.static.features.source import names_in
+from kbench.benchmark.surrogates.static.features.text import names_in
 
 Rows = npt.NDArray[np.float32]
 

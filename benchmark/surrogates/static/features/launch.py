@@ -1,4 +1,4 @@
-"""How a kernel is launched, in numbers that mean the same in every problem: parallelism, work a thread, scratch."""
+"""How a kernel is launched, in numbers that mean the same in every problem: parallelism, work per thread, scratch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.static.features.source import MOST_TEXT, names_in, settings_of
+from kbench.benchmark.surrogates.static.features.text import MOST_TEXT, names_in, settings_of
 from kbench.benchmark.surrogates.static.reader.launches import Constants, traces
 from kbench.benchmark.surrogates.static.reader.run import Trace
 
@@ -49,7 +49,7 @@ def _numbers(trace: Trace) -> Row:
 
 
 def run_of(source: str) -> tuple[str, Constants]:
-    """The text of `run`, which is the last function of a kernel, and constants it may use; of long texts nothing."""
+    """The text of `run`, a kernel's last function, and constants it may use; nothing of texts that are too long."""
     if len(source) > MOST_TEXT:
         return "", ()
     run = source[source.rfind("\ndef run(") + 1 :]

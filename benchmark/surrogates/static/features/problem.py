@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.surrogates.baselines.binned import floor_us
-from kbench.benchmark.surrogates.static.features.source import names_in
+from kbench.benchmark.surrogates.static.features.text import names_in
 
 Row = npt.NDArray[np.float32]
 

@@ -16,7 +16,7 @@ from kbench.benchmark.surrogates.static.features import problem as problem_featu
 from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.features.launch import run_of
 from kbench.benchmark.surrogates.static.features.problem import LOG2_KILO
-from kbench.benchmark.surrogates.static.features.source import names_in
+from kbench.benchmark.surrogates.static.features.text import names_in
 from kbench.schemas import Query
 
 Rows = npt.NDArray[np.float32]
@@ -26,14 +26,14 @@ CROSS: tuple[str, ...] = names_in(
 )
 """Features of the kernel and its problem together, as logarithms."""
 DEFAULT_CAPABILITY = "9.0"
-"""What kernels are compiled for when a query does not say what its GPU can do."""
+"""Compute capability for queries that do not state their GPU's."""
 BLOCK_THREADS = launch_features.NAMES.index("block_threads")
 _SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
 _PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
 
 
 def _peak(fixed: Rows, problem: Rows) -> Rows:
-    """log2 operations a microsecond of the units the source asks for: tensor cores by precision, or plain ones."""
+    """log2 operations per microsecond of the units the source asks for: tensor cores by precision, or plain ones."""
     dot, exact, three = (fixed[:, _SOURCE[f"number:{name}"]] > 0 for name in ("dot", "exact", "three_pass"))
     narrow = problem[:, _PROBLEM["dtype:float32"]] < 0.5
     tensor = problem[:, _PROBLEM["problem:peak"]] + 2 * LOG2_KILO
@@ -129,7 +129,7 @@ class RowLayout:
         )
 
     def rows(self, pool: KernelPool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
-        """One row a kernel of the pool.
+        """One row per kernel of the pool.
 
         Args:
             pool: kernels in their problems.
@@ -159,7 +159,7 @@ def capability(query: Query) -> str:
 
 
 class KernelPool:
-    """Distinct (source, problem, GPU) combinations of some queries, so that each is rowed and predicted once."""
+    """Distinct (source, problem, GPU) combinations of some queries, so that each is predicted once."""
 
     def __init__(self, queries: Sequence[Query]) -> None:
         self._index: dict[tuple[str, str, str], int] = {}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import re
-import string
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,36 +12,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kbench.benchmark.surrogates.static.features.text import MOST_TEXT, names_in, settings_of, tokens_of
+
 Row = npt.NDArray[np.float32]
 
-TOKEN = re.compile(r"\w+|[^\s\w]")
-WORD = re.compile(r"\w+")
-MARKS = string.punctuation.replace("_", "")
-SETTING = re.compile(r"=\s*(\d{1,7})(?!\w)\s*(?=(.?))", re.DOTALL)
-NAME_BEFORE = re.compile(r"\s*(\w+)")
-LONGEST_NAME = 256
-# A pattern that begins with its word is found several times faster than one that begins with what is not before it.
-DEFINE = re.compile(r"define(?<!\wdefine)\s+(\w+)\s+(\d{1,7})(?!\w)")
-MOST_TEXT = 128 * 1024
-"""Characters of a source that are read, more than twice those of the longest kernel; a longer one is cut there, so
-that whoever writes it does not decide how long it is read."""
-MOST_SETTINGS = 1024
-"""Settings of either form that are read, the first ones."""
 LONGEST_NUMBER = 9
-"""Digits; longer numbers are no sizes. No pattern below may look at a character more than a few times."""
+"""Digits; longer numbers are no sizes."""
+WORD = re.compile(r"\w+")
 BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\d{1,9})(?!\d)\s*(?:,\s*(\d{1,9})(?!\d))?")
 UNROLL = re.compile(r"unroll\s*(?:[(=]\s*)?(\d{1,9})(?!\d)")
 STATIC_RANGE = re.compile(r"static_range\s*\(\s*(\d{1,9})(?!\d)")
 PROCESSORS = frozenset(("132", "processors", "sms", "sm", "num_sms", "NUM_SMS"))
 """How sources name the number of multiprocessors."""
-OPERATORS = frozenset("*/%+-.<>&|")
-"""What follows a number that is only the beginning of an expression."""
 KINDS: dict[str, re.Pattern[str]] = {
     "split": re.compile(r"split|parts?$|pieces|chunks", re.IGNORECASE),
     "tile": re.compile(r"block|tile|^b[mnkpcqhdrs]$|rows?|cols?|width|span|chunk|head", re.IGNORECASE),
     "vector": re.compile(r"vec|unroll|items|per_thread|words|lanes|step", re.IGNORECASE),
 }
-"""Sorts of settings a kernel may have several of, by their names."""
+"""Kinds of settings that a kernel may have several of, by their names."""
 ROLES: dict[str, re.Pattern[str]] = {
     "m": re.compile(r"(?:^|_)(?:b|block_?|tile_?)(?:m|r|rows?|q|y|c)$", re.IGNORECASE),
     "n": re.compile(r"(?:^|_)(?:b|block_?|tile_?)(?:n|cols?|x|p|d)$", re.IGNORECASE),
@@ -54,16 +40,11 @@ ROLES: dict[str, re.Pattern[str]] = {
 }
 ARRAY = re.compile(r"\[(?<=\w\[)[^\]]+\](?:\[[^\]]+\])*")
 MOST_SHARED = 1 << 20
-"""Elements; more than any GPU has room for."""
+"""Elements; more than any GPU can hold."""
 DOTS = ("tl.dot", "mma_sync", "mma.sync")
 """How sources ask for tensor cores."""
 WIDE: Mapping[str, int] = {"float2": 2, "uint2": 2, "int2": 2, "half2": 1, "float4": 4, "uint4": 4, "int4": 4}
 """Words of 32 bits a vector type moves at once."""
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Names set off by blanks: long lists read better without quotes."""
-    return tuple(text.split())
 
 
 TELLING: tuple[str, ...] = names_in(
@@ -89,70 +70,6 @@ COUNTED: tuple[str, ...] = TELLING + names_in(
 )
 LITERALS = tuple(str(2**exponent) for exponent in range(13))
 WORDS = (*COUNTED, *LITERALS)
-NUMBERS: tuple[str, ...] = names_in(
-    """
-    length lines tokens depth launches warps stages threads bounds_blocks unroll unrolls persistent per_sm tile_1
-    tile_2 tile_3 tile_product tile_count vector split m n k one per_thread intensity staged_bytes setting_max
-    setting_product is_cuda floats registers_cap thread_m thread_n reuse shared_elements dot exact three_pass
-    vector_words blocks_of_grid
-    """
-)
-NAMES: tuple[str, ...] = (
-    *(f"number:{name}" for name in NUMBERS),
-    *(f"count:{word}" for word in COUNTED),
-    *(f"literal:{power}" for power in LITERALS),
-)
-"""Names of the features, in order."""
-OWN = len(NUMBERS) + len(TELLING)
-"""Leading features that mean the same in every problem."""
-
-
-@functools.lru_cache(maxsize=65536)
-def tokens(line: str) -> tuple[str, ...]:
-    """A line's words, numbers and marks, in order."""
-    if not line.isascii():
-        return tuple(TOKEN.findall(line))
-    # Setting marks off by blanks and splitting there takes less than half the time.
-    for mark in MARKS:
-        if mark in line:
-            line = line.replace(mark, f" {mark} ")
-    return tuple(line.split())
-
-
-def tokens_of(source: str) -> Iterator[str]:
-    """Those of every line: kernels of a problem have most lines in common, so few are new."""
-    return itertools.chain.from_iterable(map(tokens, source.split("\n")))
-
-
-def _places(found: tuple[str, ...], token: str) -> Iterator[int]:
-    """Positions of a token; `index` looks for them far faster than a loop."""
-    at = -1
-    try:
-        while True:
-            at = found.index(token, at + 1)
-            yield at
-    except ValueError:
-        return
-
-
-@functools.lru_cache(maxsize=32768)
-def settings_of(source: str) -> tuple[tuple[str, int], ...]:
-    """Every `name = number` and `#define name number`, in order."""
-    source, found = source[:MOST_TEXT], []
-    for match in itertools.islice(SETTING.finditer(source), MOST_SETTINGS):
-        # Few marks of equality have a number after them, so the name before is looked for last, from its end.
-        name = NAME_BEFORE.match(source[max(match.start() - LONGEST_NAME, 0) : match.start()][::-1])
-        if name and name[1][::-1].isidentifier() and match[2] not in OPERATORS:
-            found.append((match.start(), name[1][::-1], int(match[1])))
-    for match in itertools.islice(DEFINE.finditer(source), MOST_SETTINGS) if "define" in source else ():
-        if match[1].isidentifier():
-            found.append((match.start(), match[1], int(match[2])))
-    return tuple((name, value) for _, name, value in sorted(found))
-
-
-def _launches(source: str) -> int:
-    """Launches in the source: `kernel[grid](` and `module.launch(`."""
-    return source.count("](") + source.count(".launch(")
 
 
 def _is_number(token: str) -> bool:
@@ -161,9 +78,9 @@ def _is_number(token: str) -> bool:
 
 def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
-    names, factors = PROCESSORS & counts.keys(), []
-    found = tuple(tokens_of(source)) if names else ()
-    for at in sorted(i for name in names for i in _places(found, name)):
+    factors = []
+    found = tuple(tokens_of(source)) if PROCESSORS & counts.keys() else ()
+    for at in (i for i, token in enumerate(found) if token in PROCESSORS):
         before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
         if len(before) == 2 and before[1] == "*" and _is_number(before[0]):
             factors.append(int(before[0]))
@@ -183,22 +100,12 @@ def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
     return pattern.findall(source) if mark in source else []
 
 
-@functools.lru_cache(maxsize=32768)
-def fixed_row(source: str) -> Row:
-    """The features of one source."""
-    source = source[:MOST_TEXT]
-    counts = Counter(tokens_of(source))
-    values, often = numbers(source, counts), counts.get
-    counted = np.array([often(word, 0) for word in WORDS], dtype=np.float32)
-    return np.concatenate([np.array([values[name] for name in NUMBERS], dtype=np.float32), np.log1p(counted)])
-
-
 def _log2(value: float) -> float:
     return math.log2(value) if value > 0 else -1.0
 
 
 def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
-    """Launch geometry and tile sizes as logarithms; −1 where the source does not say.
+    """Launch geometry and tile sizes as logarithms, in the order of the features; −1 where the source does not say.
 
     Args:
         source: of a kernel.
@@ -212,20 +119,20 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
     threads = max([a for a, _ in bounds] + (blocks if cuda else [32 * w for w in warps]), default=0)
     by_role = _by_role(settings)
     tiles = sorted(by_role["tile"], reverse=True)
-    vectors, splits = by_role["vector"], by_role["split"]
     # Two patterns that begin with a word are found faster than one with a choice.
     unrolls = [*map(int, _matches(UNROLL, source, "unroll")), *map(int, _matches(STATIC_RANGE, source, "static_range"))]
     per_sm = _per_processor(source, counts)
     every = [v for vs in settings.values() for v in vs if v > 0]
     roles = {role: max(by_role[role], default=0) for role in ROLES}
-    m, n, k, stages = roles["m"], roles["n"], roles["k"], max(settings.get("num_stages", []), default=1)
+    m, n, k, down, across = (roles[role] for role in ("m", "n", "k", "thread_m", "thread_n"))
+    stages = max(settings.get("num_stages", []), default=1)
     product = (m or 1) * (n or 1) if (m or n) else (roles["one"] or max(tiles, default=0))
     return {
         "length": _log2(len(source)),
         "lines": _log2(source.count("\n") + 1),
         "tokens": _log2(sum(counts.values())),
         "depth": float(_depth(source)),
-        "launches": float(_launches(source)),
+        "launches": float(source.count("](") + source.count(".launch(")),
         "warps": _log2(max(warps, default=0)),
         "stages": float(max(settings.get("num_stages", []), default=0)),
         "threads": _log2(threads),
@@ -234,14 +141,12 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
         "unrolls": float(len(unrolls)),
         "persistent": float("num_programs" in source or "gridDim" in source or bool(per_sm)),
         "per_sm": _log2(max(per_sm, default=0)),
-        "tile_1": _log2(tiles[0] if tiles else 0),
-        "tile_2": _log2(tiles[1] if len(tiles) > 1 else 0),
-        "tile_3": _log2(tiles[2] if len(tiles) > 2 else 0),
+        **{f"tile_{place}": _log2(tile) for place, tile in enumerate([*tiles, 0, 0, 0][:3], start=1)},
         "tile_product": _log2(product),
         "tile_count": float(len(tiles)),
-        "vector": _log2(max(vectors, default=0)),
-        "split": _log2(max(splits, default=0)),
-        **{role: _log2(value) for role, value in roles.items()},
+        "vector": _log2(max(by_role["vector"], default=0)),
+        "split": _log2(max(by_role["split"], default=0)),
+        **{role: _log2(roles[role]) for role in ("m", "n", "k", "one")},
         "per_thread": _log2(product / threads) if product and threads else -1.0,
         "intensity": _log2(m * n / (m + n)) if m and n else -1.0,
         "staged_bytes": _log2(2 * k * (m + n) * stages) if m and n and k else -1.0,
@@ -250,21 +155,15 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
         "is_cuda": float(cuda),
         "floats": _log2(source.count(".0") + 1),
         "registers_cap": _log2(max(settings.get("max_registers", []), default=0)),
-        **_arithmetic(source, roles),
+        "thread_m": _log2(down),
+        "thread_n": _log2(across),
+        "reuse": _log2(down * across / (down + across)) if down and across else -1.0,
         "shared_elements": _log2(_shared(source, settings)),
-        "vector_words": _log2(max((w for name, w in WIDE.items() if name in source), default=1) if cuda else 1),
-        "blocks_of_grid": float(source.count("blockIdx.") + source.count("program_id(")),
-    }
-
-
-def _arithmetic(source: str, roles: Mapping[str, int]) -> dict[str, float]:
-    """Which units multiply, how exactly, and how often a thread uses what it has loaded."""
-    m, n = roles["thread_m"], roles["thread_n"]
-    return {
-        "reuse": _log2(m * n / (m + n)) if m and n else -1.0,
         "dot": float(any(mark in source for mark in DOTS)),
         "exact": float('"ieee"' in source),
         "three_pass": float("tf32x3" in source),
+        "vector_words": _log2(max((w for name, w in WIDE.items() if name in source), default=1) if cuda else 1),
+        "blocks_of_grid": float(source.count("blockIdx.") + source.count("program_id(")),
     }
 
 
@@ -318,3 +217,24 @@ def _roles_of(name: str) -> tuple[str, ...]:
     """What a setting of this name is; few names recur in many sources."""
     roles = [role for role, pattern in (ROLES | KINDS).items() if pattern.search(name)]
     return tuple(role for role in roles if (role, name) != ("tile", "block"))
+
+
+NUMBERS = tuple(numbers("", {}))
+NAMES: tuple[str, ...] = (
+    *(f"number:{name}" for name in NUMBERS),
+    *(f"count:{word}" for word in COUNTED),
+    *(f"literal:{power}" for power in LITERALS),
+)
+"""Names of the features, in order."""
+OWN = len(NUMBERS) + len(TELLING)
+"""Leading features that mean the same in every problem."""
+
+
+@functools.lru_cache(maxsize=32768)
+def fixed_row(source: str) -> Row:
+    """The features of one source."""
+    source = source[:MOST_TEXT]
+    counts = Counter(tokens_of(source))
+    often = counts.get
+    counted = np.array([often(word, 0) for word in WORDS], dtype=np.float32)
+    return np.concatenate([np.array([*numbers(source, counts).values()], dtype=np.float32), np.log1p(counted)])

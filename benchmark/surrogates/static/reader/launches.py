@@ -1,4 +1,4 @@
-"""What `run` would launch: its arithmetic on shapes is read, not run, so that grids and scratch memory are known."""
+"""What `run` would launch for each workload: its text is parsed and followed, never run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LITERAL = re.compile(r"([0-9](?<![\w.][0-9])(?<![0-9.][eE][-+][0-9])[0-9]{0,17})
 MOST_RUN = 16384
 """Characters of the longest `run` that is read, ten times what kernels have."""
 PLAIN_RUN = 2048
-"""Characters too few to nest more deeply than the parser allows; of longer ones the depth is counted first, since what
-the parser allows depends on how deep its caller is."""
+"""Characters too few to nest more deeply than the parser allows. Of longer texts the depth is counted first, since
+what the parser allows depends on the depth of its caller."""
 ESCAPE = re.compile(r"\\[^\r\n]")
 # The parser warns of words that touch a number; a source's own names must not be those of masked numbers.
 UNFIT = re.compile(r"\d(?:(?<=\W_\d)|(?:\.|(?<!\w\d))\w*?(?:and|else|for|if|in|is|not|or))")

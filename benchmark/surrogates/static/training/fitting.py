@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.surrogates.static.features.rows import Rows
 from kbench.benchmark.surrogates.static.forest import Forest, constant, from_sklearn
 
-Ints = npt.NDArray[np.int64]
-
-BINS = 64
-"""Cuts a boosted tree looks at a feature with: enough for tile sizes, and four times cheaper than the default."""
+BOOSTED: dict[str, Any] = {
+    # 64 bins are enough for tile sizes, and four times cheaper than the default.
+    "learning_rate": 0.08, "max_bins": 64, "l2_regularization": 2.0, "max_features": 0.3, "early_stopping": False,
+}  # fmt: skip
 LEAF = 5
-"""Fewest kernels of a leaf where trees are averaged."""
+"""Fewest kernels per leaf where trees are averaged."""
 DEPTH = 24
 """Deepest averaged tree: only lopsided ones would be deeper."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effort:
+    """Sizes of the forests; tests train small ones."""
+
+    kernel_trees: int = 60
+    boosted_trees: int = 120
+    pair_trees: int = 100
+    width_trees: int = 50
+    valid_trees: int = 100
+    leaves: int = 16
 
 
 def boosted(trees: int, leaves: int, seed: int, smallest_leaf: int = 15) -> Any:
@@ -27,9 +40,8 @@ def boosted(trees: int, leaves: int, seed: int, smallest_leaf: int = 15) -> Any:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     return HistGradientBoostingRegressor(
-        learning_rate=0.08, max_iter=trees, max_leaf_nodes=leaves, min_samples_leaf=smallest_leaf, max_bins=BINS,
-        l2_regularization=2.0, max_features=0.3, early_stopping=False, random_state=seed,
-    )  # fmt: skip
+        max_iter=trees, max_leaf_nodes=leaves, min_samples_leaf=smallest_leaf, random_state=seed, **BOOSTED
+    )
 
 
 def boosted_classifier(trees: int, leaves: int, seed: int) -> Any:
@@ -37,13 +49,12 @@ def boosted_classifier(trees: int, leaves: int, seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
-        learning_rate=0.08, max_iter=trees, max_leaf_nodes=leaves, min_samples_leaf=15, max_bins=BINS,
-        l2_regularization=2.0, max_features=0.3, early_stopping=False, random_state=seed,
-    )  # fmt: skip
+        max_iter=trees, max_leaf_nodes=leaves, min_samples_leaf=15, random_state=seed, **BOOSTED
+    )
 
 
 def averaged(trees: int, seed: int) -> Any:
-    """Extremely randomised trees, averaged: on problems never seen they order kernels better than boosted ones."""
+    """Extremely randomised trees, averaged: on unseen problems they order kernels better than boosted ones."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     return ExtraTreesRegressor(

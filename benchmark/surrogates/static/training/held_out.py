@@ -40,7 +40,7 @@ class HeldOut:
     def of(
         cls, material: Material, point: Floats, over_reference: Floats, pairs: Sequence[Pair], between: Floats
     ) -> HeldOut:
-        """Put answers beside forecasts.
+        """Match forecasts with their answers.
 
         Args:
             material: the training kernels.

@@ -22,7 +22,7 @@ SMALLEST_SPREAD = 0.1
 
 
 class Material:
-    """Everything the models learn from, but for pairs."""
+    """Everything the models learn from except pairs."""
 
     def __init__(
         self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout, mixes: Mixes | None = None
@@ -81,7 +81,7 @@ def _centred(values: Floats, groups: Groups) -> Floats:
 
 
 def _spreads(values: Floats, groups: Groups) -> Floats:
-    """Standard deviation in each kernel's problem: in its units problems are alike, whatever there is to gain."""
+    """Standard deviation within each kernel's problem: in its units problems are comparable."""
     result = np.ones(len(values))
     for group in set(groups.tolist()):
         rows = groups == group

@@ -1,4 +1,4 @@
-"""Instruction mixes of training kernels, which the corpus does not record: a small table beside the models.
+"""Instruction mixes of training kernels, which the corpus does not record: a small table that ships with the models.
 
 Made by `kbench generate mixes`; kernels that are not in it, or do not compile, are missing values.
 """
@@ -34,7 +34,7 @@ class Mixes:
         return self._counts.get((kernel_id, capability))
 
     def put(self, kernel_id: str, capability: str, counts: Mapping[str, int] | None) -> None:
-        """Note a kernel's mix; None says that it has none."""
+        """Record a kernel's mix; None means that it has none."""
         self._counts[kernel_id, capability] = counts
 
     def save(self, path: Path) -> None:

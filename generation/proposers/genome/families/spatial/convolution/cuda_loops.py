@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kbench.generation.proposers.genome.families.spatial.convolution import cuda_parts as parts
-from kbench.generation.proposers.genome.families.spatial.convolution.cuda_parts import block, nested
 from kbench.generation.proposers.genome.families.spatial.convolution.form import ConvolutionForm
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import product
+from kbench.generation.proposers.genome.families.spatial.parts.cuda import block, nested
+from kbench.generation.proposers.genome.families.spatial.parts.lines import product
 from kbench.generation.proposers.genome.family import Genome
 
 

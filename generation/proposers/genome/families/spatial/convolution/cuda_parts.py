@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbench.generation.proposers.genome.families.spatial.convolution.form import ConvolutionForm
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import (
-    extents,
-    indent,
-    nest,
-    product,
-    shapes,
-)
+from kbench.generation.proposers.genome.families.spatial.convolution.form import ConvolutionForm, shapes
+from kbench.generation.proposers.genome.families.spatial.parts.cuda import block, nested
+from kbench.generation.proposers.genome.families.spatial.parts.lines import extents, indent, nest, product
 from kbench.generation.proposers.genome.family import Genome
 
-HEADER = ["import torch", "", "from kbench.harness.cuda import CudaModule", ""]
 FUNCTIONS = {
     "relu": "return fmaxf(v, 0.0f);",
     "tanh_": "return 1.0f - 2.0f / (EXP(2.0f * v) + 1.0f);",
@@ -29,20 +23,6 @@ def as_cuda(expression: str) -> str:
     for literal in ("0.25", "2.0"):
         expression = expression.replace(literal, literal + "f")
     return expression
-
-
-def block(head: str, body: Sequence[str]) -> list[str]:
-    """A braced block."""
-    return [head + " {", *indent(body), "}"]
-
-
-def nested(heads: Sequence[str], body: Sequence[str]) -> list[str]:
-    """Braced blocks inside one another."""
-    lines = list(body)
-    for head in reversed(heads):
-        pragma, _, head_text = head.rpartition("\n")
-        lines = [*([pragma] if pragma else []), *block(head_text, lines)]
-    return lines
 
 
 def preamble(form: ConvolutionForm, genome: Genome) -> list[str]:

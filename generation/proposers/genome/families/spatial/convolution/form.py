@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-AXES = ("d", "h", "w")
+from kbench.generation.proposers.genome.families.spatial.parts.lines import AXES, extents
+from kbench.generation.proposers.genome.family import Genome
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,3 +138,39 @@ FORMS: dict[str, ConvolutionForm] = {
     )
 }
 """Every convolution problem whose output channels mix the input channels, by problem id."""
+MANY_CHANNELS = frozenset(
+    {
+        "conv1d", "conv1d_dilated_strided", "transposed_conv1d", "transposed_conv2d", "conv2d_relu_bias_add",
+        "conv2d_mish_mish", "conv2d_scaling_min", "pointwise_conv2d",
+    }
+)  # fmt: skip
+"""Problems with at least 16 input channels in a timed size: worth splitting and blocking over channels."""
+
+
+def inner_form(problem: str, genome: Genome) -> tuple[ConvolutionForm, bool]:
+    """The form the convolution itself computes, and whether a finishing pass follows it."""
+    form = FORMS[problem]
+    if genome.get("epilogue", "fused") == "fused" and int(genome.get("splits", 1)) == 1:
+        return form, False
+    return dataclasses.replace(form, channel_inputs=(), before="v", window=1, combine="", after="v", total=False), True
+
+
+def flag(genome: Genome, name: str) -> bool:
+    """A yes-or-no gene, false where the family lacks it."""
+    return bool(genome.get(name, False))
+
+
+def shapes(form: ConvolutionForm) -> list[str]:
+    """Opening lines of `run`: all extents from the inputs' shapes."""
+    lines = [f"n, c_in, {', '.join(extents(form, 'in'))} = x.shape"]
+    if form.groups > 1:
+        lines += [f"group_in, group_out = c_in // {form.groups}, weight.shape[1]", f"c_out = {form.groups} * group_out"]
+    else:
+        lines.append(f"c_out = weight.shape[{1 if form.transposed else 0}]")
+    for axis, taps in zip(form.axes, form.taps, strict=True):
+        if form.transposed:
+            text = f"(in_{axis} - 1) * {form.stride} + {taps - 2 * form.padding}"
+        else:
+            text = f"(in_{axis} - {form.dilation * (taps - 1) + 1}) // {form.stride} + 1"
+        lines.append(f"out_{axis} = {text}")
+    return lines

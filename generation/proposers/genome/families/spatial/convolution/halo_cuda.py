@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kbench.generation.proposers.genome.families.spatial.convolution import cuda_parts as parts
-from kbench.generation.proposers.genome.families.spatial.convolution.cuda_parts import as_cuda, block, nested
-from kbench.generation.proposers.genome.families.spatial.convolution.form import FORMS, ConvolutionForm
-from kbench.generation.proposers.genome.families.spatial.convolution.triton import inner_form
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import extents, indent, nest, product
+from kbench.generation.proposers.genome.families.spatial.convolution.cuda_parts import as_cuda
+from kbench.generation.proposers.genome.families.spatial.convolution.form import FORMS, ConvolutionForm, inner_form
+from kbench.generation.proposers.genome.families.spatial.parts.cuda import HEADER, block, nested
+from kbench.generation.proposers.genome.families.spatial.parts.lines import extents, indent, nest, product
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.schemas import Backend
 
@@ -151,7 +151,7 @@ def render(problem: str, genome: Genome) -> str:
         ")",
         *(parts.finish_launch(full) if finishing else ["return y"]),
     ]
-    head_lines = [*parts.HEADER, 'module = CudaModule(r"""', *code, '""")', "", ""]
+    head_lines = [*HEADER, 'module = CudaModule(r"""', *code, '""")', "", ""]
     return "\n".join([*head_lines, *parts.run_head(full), *indent(lines)]) + "\n"
 
 

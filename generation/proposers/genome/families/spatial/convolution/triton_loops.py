@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kbench.generation.proposers.genome.families.spatial.convolution import triton_parts as parts
-from kbench.generation.proposers.genome.families.spatial.convolution.form import ConvolutionForm
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import flag, indent, subscript
+from kbench.generation.proposers.genome.families.spatial.convolution.form import ConvolutionForm, flag
+from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import subscript
+from kbench.generation.proposers.genome.families.spatial.parts.lines import indent, product
+from kbench.generation.proposers.genome.families.spatial.parts.triton import nested
 from kbench.generation.proposers.genome.family import Genome
-
-
-def nested(loops: Sequence[str], body: Sequence[str]) -> list[str]:
-    """Loops inside one another around a body."""
-    lines = list(body)
-    for loop in reversed(loops):
-        lines = [loop, *indent(lines)]
-    return lines
 
 
 def direct_loop(form: ConvolutionForm, genome: Genome) -> list[str]:
@@ -59,10 +51,10 @@ def column_numbers(form: ConvolutionForm, genome: Genome) -> tuple[list[str], li
         loops = [f"for k{axis} in range({count}):" for axis, count in zip(form.axes, counts, strict=True)]
         loops.append("for start in range(ci_first, ci_last, BLOCK_K):")
         return loops, ["ci = start + tl.arange(0, BLOCK_K)", "k_ok = ci < ci_last"], False
-    count = f"({parts.product(counts)})"
+    count = f"({product(counts)})"
     lines = ["k = start + tl.arange(0, BLOCK_K)", f"k_ok = k < ci_last * {count}", f"ci = k // {count}"]
     for position, axis in enumerate(form.axes):
-        below = parts.product(counts[position + 1 :])
+        below = product(counts[position + 1 :])
         quotient = f"k // ({below})" if below else "k"
         lines.append(f"k{axis} = {quotient} % {counts[position]}")
     return [f"for start in range(ci_first * {count}, ci_last * {count}, BLOCK_K):"], lines, True

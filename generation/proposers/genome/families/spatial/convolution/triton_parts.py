@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbench.generation.proposers.genome.families.spatial.convolution.form import ConvolutionForm
-from kbench.generation.proposers.genome.family import Genome
-
-HEADER = ["import torch", "import triton", "import triton.language as tl", "", ""]
+from kbench.generation.proposers.genome.families.spatial.parts.lines import extents, indent, nest, product
+from kbench.generation.proposers.genome.families.spatial.parts.triton import jit
 
 FUNCTIONS = {
     "relu": ["return tl.maximum(v, 0.0)"],
@@ -21,40 +20,10 @@ FUNCTIONS = {
 }
 
 
-def indent(lines: Sequence[str], levels: int = 1) -> list[str]:
-    """Lines moved right by four spaces a level; empty lines stay empty."""
-    return ["    " * levels + line if line else line for line in lines]
-
-
-def jit(signature: str, body: Sequence[str], unspecialized: Sequence[str] = ()) -> list[str]:
-    """A Triton function and two blank lines; `unspecialized` arguments never cause a second compilation."""
-    names = ", ".join(f'"{name}"' for name in unspecialized)
-    mark = f"@triton.jit(do_not_specialize=[{names}])" if names else "@triton.jit"
-    return [mark, f"def {signature}:", *indent(body), "", ""]
-
-
 def functions(form: ConvolutionForm) -> list[str]:
     """The elementwise functions the form's expressions use."""
     text = form.before + form.after
     return [line for name, body in FUNCTIONS.items() if f"{name}(" in text for line in jit(f"{name}(v)", body)]
-
-
-def extents(form: ConvolutionForm, prefix: str) -> list[str]:
-    """Names of the extents along each axis, such as in_h, in_w."""
-    return [f"{prefix}_{axis}" for axis in form.axes]
-
-
-def product(names: Sequence[str]) -> str:
-    """A product as text."""
-    return " * ".join(names)
-
-
-def nest(coordinates: Sequence[str], sizes: Sequence[str]) -> str:
-    """Row-major offset of coordinates in a box, Horner style."""
-    text = coordinates[0]
-    for coordinate, size in zip(coordinates[1:], sizes[1:], strict=True):
-        text = f"({text}) * {size} + {coordinate}"
-    return text
 
 
 def decode_pixels(form: ConvolutionForm, tile: object) -> list[str]:
@@ -252,22 +221,6 @@ def total_source() -> list[str]:
     return jit("total(partial_ptr, y_ptr, count, BLOCK: tl.constexpr)", body)
 
 
-def shapes(form: ConvolutionForm) -> list[str]:
-    """Opening lines of `run`: all extents from the inputs' shapes."""
-    lines = [f"n, c_in, {', '.join(extents(form, 'in'))} = x.shape"]
-    if form.groups > 1:
-        lines += [f"group_in, group_out = c_in // {form.groups}, weight.shape[1]", f"c_out = {form.groups} * group_out"]
-    else:
-        lines.append(f"c_out = weight.shape[{1 if form.transposed else 0}]")
-    for axis, taps in zip(form.axes, form.taps, strict=True):
-        if form.transposed:
-            text = f"(in_{axis} - 1) * {form.stride} + {taps - 2 * form.padding}"
-        else:
-            text = f"(in_{axis} - {form.dilation * (taps - 1) + 1}) // {form.stride} + 1"
-        lines.append(f"out_{axis} = {text}")
-    return lines
-
-
 def finish_launch(form: ConvolutionForm, splits: int, block: int) -> list[str]:
     """Lines of `run` that launch the finishing pass on `buffer` and return the answer."""
     extra = "".join(f"{name}, " for name in form.channel_inputs)
@@ -306,8 +259,3 @@ def finish_launch(form: ConvolutionForm, splits: int, block: int) -> list[str]:
         "total[(n,)](partial, y, parts, BLOCK=256)",
         "return y",
     ]
-
-
-def flag(genome: Genome, name: str) -> bool:
-    """A yes-or-no gene, false where the family lacks it."""
-    return bool(genome.get(name, False))

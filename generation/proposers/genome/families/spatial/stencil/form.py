@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from kbench.generation.proposers.genome.families.spatial.convolution.form import AXES
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import nest
+from kbench.generation.proposers.genome.families.spatial.parts.lines import AXES, nest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kbench.generation.proposers.genome.families.spatial.convolution.form import AXES
+from kbench.generation.proposers.genome.families.spatial.parts.lines import AXES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kbench.generation.proposers.genome.families.spatial.convolution.cuda_parts import block, nested
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import nest, product
-from kbench.generation.proposers.genome.families.spatial.window.cuda import (
+from kbench.generation.proposers.genome.families.spatial.parts.cuda import block, nested
+from kbench.generation.proposers.genome.families.spatial.parts.lines import extents, nest, product
+from kbench.generation.proposers.genome.families.spatial.window.cuda_kernel import (
     READS,
     arguments,
     finish,
@@ -15,7 +15,6 @@ from kbench.generation.proposers.genome.families.spatial.window.cuda import (
     source,
 )
 from kbench.generation.proposers.genome.families.spatial.window.form import FORMS, WindowForm
-from kbench.generation.proposers.genome.families.spatial.window.triton import extents_of
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.schemas import Backend
 
@@ -31,7 +30,7 @@ def slide_lines(form: WindowForm, genome: Genome) -> list[str]:
     step = f" * {form.dilation}" if form.dilation > 1 else ""
     shift = f" - {form.padding}" if form.padding else ""
     place = [f"i{axis}" for axis in form.axes[:-1]]
-    row = f"({nest(place, extents_of(form, 'in')[:-1])}) * in_w + c" if place else "c"
+    row = f"({nest(place, extents(form, 'in')[:-1])}) * in_w + c" if place else "c"
     fill = [f"const int c = w0{stride}{shift} + s;"]
     fill.append(f"row[s] = {'c >= 0 && ' if form.padding else ''}c < in_w ? wide(READ(from + {row})) : NEUTRAL;")
     tap = nest([f"k{axis}" for axis in form.axes], [str(t) for t in form.taps])
@@ -56,7 +55,7 @@ def output_lines(form: WindowForm, genome: Genome) -> list[str]:
     for axis in reversed(form.axes[:-1]):
         lines += [f"const int {axis} = rest % out_{axis};", f"rest /= out_{axis};"]
     lines += ["const int plane = rest;", *(["const int channel = plane % channels;"] if form.weighted else [])]
-    lines.append(f"const T* from = x + (size_t)plane * ({product(extents_of(form, 'in'))});")
+    lines.append(f"const T* from = x + (size_t)plane * ({product(extents(form, 'in'))});")
     lines += ["float accs[EACH];", "#pragma unroll", "for (int j = 0; j < EACH; ++j) accs[j] = NEUTRAL;"]
     body = slide_lines(form, genome)
     pragma = "#pragma unroll\n" if genome["taps"] == "unrolled" else "#pragma unroll 1\n"
@@ -64,9 +63,9 @@ def output_lines(form: WindowForm, genome: Genome) -> list[str]:
         place = f"const int i{axis} = {form.input_place(axis, axis, f'k{axis}')};"
         guard = [f"if (i{axis} < 0 || i{axis} >= in_{axis}) continue;"] if form.padding else []
         body = nested([f"{pragma}for (int k{axis} = 0; k{axis} < {taps}; ++k{axis})"], [place, *guard, *body])
-    target = nest([*form.axes[:-1], "w"], extents_of(form, "out"))
+    target = nest([*form.axes[:-1], "w"], extents(form, "out"))
     store = ["const int w = w0 + j;", "float acc = accs[j];"]
-    store += finish(form, f"y[(size_t)plane * ({product(extents_of(form, 'out'))}) + {target}]")
+    store += finish(form, f"y[(size_t)plane * ({product(extents(form, 'out'))}) + {target}]")
     last = nested(["#pragma unroll\nfor (int j = 0; j < EACH; ++j)"], block("if (w0 + j < out_w)", store))
     return [*lines, *body, *last]
 

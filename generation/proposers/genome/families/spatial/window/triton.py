@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from kbench.generation.proposers.genome.families.spatial.convolution.triton_parts import (
-    HEADER,
-    indent,
-    jit,
-    nest,
-    product,
-)
+from kbench.generation.proposers.genome.families.spatial.parts.lines import extents, indent, nest, product
+from kbench.generation.proposers.genome.families.spatial.parts.triton import HEADER, jit
 from kbench.generation.proposers.genome.families.spatial.window.form import FORMS, SEPARABLE, WindowForm
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.schemas import Backend
@@ -57,13 +52,8 @@ def tap_lines(form: WindowForm, pixel: str, tap: str) -> tuple[list[str], str, s
             conditions.append(f"(i{axis} >= 0)")
             if not form.causal:
                 conditions.append(f"(i{axis} < in_{axis})")
-    at = nest([f"i{axis}" for axis in form.axes], extents_of(form, "in"))
+    at = nest([f"i{axis}" for axis in form.axes], extents(form, "in"))
     return lines, at, " & ".join(conditions)
-
-
-def extents_of(form: WindowForm, prefix: str) -> list[str]:
-    """Names of the extents along each axis."""
-    return [f"{prefix}_{axis}" for axis in form.axes]
 
 
 def reduce_taps(form: WindowForm, genome: Genome) -> list[str]:
@@ -114,7 +104,7 @@ def finish(form: WindowForm, genome: Genome) -> list[str]:
     if form.silu:
         guard = ", mask=ok, other=0.0" if genome["space"] == "flat" else ""
         lines += [f"acc = acc + tl.load(bias_ptr + channel{guard}).to(tl.float32)", "acc = acc * tl.sigmoid(acc)"]
-    at = "i" if genome["space"] == "flat" else f"plane * out_plane + {nest(form.axes, extents_of(form, 'out'))}"
+    at = "i" if genome["space"] == "flat" else f"plane * out_plane + {nest(form.axes, extents(form, 'out'))}"
     return [*lines, f"tl.store(y_ptr + {at}, acc.to(y_ptr.dtype.element_ty), mask=ok)"]
 
 
@@ -122,12 +112,12 @@ def render_direct(problem: str, genome: Genome) -> str:
     """Source of the one-pass form."""
     form = FORMS[problem]
     pointers = ["x_ptr", *(["w_ptr"] if form.weighted else []), *(["bias_ptr"] if form.silu else []), "y_ptr"]
-    sizes = ["count", "channels", "tiles", *extents_of(form, "in"), *extents_of(form, "out")]
+    sizes = ["count", "channels", "tiles", *extents(form, "in"), *extents(form, "out")]
     body = [
         *locate(form, genome),
         *(["ok = ok & (number < tiles)"] if genome["grid"] == "chunked" else []),
-        f"source = x_ptr + plane * ({product(extents_of(form, 'in'))})",
-        f"out_plane = {product(extents_of(form, 'out'))}",
+        f"source = x_ptr + plane * ({product(extents(form, 'in'))})",
+        f"out_plane = {product(extents(form, 'out'))}",
         *(["channel = plane % channels"] if form.weighted else []),
         *reduce_taps(form, genome),
         *finish(form, genome),
@@ -145,9 +135,9 @@ def render_direct(problem: str, genome: Genome) -> str:
 
 def run_direct(form: WindowForm, genome: Genome) -> list[str]:
     """The `run` function of the one-pass form."""
-    outs = extents_of(form, "out")
+    outs = extents(form, "out")
     block = genome["block"]
-    lines = [f"n, channels, {', '.join(extents_of(form, 'in'))} = x.shape"]
+    lines = [f"n, channels, {', '.join(extents(form, 'in'))} = x.shape"]
     lines += [f"out_{axis} = {form.output_extent(axis)}" for axis in form.axes]
     lines.append(f"y = torch.empty((n, channels, {', '.join(outs)}), device=x.device, dtype=x.dtype)")
     if genome["space"] == "flat":
@@ -160,7 +150,7 @@ def run_direct(form: WindowForm, genome: Genome) -> list[str]:
     lines.append(f"tiles = {tiles}")
     grid = {"plain": "tiles", "persistent": "min(tiles, 1056)", "chunked": "triton.cdiv(tiles, 4)"}[str(genome["grid"])]
     constants = [f"BLOCK={block}", *([f"ROWS={genome['rows']}"] if genome["space"] == "tile" else [])]
-    arguments = [*form.inputs, "y", "y.numel()", "channels", "tiles", *extents_of(form, "in"), *outs, *constants]
+    arguments = [*form.inputs, "y", "y.numel()", "channels", "tiles", *extents(form, "in"), *outs, *constants]
     lines += [f"slide[({grid},)](", f"    {', '.join(arguments)}, num_warps={genome['warps']}", ")", "return y"]
     return [f"def run({', '.join(form.inputs)}):", *indent(lines)]
 
@@ -184,7 +174,7 @@ def render_separable(problem: str, genome: Genome) -> str:
         "tl.store(y_ptr + i, acc, mask=ok)",
     ]
     signature = "reduce(x_ptr, y_ptr, count, inner, in_extent, out_extent, BLOCK: tl.constexpr)"
-    lines = [f"n, channels, {', '.join(extents_of(form, 'in'))} = x.shape"]
+    lines = [f"n, channels, {', '.join(extents(form, 'in'))} = x.shape"]
     lines += [f"out_{axis} = {form.output_extent(axis)}" for axis in form.axes]
     current = {axis: f"in_{axis}" for axis in form.axes}
     order = list(form.axes) if genome["order"] == "outer_first" else list(reversed(form.axes))

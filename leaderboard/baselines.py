@@ -1,4 +1,4 @@
-"""The built-in surrogates as entries like any other: forecast, keep the submission, score."""
+"""The built-in surrogates as entries like any other: forecast and keep the submission."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_baselines(
     Args:
         corpus: what they learn from.
         questions: what they are asked.
-        folder: gets one folder a surrogate, which replaces one of the same name.
+        folder: gets one folder per surrogate, which replaces one of the same name.
         names: which built-ins.
         tell: called with each name before its work begins.
     """
@@ -38,7 +38,7 @@ def write_baselines(
     for name in names:
         tell(name)
         with tempfile.TemporaryDirectory() as scratch:
-            # One resample: the figures of this run are thrown away, the leaderboard makes its own.
+            # One resample: the figures of this run are not kept, the leaderboard computes its own.
             files = write_folder(evaluate(name, corpus, Options(resamples=1), questions=questions), Path(scratch))
             target = folder / name
             target.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from kbench.loaders.card.eval_tasks import TASKS
 
 
 def hub_metric(track: str) -> str:
-    """The one value per task that the Hub shows: the track's first metric of which a higher value is better."""
+    """The one value per task that the Hub shows: the track's first metric whose higher values are better."""
     return next(metric.name for metric in of_track(track) if metric.shown is Shown.BOARD and metric.sign > 0)
 
 

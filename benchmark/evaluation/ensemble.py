@@ -14,7 +14,7 @@ Number = TypeVar("Number", int, float)
 
 
 def ensembled(forecasts: Iterable[Forecast]) -> list[Forecast]:
-    """One forecast a query, in the order in which queries first appear: the mean over the repeats that answered."""
+    """One forecast per query, in the order in which queries first appear: the mean over the repeats that answered."""
     by_query: dict[str, list[Forecast]] = {}
     for forecast in forecasts:
         by_query.setdefault(forecast.query_id, []).append(forecast)
@@ -22,7 +22,7 @@ def ensembled(forecasts: Iterable[Forecast]) -> list[Forecast]:
 
 
 def _averaged(repeats: Sequence[Forecast]) -> Forecast:
-    """Probabilities and P(valid) by their mean, speedups by their geometric mean; what was spent adds up."""
+    """Probabilities and P(valid) by their mean, speedups by their geometric mean; costs add up."""
     answered = [forecast for forecast in repeats if forecast.probabilities is not None]
     query_id, elapsed_s = repeats[0].query_id, _sum([forecast.elapsed_s for forecast in repeats])
     if not answered:

@@ -20,7 +20,7 @@ from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
 OTHER_FORECASTS = "forecasts.jsonl"
 LEFT_OPEN = ("hardware", "training_data", "contamination")
-"""What nobody but its author knows of a surrogate that does not come with kbench."""
+"""What only the author of a surrogate knows, unless it comes with kbench."""
 AUTHORS_OWN = (
     "name", "version", "authors", "organisation", "license", "links", "kind", "open_weights", *LEFT_OPEN,
 )  # fmt: skip
@@ -63,7 +63,9 @@ class Earlier:
         if target.kind == "forecasts" and Path(target.location).parent == self.folder.resolve():
             raise UserError(f"--out {str(self.folder)!r} holds the forecasts to be scored; {fix}")
         if (self.folder / OTHER_FORECASTS).exists():
-            raise UserError(f"--out {str(self.folder)!r} holds {OTHER_FORECASTS}, which an entry has once; {fix}")
+            raise UserError(
+                f"--out {str(self.folder)!r} holds {OTHER_FORECASTS}, and an entry has one forecasts file; {fix}"
+            )
         if self._is_whole(questions) and len(questions.queries) < self.queries:
             raise UserError(
                 f"--out {str(self.folder)!r} holds forecasts of {self.queries:,} queries and this run asks "
@@ -79,7 +81,7 @@ class Earlier:
 
     @property
     def _described(self) -> bool:
-        """Whether somebody has written what only an author can; kbench itself writes it for its own surrogates."""
+        """Whether an author has filled in what only an author knows; kbench does so for its own surrogates."""
         if self.submission is None or self.results.get("surrogate") in DOCUMENTED:
             return False
         return any(not _open(getattr(self.submission, name)) for name in LEFT_OPEN)
@@ -123,7 +125,7 @@ def _results(path: Path) -> Mapping[str, Any]:
 
 
 def _forecasts(path: Path) -> tuple[int, str]:
-    """How many queries a file answers, and of which dataset; what cannot be read holds nothing to lose."""
+    """How many queries a file answers, and of which dataset; an unreadable file holds nothing to lose."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INK, BLUE, GREY, RED = "#1b1f24", "#2563b0", "#9aa4b0", "#c2410c"
 MOST_POINTS = 400
-"""Points of a curve that are drawn: more make the file large and the line no different."""
+"""Points drawn per curve: more make the file larger and the line no different."""
 
 
 def _svg(draw: Callable[[Axes], None], width: float = 4.6, height: float = 3.6) -> str:
@@ -45,7 +45,7 @@ def _svg(draw: Callable[[Axes], None], width: float = 4.6, height: float = 3.6) 
 
 
 def reliability(evaluation: Evaluation) -> str:
-    """Accuracy against confidence; marks grow with the rows behind them."""
+    """Accuracy against confidence; marks grow with their number of rows."""
     rows = pair_rows(evaluation.questions, evaluation.table)
     curve = reliability_curve(rows.probabilities, rows.bins)
 

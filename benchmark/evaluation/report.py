@@ -61,7 +61,7 @@ def render(evaluation: Evaluation) -> str:
 def _plots(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     figures = evaluation.scored.figures
     if "forecast" in figures:
-        yield "Reliability", "When it says 70 %, is it right 70 % of the time?", report_plots.reliability(evaluation)
+        yield "Reliability", "When it says 70 %, is it correct 70 % of the time?", report_plots.reliability(evaluation)
         yield "Confusion", "Where it puts its probability, for each true bin.", report_plots.confusion(evaluation)
     if "select" in figures:
         yield (

@@ -27,7 +27,7 @@ class PairRows:
     prior: Floats
     """Bin frequencies of the training pairs: the baseline of skill."""
     measure_seconds: float | None = None
-    """GPU-seconds one measurement takes; None when nobody knows."""
+    """GPU-seconds one measurement takes; None when it is not known."""
 
     @classmethod
     def all_answered(cls, probabilities: Floats, truth: Ints, prior: Floats, seconds: float | None = None) -> PairRows:

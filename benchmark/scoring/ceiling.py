@@ -35,7 +35,7 @@ def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
     width = np.maximum(sigma * np.sqrt(2.0), 1e-9)[:, None]
     below = ndtr((np.log(bins.EDGES)[None, :] - np.log(speedup)[:, None]) / width)
     edges = np.concatenate([np.zeros((len(speedup), 1)), below, np.ones((len(speedup), 1))], axis=1)
-    # The last bits of the normal distribution depend on the processor, and ties between confidences hang on them.
+    # The last bits of the normal distribution depend on the processor, and ties between confidences depend on them.
     result: Floats = np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
     return result
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
 from kbench.benchmark.tracks import PAIR_TRACKS, TRACK_NAMES
@@ -88,35 +88,38 @@ def build_questions(
 
 
 def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, Pair]]:
-    """Questions with their answers, from training splits alone.
+    """Queries with their answers, from training splits alone.
 
     Raises:
         UserError: for a split that is kept for testing.
     """
     for split in splits:
-        if split not in TRAIN_SPLITS:
-            raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
+        _check_training(split)
         pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
         renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs})
         for row in pairs:
-            query = renderer.query(
-                row["pair_id"], row["problem_id"], row["backend"], row["kind"], row["anchor_id"], row["candidate_id"],
-                row["gpu"],
-            )  # fmt: skip
-            yield query, Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
+            pair = Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
+            yield _pair_query(renderer, row["pair_id"], row), pair
 
 
 def training_kernels(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, dict[str, Any]]]:
-    """Every measured training kernel, failures included, asked against the reference, with its row."""
+    """Every measured training kernel, failures included, asked against the reference, with its row.
+
+    Raises:
+        UserError: for a split that is kept for testing.
+    """
     for split in splits:
-        if split not in TRAIN_SPLITS:
-            raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
-        rows = [
-            row for row in corpus.table("kernels", split=split, columns=KERNEL_COLUMNS).to_pylist() if row["status"]
-        ]
+        _check_training(split)
+        kernels = corpus.table("kernels", split=split, columns=KERNEL_COLUMNS).to_pylist()
+        rows = [row for row in kernels if row["status"]]
         renderer = _renderer(corpus, {row["kernel_id"] for row in rows})
         for row in rows:
             yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
+
+
+def _check_training(split: str) -> None:
+    if split not in TRAIN_SPLITS:
+        raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
 class _Rows:
@@ -142,7 +145,7 @@ class _Rows:
 
 
 def _can_be_asked(row: dict[str, Any], described: set[str]) -> bool:
-    """Whether an imported kernel can be compared with a reference: one we have, and a runtime somebody stated."""
+    """Whether an imported kernel can be compared with a reference: its problem is known and its runtime is stated."""
     return row["problem_id"] in described and (row["status"] != Status.OK or row["runtime_us"] is not None)
 
 
@@ -190,20 +193,20 @@ def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> 
     return renderer.query(query_id, row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
 
 
+def _pair_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
+    facts = (row[name] for name in ("problem_id", "backend", "kind", "anchor_id", "candidate_id", "gpu"))
+    return renderer.query(query_id, *facts)
+
+
 def _render(
     corpus: Tables, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]]
 ) -> tuple[Query, ...]:
     ids = {row["candidate_id"] for row in pairs} | {row["anchor_id"] for row in pairs}
     renderer = _renderer(corpus, ids | {row["kernel_id"] for row in pools})
-    found: dict[str, Query] = {}
-    for row in pools:
-        found[row["query_id"]] = _reference_query(renderer, row["query_id"], row)
+    found = {row["query_id"]: _reference_query(renderer, row["query_id"], row) for row in pools}
     for row in pairs:
         if row["query_id"] not in found:
-            found[row["query_id"]] = renderer.query(
-                row["query_id"], row["problem_id"], row["backend"], row["kind"], row["anchor_id"], row["candidate_id"],
-                row["gpu"],
-            )  # fmt: skip
+            found[row["query_id"]] = _pair_query(renderer, row["query_id"], row)
     return tuple(found[query_id] for query_id in kept)
 
 
@@ -211,22 +214,21 @@ def _pair_labels(
     rows: list[dict[str, Any]], position: dict[str, int], runtimes: dict[tuple[str, str], float | None]
 ) -> PairLabels:
     rows = sorted(rows, key=lambda row: (row["query_id"], row["pair_id"]))
-    speedup = floats([row["speedup"] for row in rows])
     return PairLabels(
         query=np.array([position[row["query_id"]] for row in rows], dtype=np.int64),
         # From the raw speedup, never from a stored label: imported labels need not follow these edges.
-        bin=bins.bins_of(speedup),
-        speedup=speedup,
-        speedup_low=floats([row["speedup_low"] for row in rows]),
-        speedup_high=floats([row["speedup_high"] for row in rows]),
+        bin=bins.bins_of(_numbers(rows, "speedup")),
+        speedup=_numbers(rows, "speedup"),
+        speedup_low=_numbers(rows, "speedup_low"),
+        speedup_high=_numbers(rows, "speedup_high"),
         runtime_us=floats([runtimes.get((row["candidate_id"], row["gpu"])) for row in rows]),
-        problem=strings([row["problem_id"] for row in rows]),
-        family=strings([row["family"] for row in rows]),
-        backend=strings([str(row["backend"]) for row in rows]),
-        kind=strings([str(row["kind"]) for row in rows]),
-        split=strings([row["split"] for row in rows]),
-        origin=strings([row["origin"] for row in rows]),
-        candidate=strings([row["candidate_id"] for row in rows]),
+        problem=_texts(rows, "problem_id"),
+        family=_texts(rows, "family"),
+        backend=_texts(rows, "backend"),
+        kind=_texts(rows, "kind"),
+        split=_texts(rows, "split"),
+        origin=_texts(rows, "origin"),
+        candidate=_texts(rows, "candidate_id"),
     )
 
 
@@ -235,16 +237,24 @@ def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLa
         query=np.array([position[row["query_id"]] for row in rows], dtype=np.int64),
         pool=strings([f"{row['problem_id']} on {row['gpu']}" for row in rows]),
         valid=np.array([row["status"] == Status.OK for row in rows], dtype=np.bool_),
-        runtime_us=floats([row["runtime_us"] for row in rows]),
-        runtime_low_us=floats([row["runtime_low_us"] for row in rows]),
-        runtime_high_us=floats([row["runtime_high_us"] for row in rows]),
-        speedup=floats([row["speedup"] for row in rows]),
-        problem=strings([row["problem_id"] for row in rows]),
-        family=strings([row["family"] for row in rows]),
-        backend=strings([str(row["backend"]) for row in rows]),
-        split=strings([row["split"] for row in rows]),
-        candidate=strings([row["kernel_id"] for row in rows]),
+        runtime_us=_numbers(rows, "runtime_us"),
+        runtime_low_us=_numbers(rows, "runtime_low_us"),
+        runtime_high_us=_numbers(rows, "runtime_high_us"),
+        speedup=_numbers(rows, "speedup"),
+        problem=_texts(rows, "problem_id"),
+        family=_texts(rows, "family"),
+        backend=_texts(rows, "backend"),
+        split=_texts(rows, "split"),
+        candidate=_texts(rows, "kernel_id"),
     )
+
+
+def _numbers(rows: list[dict[str, Any]], name: str) -> Floats:
+    return floats([row[name] for row in rows])
+
+
+def _texts(rows: list[dict[str, Any]], name: str) -> Strings:
+    return strings([str(row[name]) for row in rows])
 
 
 def _training_facts(corpus: Tables) -> tuple[Floats, float]:

@@ -24,7 +24,7 @@ DATA_SHEETS: Mapping[str, tuple[Any, ...]] = {
 
 
 def gpu_facts(gpu: str, environments: Iterable[Mapping[str, Any]] = ()) -> str:
-    """Facts of one GPU as JSON; what nobody knows is null.
+    """Facts of one GPU as JSON; what is not known is null.
 
     Args:
         gpu: the name as the driver reports it.

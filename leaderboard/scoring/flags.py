@@ -48,12 +48,12 @@ def flags(
     certain = rows.probabilities.max(axis=1) > CERTAIN
     right = rows.probabilities.argmax(axis=1) + 1 == rows.bins
     if certain.mean() > 0.5 and right[certain].mean() > LABEL_ACCURACY:
-        found.append(f"is certain on {certain.mean():.0%} of pairs and right on {right[certain].mean():.1%} of those")
+        found.append(f"is certain on {certain.mean():.0%} of pairs and correct on {right[certain].mean():.1%} of those")
     return found
 
 
 def _copies(table: ForecastTable, others: Mapping[str, ForecastTable]) -> Sequence[str]:
-    """Entries with the same forecasts where both gave one: what stands in for an answer is everybody's."""
+    """Entries with the same forecasts where both gave one: the stand-in for a missing answer is the same for all."""
     found = []
     for name, other in sorted(others.items()):
         both = ~table.failed[0] & ~other.failed[0]

@@ -1,7 +1,7 @@
 """Rank entries per track and overall, with intervals, from paired bootstrap draws.
 
 Every entry is scored with the same seed on the same dataset, so draw number b resamples the same problems for all of
-them: ranking within each draw shows how far an order could be an accident of which problems were picked.
+them: ranking within each draw shows how much an order depends on which problems were picked.
 """
 
 from __future__ import annotations

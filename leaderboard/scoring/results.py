@@ -43,7 +43,7 @@ class Results:
     """Version of the scoring code."""
     seed: int
     resamples: int
-    """Bootstrap resamples behind the intervals over all queries."""
+    """Bootstrap resamples of the intervals over all queries."""
     answered_share: float
     """Share of queries with a usable forecast; the rest were scored as the uniform forecast and as deferred."""
     cost: Mapping[str, float | None]

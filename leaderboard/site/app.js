@@ -1,4 +1,4 @@
-// The leaderboard page: everything is drawn from the embedded data; text from submissions is only ever set as text.
+// The leaderboard page: everything is drawn from the embedded data; text from submissions is only set as text.
 (() => {
   "use strict";
   const DATA = JSON.parse(document.getElementById("data").textContent);
@@ -27,7 +27,7 @@
     return node;
   }
   const cost = (value) => (value === null || value === undefined ? "—" : value === 0 ? "0" : Number(value.toPrecision(2)).toString());
-  const show = (value) => (value === null || value === undefined ? "—" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(3));
+  const show = (value, decimals = 3) => (value === null || value === undefined ? "—" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(decimals));
 
   // ---- scores and ranks -----------------------------------------------------------------------------------------
   // A slice key joins the chosen facets in a fixed order; the builder stored one score set per key.
@@ -39,7 +39,7 @@
   function score(entry, track, metric, key) {
     const set = entry.scores[key];
     const found = set && set[COLUMN.get(`${track}.${metric}`)];
-    return found && found.length ? { value: found[0], low: found[1], high: found[2], ceiling: found[3] } : null;
+    return found && found.length ? { value: found[0], low: found[1], high: found[2], ceiling: found[3], decimals: DATA.metrics[metric].decimals } : null;
   }
   function signed(metric, value) { return DATA.metrics[metric].better === "high" ? value : -value; }
 
@@ -70,7 +70,7 @@
   function visibleEntries() {
     return DATA.entries.filter((entry) => !state.access || (state.access === "open") === entry.open);
   }
-  // Unfiltered, places come from the bootstrap; a filter leaves its draws behind, so there ranges come from intervals.
+  // Unfiltered, places come from the bootstrap; there are none for a filter, so its ranges come from intervals.
   function places(track, entries, key) {
     if (key === "all" && !state.access) {
       const stored = track === OVERALL ? DATA.overall : DATA.track_ranks[track.id];
@@ -191,7 +191,7 @@
       { id: "rank", title: track === OVERALL ? "Overall rank" : "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? null },
     ];
     const metrics = track.metrics.map((metric) => ({
-      id: metric, title: `${DATA.metrics[metric].label} ${DATA.metrics[metric].better === "high" ? "↑" : "↓"}`, better: DATA.metrics[metric].better,
+      id: metric, title: `${DATA.metrics[metric].label} ${DATA.metrics[metric].better === "high" ? "↑" : "↓"}`, better: DATA.metrics[metric].better, meaning: DATA.metrics[metric].meaning,
       value: (entry) => score(entry, track.id, metric, key)?.value ?? null,
     }));
     if (track === OVERALL) {
@@ -240,10 +240,10 @@
     const needle = state.search.trim().toLowerCase();
     const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
     fill(body, shown.map((entry) => rows.get(entry.id)));
-    const ranges = key === "all" && !state.access ? "Behind a rank: its 95 % interval from the bootstrap; = marks a tie." : "Behind a rank: the ranks it cannot be told from, as intervals overlap; = marks a tie.";
+    const ranges = key === "all" && !state.access ? "In parentheses: the rank's 95 % interval from the bootstrap; = marks a tie." : "In parentheses: the ranks whose intervals overlap; = marks a tie.";
     count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${key === "all" ? "all test queries" : key.replaceAll("&", ", ")} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${ranges}`;
   }
-  // What fits on a screen comes at once; the rest when the browser has nothing better to do.
+  // Draw what fits on a screen at once, and the rest when the browser is idle.
   const AT_ONCE = 40;
   const later = window.requestIdleCallback || ((work) => setTimeout(work, 50));
   let filling = 0;
@@ -257,7 +257,7 @@
       const now = event.target.closest("th").getAttribute("aria-sort");
       change({ sort: { id: column.id, down: now === "none" ? column.better === "high" : now === "ascending" } }, true);
     };
-    return el("th", { scope: "col", class: column.text ? null : "num", "data-column": column.id }, el("button", { type: "button", on: { click: turn } }, column.title));
+    return el("th", { scope: "col", class: column.text ? null : "num", "data-column": column.id }, el("button", { type: "button", title: column.meaning, on: { click: turn } }, column.title));
   }
   const searchable = (entry) => [entry.name, ...entry.authors, entry.organisation || "", entry.kind].join(" ").toLowerCase();
   function rankCell(place) {
@@ -276,12 +276,12 @@
   }
   function scoreText(s) {
     if (!s || s.value === null) return ["—"];
-    return [show(s.value), s.low !== null && s.low !== undefined ? el("span", { class: "range interval" }, ` [${show(s.low)}, ${show(s.high)}]`) : null];
+    return [show(s.value, s.decimals), s.low !== null && s.low !== undefined ? el("span", { class: "range interval" }, ` [${show(s.low, s.decimals)}, ${show(s.high, s.decimals)}]`) : null];
   }
   function charts(entries) {
     return el("div", { class: "cards" },
-      el("div", { class: "card" }, el("h3", {}, "Reliability"), lineChart(entries, "reliability", "stated probability", "share right", { diagonal: true, dots: true, yMax: 1 }), el("p", {}, "On the dashed line, stated confidence is what comes true.")),
-      el("div", { class: "card" }, el("h3", {}, "Risk against coverage"), lineChart(entries, "risk_coverage", "share answered", "share wrong"), el("p", {}, "Lower is better: answer the sure ones first, defer the rest to the GPU.")),
+      el("div", { class: "card" }, el("h3", {}, "Reliability"), lineChart(entries, "reliability", "stated probability", "share correct", { diagonal: true, dots: true, yMax: 1 }), el("p", {}, "On the dashed line, stated confidence equals accuracy.")),
+      el("div", { class: "card" }, el("h3", {}, "Risk against coverage"), lineChart(entries, "risk_coverage", "share answered", "share wrong"), el("p", {}, "Lower is better: answer the surest queries first and measure the rest.")),
       el("div", { class: "card" }, el("h3", {}, "Regret against budget"), lineChart(entries, "regret", "share of the pool measured (log)", "regret", { decades: true, dots: true }), el("p", {}, "How much slower the best kernel found is than the pool's best.")),
       entries.length === 1 ? el("div", { class: "card" }, el("h3", {}, "Cost against quality"), costChart(entries[0]), el("p", {}, "Each dot is an entry; this one is highlighted.")) : null);
   }
@@ -294,7 +294,7 @@
         const ceiling = found.find((s) => s && s.ceiling !== null && s.ceiling !== undefined);
         return el("tr", {}, el("td", {}, track.title), el("td", {}, DATA.metrics[metric].label),
           ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))),
-          el("td", { class: "num" }, ceiling ? show(ceiling.ceiling) : "—"));
+          el("td", { class: "num" }, ceiling ? show(ceiling.ceiling, ceiling.decimals) : "—"));
       }))));
   }
   // One entry: every track's headline. Two: the first track's, side by side.

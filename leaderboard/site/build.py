@@ -22,9 +22,14 @@ from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
 DIGITS = 5
-"""Significant digits on the page and in the JSON beside it: past the third the intervals drown them."""
+"""Significant digits on the page and in its JSON files: intervals are wider than the third."""
 SLICE_DIGITS = 4
 """In slices, which are most of the page's size and have the widest intervals."""
+METADATA = (
+    "name", "version", "authors", "organisation", "license", "links", "kind", "inputs", "hardware", "training_data",
+    "contamination", "created_at",
+)  # fmt: skip
+"""What the page shows of a submission's metadata."""
 COLUMNS: tuple[Metric, ...] = tuple(metric for metric in METRICS if metric.shown is Shown.BOARD)
 """The metrics the page shows."""
 
@@ -126,19 +131,8 @@ def _entry(result: Results) -> dict[str, Any]:
     meta = result.submission
     return {
         "id": result.entry_id,
-        "name": meta.name,
-        "version": meta.version,
-        "authors": list(meta.authors),
-        "organisation": meta.organisation,
-        "license": meta.license,
-        "links": list(meta.links),
-        "kind": meta.kind,
+        **{name: getattr(meta, name) for name in METADATA},
         "open": meta.open_weights,
-        "inputs": meta.inputs,
-        "hardware": meta.hardware,
-        "training_data": meta.training_data,
-        "contamination": meta.contamination,
-        "created_at": meta.created_at,
         "cost": result.cost,
         "answered_share": result.answered_share,
         "flags": list(result.flags),
@@ -219,7 +213,7 @@ def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _words(spec: Mapping[str, Any]) -> str:
-    """A field's type for people. Patterns hold characters that are invisible or turn text around: all are spelt out."""
+    """A field's type for people. Patterns hold invisible and direction-changing characters, which are spelt out."""
     kind = spec["type"]
     text = " or ".join(kind) if isinstance(kind, list) else str(kind)
     if "items" in spec:

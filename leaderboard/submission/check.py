@@ -39,7 +39,7 @@ class Expected:
     fingerprint: str
     query_ids: Sequence[str]
     pair_ids: frozenset[str] | None = None
-    """Those that the tracks about pairs ask; an entry for these tracks alone need answer no others."""
+    """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""

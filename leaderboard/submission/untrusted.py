@@ -1,4 +1,4 @@
-"""Parse bytes from strangers with bounds on size, depth and rows, forecasts in a process of their own."""
+"""Parse untrusted bytes with bounds on size, depth and rows; forecasts are parsed in a separate process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAX_VALUES = 9 * MAX_ROWS
 MAX_UNPACKED_BYTES = 2 << 30
 SHOWN_CHARACTERS = 80
 MAX_LINE_BYTES = 64 * 1024
-"""A forecast is a few hundred bytes; the rest is room for the reason of a failure."""
+"""A forecast is a few hundred bytes; the rest leaves space for the reason of a failure."""
 LINES_AT_ONCE = 10_000
-"""Lines that are held as Python objects, which take ten times the room of Arrow's columns."""
+"""Lines held as Python objects at a time, which take ten times the memory of Arrow columns."""
 
 
 def shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Repeats averaged into one forecast a query: the files say what was scored."""
+"""Repeats averaged into one forecast per query: the files say what was scored."""
 
 from __future__ import annotations
 

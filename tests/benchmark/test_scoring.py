@@ -30,7 +30,7 @@ def table_of(questions: Questions, forecasts: list[Forecast]) -> ForecastTable:
 
 @pytest.fixture(scope="module")
 def truth(questions: Questions) -> list[Forecast]:
-    """Forecasts of somebody who has seen the answers."""
+    """Forecasts made with the answers in hand."""
     known: dict[int, float] = dict(zip(questions.pairs.query, questions.pairs.speedup, strict=True))
     known |= {
         at: speedup

@@ -42,7 +42,7 @@ def _with_probabilities(source: Path, to: Path, name: str, questions: Questions,
 
 
 def _labels(questions: Questions, sure: float) -> np.ndarray:
-    """What somebody who saw the answers would send."""
+    """What an entry with access to the answers would send."""
     values = np.full((len(questions.queries), bins.COUNT), (1 - sure) / (bins.COUNT - 1))
     values[questions.pairs.query, questions.pairs.bin - 1] = sure
     return values / values.sum(axis=1, keepdims=True)
@@ -80,7 +80,9 @@ def test_a_copy_with_a_little_noise_is_still_a_copy(
 def test_forecasts_shaped_like_the_answers_are_flagged(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    entry = _with_probabilities(submissions["prior"], tmp_path / "seer", "seer", questions, _labels(questions, 0.9999))
+    entry = _with_probabilities(
+        submissions["prior"], tmp_path / "leaked", "leaked", questions, _labels(questions, 0.9999)
+    )
     (result,) = score_all([entry], questions, SETTINGS)
     assert any("is certain on" in flag for flag in result.flags)
 
@@ -89,7 +91,9 @@ def test_forecasts_shaped_like_the_answers_are_flagged(
 def test_labels_that_were_looked_up_are_flagged_however_unsure_they_pretend_to_be(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path, sure: float
 ) -> None:
-    entry = _with_probabilities(submissions["prior"], tmp_path / "seer", "seer", questions, _labels(questions, sure))
+    entry = _with_probabilities(
+        submissions["prior"], tmp_path / "leaked", "leaked", questions, _labels(questions, sure)
+    )
     (result,) = score_all([entry], _noisier(questions), SETTINGS)
     assert any(flag.startswith("Accuracy 1.0000 is better than a second measurement") for flag in result.flags)
 

@@ -1,4 +1,4 @@
-"""The site: one folder, no other host, text from strangers inert, every number downloadable."""
+"""The site: one folder, no other host, untrusted text inert, every number downloadable."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from kbench.benchmark.problems import (
     registry,
 )
 from kbench.benchmark.problems.check import case_failures, output_failures, plain_cpu
+from kbench.benchmark.problems.compare import compare
 from kbench.schemas import UnknownNameError
 
 MEASURED = (*problems().values(), *registry.unlisted().values())
@@ -60,6 +61,16 @@ def test_a_case_has_the_declared_inputs_and_follows_the_seed(problem: ProblemDef
         else:
             assert value == spec.value
     assert changed
+
+
+@pytest.mark.gpu
+@every_case
+def test_the_reference_is_right_on_a_case_of_full_size(problem: ProblemDefinition, case: InputCase) -> None:
+    size = problem.sizes[-1]
+    inputs = problem.draw_case(case, size, 0, "cuda")
+    specs = problem.outputs(size.params)
+    verdict = compare(problem.reference(*inputs), problem.expected(inputs), problem.tolerance_of(case), specs)
+    assert verdict.ok, verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,14 @@ from kbench.generation.campaign.drive import Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.search.budget import Budget
 from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.state import Node
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id
+
+Recorded = dict[str, tuple[Measurement, ...]]
+"""Measurements by kernel id."""
 
 PROBLEM = "gelu_tanh"
 GENES = (
@@ -80,7 +86,16 @@ def measurement(key: str, problem_id: str, status: Status, speedup: float, workl
     )  # fmt: skip
 
 
-def recording() -> dict[str, tuple[Measurement, ...]]:
+def parent(source: str, **changes: Any) -> Node:
+    """A candidate without a parent."""
+    values: dict[str, Any] = {
+        "kernel_id": "0" * 32, "source": source, "step": 0, "slot": 0, "parent_id": None, "other_id": None,
+        "island": 0, "proposer": "human", "edit": None, "recipe": None, "niche": "n",
+    } | changes  # fmt: skip
+    return Node(**values)
+
+
+def recording() -> Recorded:
     """Every genome of the family with its figures."""
     found = {}
     for values in itertools.product(*(gene.choices for gene in GENES)):
@@ -92,7 +107,7 @@ def recording() -> dict[str, tuple[Measurement, ...]]:
 
 
 @pytest.fixture(scope="session")
-def recorded() -> dict[str, tuple[Measurement, ...]]:
+def recorded() -> Recorded:
     return recording()
 
 
@@ -107,14 +122,12 @@ def ticking() -> str:
 
 
 @pytest.fixture
-def how(recorded: dict[str, tuple[Measurement, ...]], proposer: GenomeProposer) -> Drive:
+def how(recorded: Recorded, proposer: GenomeProposer) -> Drive:
     return Drive(executor=ReplayExecutor(recorded), clock=ticking, proposer_for=lambda settings: proposer)
 
 
 def settings_for(method: str, **changes: object) -> RunSettings:
     """A small run of the family's problem."""
-    from kbench.generation.search.budget import Budget
-
     values: dict[str, object] = {
         "problem_id": PROBLEM, "backend": Backend.TRITON, "method": method, "seeds": 4, "batch": 4,
         "budget": Budget(measurements=24),

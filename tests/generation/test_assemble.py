@@ -22,10 +22,23 @@ from kbench.harness.timing.interval import Interval
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.repeats import repeats_of
-from kbench.schemas import DataError, Environment, Kernel, Measurement, Pair, Status, UserError, bins, from_dict
+from kbench.schemas import (
+    Backend,
+    DataError,
+    Environment,
+    Kernel,
+    Measurement,
+    Pair,
+    Status,
+    UserError,
+    bins,
+    from_dict,
+)
+from kbench.schemas.ids import kernel_id
 
 from .conftest import FAMILY, recording, settings_for, ticking
 
+Assembled = tuple[Path, Ledger]
 METHODS = ("random", "hill_climb", "evolve", "puct")
 
 
@@ -40,7 +53,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def assembled(campaign: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ledger]:
+def assembled(campaign: Path, tmp_path_factory: pytest.TempPathFactory) -> Assembled:
     corpus = tmp_path_factory.mktemp("assembled") / "corpus"
     return corpus, assemble([campaign], corpus)
 
@@ -49,7 +62,7 @@ def rows(corpus: Path, config: str) -> list[dict[str, object]]:
     return list(Corpus.open(corpus).table(config).to_pylist())
 
 
-def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: tuple[Path, Ledger]) -> None:
+def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: Assembled) -> None:
     corpus, ledger = assembled
     kernels = [from_dict(Kernel, row) for row in rows(corpus, "kernels")]
     assert len(kernels) == ledger.kernels == 5 * 24
@@ -60,7 +73,7 @@ def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: t
     assert all((kernel.error is not None) == (kernel.status is not Status.OK) for kernel in kernels)
 
 
-def test_the_ledger_adds_up(assembled: tuple[Path, Ledger]) -> None:
+def test_the_ledger_adds_up(assembled: Assembled) -> None:
     _, ledger = assembled
     assert ledger.verify_gpu_seconds == pytest.approx(120 * 0.03125)
     assert ledger.time_gpu_seconds == pytest.approx(120 * 0.0625)
@@ -72,7 +85,7 @@ def test_the_ledger_adds_up(assembled: tuple[Path, Ledger]) -> None:
 
 
 def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
-    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+    campaign: Path, assembled: Assembled, tmp_path: Path
 ) -> None:
     pack(campaign, tmp_path / "packed", part_bytes=50_000)
     for _ in range(2):
@@ -81,7 +94,7 @@ def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
     assert len(rows(tmp_path / "corpus", "kernels")) == 120
 
 
-def test_pairs_answer_what_their_kernels_say(assembled: tuple[Path, Ledger]) -> None:
+def test_pairs_answer_what_their_kernels_say(assembled: Assembled) -> None:
     corpus, _ = assembled
     kernels = {str(row["kernel_id"]): from_dict(Kernel, row) for row in rows(corpus, "kernels")}
     pairs = [from_dict(Pair, row) for row in rows(corpus, "pairs")]
@@ -99,7 +112,7 @@ def test_pairs_answer_what_their_kernels_say(assembled: tuple[Path, Ledger]) -> 
         assert pair.bin == bins.bin_of(pair.speedup)
 
 
-def test_no_bin_is_crowded(assembled: tuple[Path, Ledger]) -> None:
+def test_no_bin_is_crowded(assembled: Assembled) -> None:
     corpus, _ = assembled
     counts = Counter((row["kind"], row["split"], row["bin"]) for row in rows(corpus, "pairs"))
     assert max(count for key, count in counts.items() if key[0] == "parent_edit") <= EDITS_PER_BIN
@@ -107,13 +120,13 @@ def test_no_bin_is_crowded(assembled: tuple[Path, Ledger]) -> None:
     assert len({key[2] for key in counts if key[0] == "sibling"}) >= 6
 
 
-def test_no_two_pairs_ask_the_same(assembled: tuple[Path, Ledger]) -> None:
+def test_no_two_pairs_ask_the_same(assembled: Assembled) -> None:
     corpus, _ = assembled
     asked = [frozenset((row["anchor_id"], row["candidate_id"])) for row in rows(corpus, "pairs")]
     assert len(asked) == len(set(asked))
 
 
-def test_events_keep_everything_but_texts_and_samples(campaign: Path, assembled: tuple[Path, Ledger]) -> None:
+def test_events_keep_everything_but_texts_and_samples(campaign: Path, assembled: Assembled) -> None:
     corpus, _ = assembled
     events = rows(corpus, "events")
     assert len(events) == len(list(read_log(campaign)))
@@ -126,11 +139,6 @@ def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, ca
     entries = list(read_log(campaign))
     twin = "# a remark\n"
     changed = []
-    import dataclasses
-
-    from kbench.schemas import Backend
-    from kbench.schemas.ids import kernel_id
-
     first, second = [e for e in entries if e.kind == "candidate_proposed" and e.run_id == entries[0].run_id][:2]
     source = twin + first.payload["source"]
     key = kernel_id("gelu_tanh", Backend.TRITON, source)
@@ -183,7 +191,7 @@ def test_independent_intervals_combine_in_quadrature() -> None:
 
 
 def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is_on_the_card(
-    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+    campaign: Path, assembled: Assembled, tmp_path: Path
 ) -> None:
     first = Corpus.open(assembled[0])
     measured = [from_dict(Measurement, row) for row in first.table("measurements").to_pylist()]
@@ -194,10 +202,10 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
         dataclasses.replace(row, measurement_id=f"{n:064x}", env_id=elsewhere, runtime_us=(row.runtime_us or 0) * 1.02)
         for n, row in enumerate(chosen)
     ]
-    stranger = dataclasses.replace(again[0], measurement_id="f" * 64, kernel_id="0" * len(again[0].kernel_id))
+    other = dataclasses.replace(again[0], measurement_id="f" * 64, kernel_id="0" * len(again[0].kernel_id))
     place = from_dict(Environment, Corpus.open().table("environments").to_pylist()[0])
     with CorpusWriter(tmp_path / "again") as writer:
-        writer.append("measurements", [*again, stranger])
+        writer.append("measurements", [*again, other])
         writer.append("environments", [dataclasses.replace(place, env_id=elsewhere)])
     assemble([campaign], tmp_path / "corpus", [tmp_path / "again"])
     corpus = Corpus.open(tmp_path / "corpus")
@@ -215,7 +223,7 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
     assert "+1.98%" in card
 
 
-def test_repeats_of_other_kernels_are_refused(campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path) -> None:
+def test_repeats_of_other_kernels_are_refused(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     row = from_dict(Measurement, Corpus.open(assembled[0]).table("measurements").to_pylist()[0])
     with CorpusWriter(tmp_path / "again") as writer:
         writer.append("measurements", [dataclasses.replace(row, kernel_id="0" * len(row.kernel_id))])
@@ -236,9 +244,7 @@ def measured_anew(first: Path, folder: Path, change: Callable[[Measurement], Mea
     return fresh
 
 
-def test_corrections_take_the_place_of_logged_figures(
-    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
-) -> None:
+def test_corrections_take_the_place_of_logged_figures(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     fresh = measured_anew(
         assembled[0],
         tmp_path / "anew",
@@ -257,7 +263,7 @@ def test_corrections_take_the_place_of_logged_figures(
 
 
 def test_a_correction_of_another_gpu_or_of_other_workloads_is_refused(
-    campaign: Path, assembled: tuple[Path, Ledger], tmp_path: Path
+    campaign: Path, assembled: Assembled, tmp_path: Path
 ) -> None:
     measured_anew(assembled[0], tmp_path / "gpu", lambda row: dataclasses.replace(row, gpu="another"))
     with pytest.raises(UserError, match="a figure of another cannot correct kernel"):

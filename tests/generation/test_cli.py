@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.benchmark.llm.batch import WaitingForResponsesError
+from kbench.cli import cli
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
@@ -17,9 +18,10 @@ from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers import registry
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.schemas import DataError, InfrastructureError, Measurement, UnknownNameError, UserError
+from kbench.generation.search.budget import Budget
+from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
 
-from .conftest import FAMILY, PROBLEM, settings_for
+from .conftest import FAMILY, PROBLEM, Recorded, settings_for
 from .test_campaign import Unreachable
 from .test_executors import ENVIRONMENT
 
@@ -33,8 +35,6 @@ def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
 def recording_folder(tmp_path: Path, how: Drive, recorded: dict[str, object]) -> Path:
     """A run folder that measured every kernel of the family."""
     folder = tmp_path / "recorded"
-    from kbench.generation.search.budget import Budget
-
     drive(folder, [settings_for("random", batch=200, budget=Budget(measurements=3 * len(recorded)))], how)
     return folder
 
@@ -278,7 +278,7 @@ def test_what_was_found_is_told_even_when_packing_fails(
 
 
 def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
-    tmp_path: Path, how: Drive, recorded: dict[str, tuple[Measurement, ...]]
+    tmp_path: Path, how: Drive, recorded: Recorded
 ) -> None:
     known = dataclasses.replace(how, executor=ReplayExecutor(recorded, [ENVIRONMENT]))
     drive(tmp_path / "first", [settings_for("random")], known)
@@ -294,8 +294,6 @@ def test_a_badly_named_kernel_file_is_named(tmp_path: Path) -> None:
 
 
 def test_assembling_is_found_where_corpora_are() -> None:
-    from kbench.cli import cli as top
-
-    shown = CliRunner().invoke(top, ["data", "assemble", "--help"])
+    shown = CliRunner().invoke(cli, ["data", "assemble", "--help"])
     assert shown.exit_code == 0
     assert "Merge run logs into a corpus" in shown.output

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 
@@ -23,7 +22,7 @@ from kbench.generation.search.budget import Budget
 from kbench.schemas import Backend, Environment, InfrastructureError, KernelSource, Measurement, Status
 from kbench.schemas.ids import content_hash
 
-from .conftest import PROBLEM, measurement, recording, settings_for, ticking
+from .conftest import PROBLEM, Recorded, measurement, settings_for, ticking
 
 ENVIRONMENT = Environment(
     env_id=content_hash("made up"), gpu="made up", compute_capability="9.0", sm_count=1, memory_bytes=1, l2_bytes=1,
@@ -35,17 +34,13 @@ ENVIRONMENT = Environment(
 class ReplayMeasurer:
     """Stands where a harness stands and answers from the recording, newest first, so that order is not the queue's."""
 
-    def __init__(
-        self, recorded: dict[str, tuple[Measurement, ...]], delay_s: float = 0.0, broken: bool = False
-    ) -> None:
+    def __init__(self, recorded: Recorded, delay_s: float = 0.0, broken: bool = False) -> None:
         self.recorded, self.delay_s, self.broken, self.closed = recorded, delay_s, broken, False
 
     def __enter__(self) -> ReplayMeasurer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.closed = True
 
     def environment(self) -> Environment:
@@ -77,42 +72,35 @@ class ReplayMeasurer:
                 on_lost(kernel, "not recorded")
 
 
-def local(recorded: dict[str, tuple[Measurement, ...]], **more: object) -> tuple[LocalExecutor, ReplayMeasurer]:
+def local(recorded: Recorded, **more: object) -> tuple[LocalExecutor, ReplayMeasurer]:
     measurer = ReplayMeasurer(recorded, **more)  # type: ignore[arg-type]
     return LocalExecutor(lambda: measurer, lambda problem_id: 1), measurer
 
 
-@pytest.fixture
-def recorded_all() -> dict[str, tuple[Measurement, ...]]:
-    return recording()
-
-
 def test_results_in_any_order_lead_to_the_same_search(
-    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded: Recorded
 ) -> None:
     settings = settings_for("puct")
     drive(tmp_path / "replay", [settings], how)
-    executor, measurer = local(recorded_all)
+    executor, measurer = local(recorded)
     drive(tmp_path / "local", [settings], Drive(executor=executor, clock=ticking, proposer_for=lambda s: proposer))
     one, two = (recorded_states(tmp_path / name)[settings.run_id] for name in ("replay", "local"))
     assert one.nodes == two.nodes
     assert measurer.closed
 
 
-def test_the_environment_is_kept_beside_the_log(
-    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
-) -> None:
+def test_the_environment_is_kept_beside_the_log(run_folder: Path, proposer: GenomeProposer, recorded: Recorded) -> None:
     for budget in (4, 8):
-        executor, _ = local(recorded_all)
+        executor, _ = local(recorded)
         how = Drive(executor=executor, proposer_for=lambda s: proposer)
         drive(run_folder, [settings_for("random", budget=Budget(measurements=budget))], how)
     assert read_environments(run_folder) == [ENVIRONMENT]
 
 
 def test_a_deadline_stops_a_slow_search_in_time_and_loses_nothing(
-    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+    run_folder: Path, proposer: GenomeProposer, recorded: Recorded
 ) -> None:
-    executor, _ = local(recorded_all, delay_s=0.02)
+    executor, _ = local(recorded, delay_s=0.02)
     settings = settings_for("random", budget=Budget(measurements=400))
     began = time.monotonic()
     progress = drive(run_folder, [settings], Drive(executor=executor, deadline_s=0.6, proposer_for=lambda s: proposer))
@@ -123,9 +111,9 @@ def test_a_deadline_stops_a_slow_search_in_time_and_loses_nothing(
 
 
 def test_kernels_the_machine_loses_are_logged_and_the_search_goes_on(
-    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+    run_folder: Path, proposer: GenomeProposer, recorded: Recorded
 ) -> None:
-    some = {key: rows for number, (key, rows) in enumerate(recorded_all.items()) if number % 2}
+    some = {key: rows for number, (key, rows) in enumerate(recorded.items()) if number % 2}
     executor, _ = local(some)
     settings = settings_for("random", budget=Budget(measurements=12))
     progress = drive(run_folder, [settings], Drive(executor=executor, proposer_for=lambda s: proposer))
@@ -137,9 +125,9 @@ def test_kernels_the_machine_loses_are_logged_and_the_search_goes_on(
 
 
 def test_a_broken_harness_ends_the_command_with_its_reason_and_a_whole_log(
-    run_folder: Path, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]]
+    run_folder: Path, proposer: GenomeProposer, recorded: Recorded
 ) -> None:
-    executor, _ = local(recorded_all, broken=True)
+    executor, _ = local(recorded, broken=True)
     with pytest.raises(InfrastructureError, match="the bus is gone"):
         drive(run_folder, [settings_for("random")], Drive(executor=executor, proposer_for=lambda s: proposer))
     assert [entry.kind for entry in read_log(run_folder)][:2] == ["run_started", "step_started"]
@@ -148,7 +136,7 @@ def test_a_broken_harness_ends_the_command_with_its_reason_and_a_whole_log(
 class Flaky(ReplayExecutor):
     """Loses every kernel the first time."""
 
-    def __init__(self, recorded: dict[str, tuple[Measurement, ...]]) -> None:
+    def __init__(self, recorded: Recorded) -> None:
         super().__init__(recorded)
         self.seen: set[str] = set()
 
@@ -159,9 +147,7 @@ class Flaky(ReplayExecutor):
         return Result(key, lost="hiccup")
 
 
-def test_what_the_machine_loses_once_is_tried_again(
-    run_folder: Path, how: Drive, recorded: dict[str, tuple[Measurement, ...]]
-) -> None:
+def test_what_the_machine_loses_once_is_tried_again(run_folder: Path, how: Drive, recorded: Recorded) -> None:
     drive(run_folder, [settings_for("random")], dataclasses.replace(how, executor=Flaky(recorded)))
     (state,) = recorded_states(run_folder).values()
     assert not [node for node in state.nodes.values() if node.lost]
@@ -187,9 +173,9 @@ def test_a_log_serves_as_a_recording(run_folder: Path, how: Drive) -> None:
 
 
 class DyingMeasurer(ReplayMeasurer):
-    """Ends its whole process on the first portion it is given, once. Every process is an environment of its own."""
+    """Ends its whole process on the first batch it is given, once. Every process is an environment of its own."""
 
-    def __init__(self, recorded: dict[str, tuple[Measurement, ...]], mark: str) -> None:
+    def __init__(self, recorded: Recorded, mark: str) -> None:
         super().__init__(recorded, delay_s=0.01)
         self.mark = mark
 
@@ -212,7 +198,7 @@ class DyingMeasurer(ReplayMeasurer):
 @pytest.mark.timeout(200)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_ray_survives_a_killed_worker_and_finds_what_replay_finds(
-    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded_all: dict[str, tuple[Measurement, ...]],
+    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded: Recorded,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     import ray
@@ -224,7 +210,7 @@ def test_ray_survives_a_killed_worker_and_finds_what_replay_finds(
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # actors cannot import the tests
     ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
-        maker = functools.partial(DyingMeasurer, recorded_all, str(tmp_path / "died"))
+        maker = functools.partial(DyingMeasurer, recorded, str(tmp_path / "died"))
         executor = RayExecutor(maker, actors=2, gpus_each=0)
         settings = settings_for("evolve", batch=16, seeds=16, budget=Budget(measurements=48))
         search = Drive(executor=executor, clock=ticking, proposer_for=lambda s: proposer)

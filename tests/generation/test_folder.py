@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from kbench.generation.assembly.assemble import assemble
+from kbench.generation.campaign.drive import Drive, drive
+from kbench.generation.executors.executor import Result
+from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
-from kbench.generation.search.state import Node
-from kbench.schemas import Backend, DataError, UserError
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.schemas import Backend, DataError, Status, UserError
 from kbench.schemas.ids import kernel_id
+
+from .conftest import measurement, parent
 
 SOURCE = """import torch
 import triton
@@ -59,16 +65,30 @@ def test_files_are_proposed_once_each_and_then_refused(folder: Path) -> None:
 def test_with_variants_a_search_goes_on_by_rewriting(folder: Path) -> None:
     runs, proposer_for = folder_runs(folder, "llm", "evolve", variants=3)
     assert (runs[0].method, runs[0].budget.measurements) == ("written+evolve", 8)
-    parent = Node(
-        kernel_id=kernel_id("relu", "triton", SOURCE), source=SOURCE, step=0, slot=0, parent_id=None, other_id=None,
-        island=0, proposer="llm", edit=None, recipe=None, niche="",
-    )  # fmt: skip
-    (answer,) = proposer_for(runs[0]).propose(_task(set()), [Ask("mutate", parent, None, random.Random(1))])
+    first = parent(SOURCE, kernel_id=kernel_id("relu", "triton", SOURCE))
+    (answer,) = proposer_for(runs[0]).propose(_task(set()), [Ask("mutate", first, None, random.Random(1))])
     assert isinstance(answer, Proposal)
     assert answer.proposer == "rewrite"
-    assert answer.parent_id == parent.kernel_id
+    assert answer.parent_id == first.kernel_id
     assert answer.edit
     assert answer.source != SOURCE
+
+
+class MeasuresAll(ReplayExecutor):
+    """Finds every kernel correct."""
+
+    def _result(self, key: str) -> Result:
+        return Result(key, (measurement(key, "relu", Status.OK, 1 + int(key[:2], 16) / 256),))
+
+
+def test_a_corpus_tells_written_kernels_from_rewrites_of_them(folder: Path, tmp_path: Path) -> None:
+    runs, proposer_for = folder_runs(folder, "llm", "evolve", variants=3)
+    drive(tmp_path / "run", runs, Drive(executor=MeasuresAll({}), proposer_for=proposer_for))
+    assemble([tmp_path / "run"], tmp_path / "corpus")
+    rows = Corpus.open(tmp_path / "corpus").table("kernels").to_pylist()
+    assert {(row["search_method"], row["proposer"]) for row in rows} == {
+        ("written", "llm"), ("written+evolve", "rewrite")
+    }  # fmt: skip
 
 
 def test_what_is_no_kernel_folder_is_refused_in_one_line(tmp_path: Path) -> None:

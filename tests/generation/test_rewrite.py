@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.registry import MixedProposer
 from kbench.generation.proposers.rewrite.cuda_text import closing, is_balanced
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
-from kbench.generation.search.state import Node, Operator
+from kbench.generation.search.state import Operator
 from kbench.loaders.source.cpp import tokens as cpp_tokens
 from kbench.schemas import Backend
+from kbench.schemas.ids import kernel_id
 
-from .conftest import PROBLEM
+from .conftest import PROBLEM, parent
 
 KERNELS = Path(__file__).with_name("kernels")
 TRITON = (KERNELS / "row_scale.py").read_text()
@@ -24,18 +26,11 @@ CUDA = (KERNELS / "vector_sum.py").read_text()
 SOURCES = {Backend.TRITON: TRITON, Backend.CUDA: CUDA}
 
 
-def parent(source: str) -> Node:
-    return Node(
-        kernel_id="0" * 32, source=source, step=0, slot=0, parent_id=None, other_id=None, island=0, proposer="human",
-        edit=None, recipe=None, niche="n",
-    )  # fmt: skip
-
-
-def edits(backend: Backend, name: str, source: str | None = None) -> list[str]:
+def edits(backend: Backend, name: str, source: str | None = None, seed: int = 0) -> list[str]:
     """Every text an operator makes of the sample kernel."""
     text = SOURCES[backend] if source is None else source
     operator = next(one for one in OPERATORS[backend] if one.name == name)
-    return [edit.apply(text) for edit in operator.find(Module(text), random.Random(0))]
+    return [edit.apply(text) for edit in operator.find(Module(text), random.Random(seed))]
 
 
 @pytest.mark.parametrize("backend", list(SOURCES))
@@ -88,18 +83,7 @@ def test_two_hundred_edits_in_a_row_still_parse(backend: Backend) -> None:
     ],
 )
 def test_an_operator_does_what_its_name_says(backend: Backend, name: str, expected: str) -> None:
-    made = edits(backend, name)
-    assert any(expected in text for text in made) or _any_seed(backend, name, expected)
-
-
-def _any_seed(backend: Backend, name: str, expected: str) -> bool:
-    operator = next(one for one in OPERATORS[backend] if one.name == name)
-    module = Module(SOURCES[backend])
-    return any(
-        expected in edit.apply(SOURCES[backend])
-        for seed in range(30)
-        for edit in operator.find(module, random.Random(seed))
-    )
+    assert any(expected in text for seed in range(30) for text in edits(backend, name, seed=seed))
 
 
 LOOPS = """
@@ -182,9 +166,7 @@ def test_the_same_generator_gives_the_same_rewrite() -> None:
 def test_rewrites_avoid_what_was_seen() -> None:
     taken: set[str] = set()
     task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in taken)
-    found = set()
-    from kbench.schemas.ids import kernel_id
-
+    found: set[str] = set()
     for answer in RewriteProposer().propose(task, [ask(TRITON, seed) for seed in range(30)]):
         assert isinstance(answer, Proposal)
         found.add(answer.source)
@@ -199,10 +181,7 @@ def test_what_cannot_be_edited_is_refused_with_a_reason(source: str | None) -> N
     assert ":" in answer.reason
 
 
-def test_mixed_proposing_sends_each_ask_to_who_can_answer(proposer: object) -> None:
-    from kbench.generation.proposers.genome.proposer import GenomeProposer
-
-    assert isinstance(proposer, GenomeProposer)
+def test_mixed_proposing_sends_each_ask_to_a_proposer_that_can_answer(proposer: GenomeProposer) -> None:
     mixed = MixedProposer(proposer, RewriteProposer(), share=0.0)
     task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
     (fresh,) = mixed.propose(task, [ask(None, operator=Operator.FRESH)])
@@ -212,25 +191,7 @@ def test_mixed_proposing_sends_each_ask_to_who_can_answer(proposer: object) -> N
 
 def test_tokens_cover_what_cpp_is_made_of() -> None:
     tokens = cpp_tokens("#define A 1\nx->y[0x1F] += \"a;b\" >> 2; // gone\nf('{');")
-    assert [t.text for t in tokens] == [
-        "#define A 1",
-        "x",
-        "->",
-        "y",
-        "[",
-        "0x1F",
-        "]",
-        "+=",
-        '"a;b"',
-        ">>",
-        "2",
-        ";",
-        "f",
-        "(",
-        "'{'",
-        ")",
-        ";",
-    ]
+    assert " ".join(t.text for t in tokens) == "#define A 1 x -> y [ 0x1F ] += \"a;b\" >> 2 ; f ( '{' ) ;"
     assert is_balanced(tokens)
     assert closing(tokens, 4) == 6
     assert not is_balanced(cpp_tokens("f(]"))

@@ -24,10 +24,9 @@ An abandoned step asks the same again: a fault that repeats, such as a bug of th
 Payload = Mapping[str, Any]
 
 
-def _with_node(state: RunState, node: Node) -> Mapping[str, Node]:
-    nodes = dict(state.nodes)
-    nodes[node.kernel_id] = node
-    return nodes
+def _with(state: RunState, key: str, **changes: Any) -> Mapping[str, Node]:
+    """The nodes with one of them changed."""
+    return {**state.nodes, key: dataclasses.replace(state.nodes[key], **changes)}
 
 
 def _step_started(state: RunState, payload: Payload) -> RunState:
@@ -50,7 +49,7 @@ def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
     )  # fmt: skip
     return dataclasses.replace(
         state,
-        nodes=_with_node(state, node),
+        nodes={**state.nodes, node.kernel_id: node},
         answered=state.answered | {slot},
         open=(*state.open, node.kernel_id),
         charge=_with_tokens(state.charge, payload),
@@ -94,26 +93,23 @@ def _candidates_filtered(state: RunState, payload: Payload) -> RunState:
 
 def _kernel_measured(state: RunState, payload: Payload) -> RunState:
     outcome = outcome_of([from_dict(Measurement, row) for row in payload["measurements"]])
-    node = dataclasses.replace(state.nodes[payload["kernel_id"]], outcome=outcome)
     charge = dataclasses.replace(
         state.charge,
         measurements=state.charge.measurements + 1,
         gpu_seconds=state.charge.gpu_seconds + payload["gpu_seconds"],
         build_seconds=state.charge.build_seconds + payload["build_seconds"],
     )
-    return dataclasses.replace(
-        state, nodes=_with_node(state, node), charge=charge, measured_in_step=state.measured_in_step + 1
-    )
+    nodes = _with(state, payload["kernel_id"], outcome=outcome)
+    return dataclasses.replace(state, nodes=nodes, charge=charge, measured_in_step=state.measured_in_step + 1)
 
 
 def _kernel_reused(state: RunState, payload: Payload) -> RunState:
-    node = dataclasses.replace(state.nodes[payload["kernel_id"]], outcome=outcome_from_json(payload["outcome"]))
-    return dataclasses.replace(state, nodes=_with_node(state, node))
+    outcome = outcome_from_json(payload["outcome"])
+    return dataclasses.replace(state, nodes=_with(state, payload["kernel_id"], outcome=outcome))
 
 
 def _kernel_lost(state: RunState, payload: Payload) -> RunState:
-    node = dataclasses.replace(state.nodes[payload["kernel_id"]], lost=payload["reason"])
-    return dataclasses.replace(state, nodes=_with_node(state, node))
+    return dataclasses.replace(state, nodes=_with(state, payload["kernel_id"], lost=payload["reason"]))
 
 
 def _step_completed(state: RunState, payload: Payload) -> RunState:

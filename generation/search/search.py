@@ -137,22 +137,19 @@ class Search:
         return Ask(request.operator, parent, other, action.rng_for(self.state, "propose", slot))
 
     def _take(self, slot: int, answer: Answer) -> None:
-        spent = _spent(answer)
-        if not isinstance(answer, Proposal):
-            self._record("proposal_failed", slot=slot, reason=answer.reason, proposer=answer.proposer, **spent)
-            return
-        reason = refuse_source(answer.source)
-        key = "" if reason else kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
-        if reason is None and self._has(key):
+        spent = _token_fields(answer.input_tokens, answer.output_tokens)
+        reason = refuse_source(answer.source) if isinstance(answer, Proposal) else answer.reason
+        if reason is None and isinstance(answer, Proposal):
+            key = kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
+            if not self._has(key):
+                self._record(
+                    "candidate_proposed", slot=slot, kernel_id=key, parent_id=answer.parent_id,
+                    other_id=answer.other_id, proposer=answer.proposer, edit=answer.edit, recipe=answer.recipe,
+                    niche=answer.niche, source=answer.source, **spent,
+                )  # fmt: skip
+                return
             reason = "duplicate: the run already has this kernel"
-        if reason is not None:
-            self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)
-            return
-        self._record(
-            "candidate_proposed", slot=slot, kernel_id=key, parent_id=answer.parent_id, other_id=answer.other_id,
-            proposer=answer.proposer, edit=answer.edit, recipe=answer.recipe, niche=answer.niche,
-            source=answer.source, **spent,
-        )  # fmt: skip
+        self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)
 
     def _filter(self, todo: action.Filter) -> None:
         assert self.settings.filter is not None
@@ -160,13 +157,10 @@ class Search:
         nodes = [self.state.nodes[key] for key in todo.kernel_ids]
         forecasts = self._forecast(known, nodes)
         decisions = decide(todo.kernel_ids, forecasts, self.settings.filter, todo.keep)
-        read, written = tokens(forecasts)
         self._record(
-            "candidates_filtered",
-            surrogate=self.settings.filter.surrogate,
-            decisions=[decision.to_json() for decision in decisions],
-            **_token_fields(read, written),
-        )
+            "candidates_filtered", surrogate=self.settings.filter.surrogate,
+            decisions=[decision.to_json() for decision in decisions], **_token_fields(*tokens(forecasts)),
+        )  # fmt: skip
 
     def _forecast(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Forecast]:
         assert self._surrogate is not None
@@ -184,13 +178,11 @@ class Search:
         if result.lost is not None:
             self._record("kernel_lost", kernel_id=result.kernel_id, reason=result.lost)
             return
+        rows = result.measurements
         self._record(
-            "kernel_measured",
-            kernel_id=result.kernel_id,
-            measurements=[to_dict(measurement) for measurement in result.measurements],
-            gpu_seconds=gpu_seconds(result.measurements),
-            build_seconds=build_seconds(result.measurements),
-        )
+            "kernel_measured", kernel_id=result.kernel_id, measurements=[to_dict(row) for row in rows],
+            gpu_seconds=gpu_seconds(rows), build_seconds=build_seconds(rows),
+        )  # fmt: skip
 
     def reuse(self, key: str, outcome: KernelOutcome, run_id: str) -> None:
         """Record what a sibling run measured; it is charged nothing."""
@@ -210,10 +202,6 @@ def refuse_source(source: str) -> str | None:
     if "def run" not in source:
         return "no kernel: it defines no function run"
     return None
-
-
-def _spent(answer: Answer) -> dict[str, int]:
-    return _token_fields(answer.input_tokens, answer.output_tokens)
 
 
 def _token_fields(read: int, written: int) -> dict[str, int]:

@@ -52,10 +52,7 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
-    cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in corpus.table("kernels", columns=COLUMNS).to_pylist():
-        if row["status"] is not None:
-            cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
+    cells = _cells(corpus)
     large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(row["speedup"] for row in rows))
     taken = min(most, len(large))
     return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
@@ -70,14 +67,20 @@ def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
-    cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in corpus.table("kernels", columns=COLUMNS, problem=problem_id, backend=backend.value).to_pylist():
-        if row["status"] is not None:
-            cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
+    cells = _cells(corpus, problem=problem_id, backend=backend.value)
     if not any(row["speedup"] for rows in cells.values() for row in rows):
         raise UserError(f"corpus {str(path)!r} has no measured {backend.value} kernel of {problem_id!r}; name another")
     largest = max(cells, key=lambda cell: len(cells[cell]))
     return _pool(corpus, largest, cells[largest])
+
+
+def _cells(corpus: Corpus, **filters: str) -> Mapping[Cell, list[dict[str, Any]]]:
+    """The measured kernels of every cell."""
+    cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for row in corpus.table("kernels", columns=COLUMNS, **filters).to_pylist():
+        if row["status"] is not None:
+            cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
+    return cells
 
 
 def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> RecordedPool:

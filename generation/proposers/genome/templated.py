@@ -27,14 +27,17 @@ def templated(
     template: str,
     *genes: Gene,
     invalid: Callable[[Genome], str | None] = lambda genome: None,
-    tables: Mapping[str, Any] | None = None,
+    values: Callable[[str, Genome], Mapping[str, Any]] = lambda problem_id, genome: {},
     polish: Callable[[str], str] = lambda code: code,
 ) -> Family:
-    """A family of one template, which sees every gene by name, the problem's id as `problem`, and the tables."""
-    constants = dict(tables or {})
+    """A family of one template.
+
+    The template sees every gene by name, the problem's id as `problem`, and what `values` derives from them, which
+    stands in for a gene of the same name.
+    """
 
     def text(problem_id: str, genome: Genome) -> str:
-        return polish(render(template, problem=problem_id, **constants, **genome))
+        return polish(render(template, **{"problem": problem_id, **genome, **values(problem_id, genome)}))
 
     return Family(
         name=name,

@@ -1,1 +1,1 @@
-"""A diagonal matrix times a matrix, and a matrix times a scalar."""
+"""A matrix scaled by one number, or by one number per row: pure memory traffic."""

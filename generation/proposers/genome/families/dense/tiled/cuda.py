@@ -27,7 +27,7 @@ TYPES = {
 SHARED_LIMIT = 128 * 1024
 """Dynamic shared memory a block may take; the data-centre GPUs since Ampere have 163 KiB and more."""
 SMALLEST_PERSISTENT = 64 * 64
-"""Outputs of a tile below which a persistent grid, one or two blocks a processor, waits for memory all the time."""
+"""Outputs of a tile below which a persistent grid, one or two blocks per processor, waits for memory all the time."""
 SHALLOW = ("matmul_small_k", "matmul_tall_skinny")
 """Problems whose k is a single block."""
 
@@ -143,7 +143,7 @@ def _finish_fault(product: Product, genome: Genome, tile: Tile) -> str | None:
     if genome["loop"] != "tile" and (tile.bm * tile.bn < SMALLEST_PERSISTENT or genome["staging"] == "global"):
         return "too little work in flight for a persistent grid"
     if genome["order"] == "triangle" and (tile.bm != tile.bn or genome["loop"] != "tile" or not genome["skip"]):
-        return "a packed triangle needs square tiles and one tile a block"
+        return "a packed triangle needs square tiles and one tile per block"
     return None
 
 
@@ -169,7 +169,7 @@ def _shape_fault(product: Product, genome: Genome, tile: Tile) -> str | None:
         return "too few or too many threads"
     sums = tile.bm * tile.bn // tile.threads
     if not tile.warped:
-        return None if sums <= 64 else "too many sums a thread"
+        return None if sums <= 64 else "too many sums per thread"
     wide = 16 if genome["engine"] == "wmma" else 8
     if tile.bm // tile.down < 16 or tile.bn // tile.across < wide:
         return "a warp needs at least one fragment"
@@ -177,7 +177,7 @@ def _shape_fault(product: Product, genome: Genome, tile: Tile) -> str | None:
     chunks = min(tile.bm, tile.bn) * tile.bk // tile.vector
     held = (tile.bm + tile.bn) * tile.bk * product.item_bytes // 4 // tile.threads
     if sums > most or chunks < tile.threads // 4:
-        return "too many sums a thread or too little to copy"
+        return "too many sums per thread or too little to copy"
     if genome["staging"] == "prefetch" and sums + held > 160:
         return "too many registers"
     return None

@@ -11,7 +11,7 @@ ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "float8_e4m3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vector:
-    """An extra input with one value a row ("m") or a column ("n") of the output."""
+    """An extra input with one value per row ("m") or column ("n") of the output."""
 
     name: str
     axis: str
@@ -59,7 +59,7 @@ class Product:
 
     @property
     def column_output(self) -> bool:
-        """Whether the output has one value a row."""
+        """Whether the output has one value per row."""
         return self.row in ("sum", "logsumexp")
 
     @property

@@ -18,7 +18,7 @@ SHARED_LIMIT = 96 * 1024
 WIDE_SHARED_LIMIT = 200 * 1024
 """Bytes of staged narrow operands; Hopper and later have 227 KiB."""
 SMALLEST_PERSISTENT = 64 * 64
-"""Outputs of a tile below which a persistent grid, one or two programs a processor, waits for memory all the time."""
+"""Outputs of a tile below which a persistent grid, one or two programs per processor, waits for memory all the time."""
 SHALLOW = ("matmul_small_k", "matmul_tall_skinny")
 """Problems whose k is a single block."""
 
@@ -89,7 +89,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     if genome["loop"] != "tile" and (bm * bn < SMALLEST_PERSISTENT or genome["math"] == "outer"):
         return "too little work in flight for a persistent grid"
     if genome["order"] == "triangle" and (bm != bn or genome["loop"] != "tile" or not genome["skip"]):
-        return "a packed triangle needs square tiles and one tile a program"
+        return "a packed triangle needs square tiles and one tile per program"
     operands = (bm + bn) * bk * product.item_bytes * int(genome["stages"])
     if operands > (SHARED_LIMIT if product.dtype == "float32" else WIDE_SHARED_LIMIT):
         return "too much shared memory"
@@ -100,7 +100,7 @@ def _math_fault(genome: Genome, outputs: int) -> str | None:
     per_thread = outputs // (32 * int(genome["warps"]))
     most = {"tf32x3": 64, "ieee": 64, "outer": 64}.get(str(genome["math"]), 128)
     if per_thread > most or per_thread < 4:
-        return "too many or too few sums a thread"
+        return "too many or too few sums per thread"
     if genome["math"] == "ieee" and (per_thread > 32 or int(genome["block_k"]) > 32):
         # Without tensor cores the compiler unrolls the whole depth of a block and holds it in registers.
         return "too many registers for a block's depth"

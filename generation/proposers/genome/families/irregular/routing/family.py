@@ -11,7 +11,7 @@ def _triton_limits(genome: Genome) -> str | None:
     if genome["method"] in ("sort", "rank") and (genome["unroll"] or genome["softmax"] == "first"):
         return "only the maxima unroll or normalise first"
     if genome["method"] == "sort" and int(genome["rows"]) * 128 > int(genome["warps"]) * 32 * 16:
-        return "more than 16 keys a thread compile for minutes"
+        return "more than 16 keys per thread compile for minutes"
     if int(genome["rows"]) * 128 > int(genome["warps"]) * 32 * 64:
         return "too many values per thread"
     return None

@@ -13,9 +13,9 @@ def _triton_limits(genome: Genome) -> str | None:
         return "the register sort has no blocks"
     lanes = 32 * int(genome["warps"])
     if method == "registers" and int(genome["rows"]) * 1024 > 16 * lanes:
-        return "more than 16 keys a thread compile for minutes"
+        return "more than 16 keys per thread compile for minutes"
     if method == "merge" and int(genome["rows"]) * block > 16 * lanes:
-        return "more than 16 keys a thread compile for minutes"
+        return "more than 16 keys per thread compile for minutes"
     if method in ("rank", "passes", "mixed") and genome["rows"] != 1:
         return "rows per program belong to the register sort"
     if method == "rank" and (block > 256 or block * part > 16384):
@@ -30,7 +30,7 @@ def _triton_limits(genome: Genome) -> str | None:
 def _cuda_limits(genome: Genome) -> str | None:
     method = genome["method"]
     if method in ("shuffle", "radix", "merge") and genome["threads"] != 256:
-        return "one thread an element"
+        return "one thread per element"
     if method == "radix" and genome["key"] == "integer":
         return "the radix sort has its own key"
     if method != "rank" and genome["unroll"] != 4:

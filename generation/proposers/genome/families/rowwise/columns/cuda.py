@@ -47,7 +47,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     if (genome["combine"] == "none") != (int(genome["parts_count"]) == 1):
         return "parts and their joining go together"
     if genome["finish"] == "held" and (64 // int(genome["down"])) * vector > 64:
-        return "more than 64 elements a thread"
+        return "more than 64 elements per thread"
     if down == 1 and genome["join"] == "serial":
         return "nothing to join"
     return None

@@ -42,7 +42,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     if held < lanes:
         return "fewer elements than lanes"
     if held > (32 if problem_id.startswith("arg") else 64) * lanes:
-        return "more elements a lane than registers hold"
+        return "more elements per lane than registers hold"
     if plan == "single" and cols < 64:
         return "too few columns for one row at a time"
     if (

@@ -51,7 +51,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     if genome["walk"] == "staged" and threads * unroll * vector * 4 > 48 * 1024:
         return "more than 48 KiB of shared memory"
     if genome["walk"] == "batched" and unroll * vector > 32:
-        return "more than 32 elements a thread"
+        return "more than 32 elements per thread"
     if genome["walk"] == "strided" and int(genome["per_sm"]) * threads > 2048:
         return "more threads than an SM holds"
     return None

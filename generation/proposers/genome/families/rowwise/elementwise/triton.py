@@ -33,13 +33,13 @@ def genes(problem_id: str) -> tuple[Gene, ...]:
 
 
 def invalid(problem_id: str, genome: Genome) -> str | None:
-    """Lanes without work, or more elements a lane than registers hold."""
+    """Lanes without work, or more elements per lane than registers hold."""
     held = int(genome["block"]) * (int(genome["unroll"]) if genome["walk"] == "tile" else 1)
     lanes = 32 * int(genome["warps"])
     if held < lanes:
         return "fewer elements than lanes"
     if held > 32 * lanes:
-        return "more than 32 elements a lane"
+        return "more than 32 elements per lane"
     if genome["walk"] in ("strided", "chunk") and int(genome["per_sm"]) * int(genome["warps"]) > 64:
         return "more programs than fit"
     if problem_id == "rope" and genome["walk"] in ("strided", "chunk") and held * int(genome["stages"]) > 8192:

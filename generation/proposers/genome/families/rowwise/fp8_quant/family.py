@@ -19,7 +19,7 @@ def _cuda_limits(genome: Genome) -> str | None:
     if genome["method"] != "lanes" and genome["lanes"] != 16:
         return "lanes belong to the shared group"
     if genome["method"] == "block" and genome["threads"] != 128:
-        return "one thread an element"
+        return "one thread per element"
     if genome["walk"] == "once" and genome["waves"] != 8:
         return "waves belong to the grid stride"
     return None

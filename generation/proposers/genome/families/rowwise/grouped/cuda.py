@@ -47,7 +47,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     if genome["walk"] == "strided" and not 512 <= int(genome["per_sm"]) * int(genome["apply_threads"]) <= 2048:
         return "too few or too many threads on an SM"
     if int(genome["apply_unroll"]) * int(genome["vector"]) > 32:
-        return "more than 32 elements a thread"
+        return "more than 32 elements per thread"
     return None
 
 

@@ -40,7 +40,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     for block, warps in (("block", "warps"), ("apply_block", "apply_warps")):
         share = int(genome[block]) / (32 * int(genome[warps]))
         if not 1 <= share <= 64:
-            return f"{share:g} elements a lane"
+            return f"{share:g} elements per lane"
     if problem_id == "frobenius_norm" and genome["combine"] == "inline" and int(genome["split"]) > 1:
         return "every program would read thousands of parts"
     if genome["walk"] == "strided" and not 8 <= int(genome["per_sm"]) * int(genome["apply_warps"]) <= 64:

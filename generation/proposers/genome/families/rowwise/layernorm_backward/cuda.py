@@ -39,7 +39,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     threads, plan = int(genome["threads"]), genome["plan"]
     if plan in ("partials", "atomic"):
         if LONGEST / threads > 16:
-            return "more than 16 columns a thread"
+            return "more than 16 columns per thread"
         if not 512 <= threads * int(genome["per_sm"]) <= 2048:
             return "too few or too many threads on an SM"
     elif genome["walk"] == "chunk":

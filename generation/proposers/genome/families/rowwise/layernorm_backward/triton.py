@@ -13,7 +13,7 @@ def invalid(genome: Genome) -> str | None:
     plan, warps = genome["plan"], int(genome["warps"])
     held = int(genome["block"]) if plan == "loops" else 4096
     if not 1 <= held / (32 * warps) <= 32:
-        return "elements a lane out of bounds"
+        return "elements per lane out of bounds"
     if plan in ("partials", "atomic") and not 8 <= int(genome["per_sm"]) * warps <= 64:
         return "too few or too many warps on an SM"
     if not 128 <= int(genome["column_rows"]) * int(genome["column_cols"]) <= 4096:

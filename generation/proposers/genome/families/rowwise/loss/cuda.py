@@ -1,4 +1,4 @@
-"""CUDA kernels for losses: a sum over everything, or one value a row, joined into one number."""
+"""CUDA kernels for losses: a sum over everything, or one value per row, joined into one number."""
 
 from __future__ import annotations
 

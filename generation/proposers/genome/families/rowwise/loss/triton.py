@@ -1,4 +1,4 @@
-"""Triton kernels for losses: a sum over everything, or one value a row, joined into one number."""
+"""Triton kernels for losses: a sum over everything, or one value per row, joined into one number."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
         held = int(genome["rows"]) * (LONGEST[problem_id] if genome["plan"] == "whole" else int(genome["block"]))
         scheduled, small = genome["schedule"] == "persistent", False
     if not lanes <= held <= (32 if problem_id in BY_ROW else 64) * lanes:
-        return "elements a lane out of bounds"
+        return "elements per lane out of bounds"
     if scheduled and not 8 <= int(genome["per_sm"]) * int(genome["warps"]) <= 64:
         return "too few or too many warps on an SM"
     if held * 12 * int(genome["stages"]) > 120 * 1024:

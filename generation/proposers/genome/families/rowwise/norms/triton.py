@@ -48,9 +48,9 @@ def invalid(problem_id: str, genome: Genome) -> str | None:
     plan, rows, warps = genome["plan"], int(genome["rows"]), int(genome["warps"])
     held = rows * (LONGEST[problem_id] if plan == "whole" else int(genome["block"]))
     if held > 64 * 32 * warps:
-        return "more than 64 elements a lane"
+        return "more than 64 elements per lane"
     if plan == "lanes" and STATISTICS[problem_id] == "lse" and held > 32 * 32 * warps:
-        return "more than 32 running maxima and sums a lane"
+        return "more than 32 running maxima and sums per lane"
     if held < 32 * warps:
         return "fewer elements than lanes"
     if plan != "whole" and held * STAGED_BYTES.get(problem_id, 4) * int(genome["stages"]) > 120 * 1024:

@@ -35,7 +35,7 @@ def row_invalid(problem_id: str, genome: Genome) -> str | None:
     plan, rows, lanes = genome["plan"], int(genome["rows"]), 32 * int(genome["warps"])
     held = rows * (8192 if plan == "whole" else int(genome["block"]))
     if not lanes <= held <= 64 * lanes:
-        return "elements a lane out of bounds"
+        return "elements per lane out of bounds"
     if plan == "chunk" and rows > 1:
         return "a scan carried along a tile of rows, which Triton 3.6 does not compile"
     if plan in ("two", "nested", "dot") and rows > 1:
@@ -73,7 +73,7 @@ def long_invalid(genome: Genome) -> str | None:
     """Lanes without work, more than registers hold, or too many parts to fold again and again."""
     share = int(genome["block"]) / (32 * int(genome["warps"]))
     if not 1 <= share <= 64:
-        return "elements a lane out of bounds"
+        return "elements per lane out of bounds"
     if int(genome["block"]) * int(genome["steps"]) < (16384 if genome["middle"] == "fold" else 4096):
         return "too many parts"
     if genome["nested"] and genome["method"] == "scan_add":

@@ -46,7 +46,7 @@ FAMILIES = (
         pick("block", 64, 128, 256, 512),
         pick("warps", 1, 2, 4, 8, 16),
         invalid=_triton_limits,
-        tables=_TABLES,
+        values=lambda problem_id, genome: _TABLES,
     ),
     templated(
         "fft_cuda",

@@ -71,9 +71,9 @@ def direct_invalid(problem: str, genome: Genome) -> str | None:
     each = int(genome["tc"]) * int(genome["tp"])
     limit = 16 if FORMS[problem].window > 1 else 32
     if not 2 <= each <= limit:
-        return f"{each} accumulators a thread"
+        return f"{each} accumulators per thread"
     if int(genome["tp"]) == 1 and genome["pixels"] == "strided":
-        return "one pixel a thread has no stride"
+        return "one pixel per thread has no stride"
     if genome.get("phased") and genome["taps"] == "unrolled":
         return "a phase's taps are counted at run time"
     return repeats(problem, genome)
@@ -83,10 +83,10 @@ def staged_invalid(problem: str, genome: Genome) -> str | None:
     """Blocks that are too small or too large."""
     threads = threads_of(genome)
     if not 64 <= threads <= 512:
-        return f"{threads} threads a block"
+        return f"{threads} threads per block"
     each = int(genome["tc"]) * int(genome["tp"])
     if FORMS[problem].window > 1 and each > 32:
-        return "two tiles a thread must fit the registers"
+        return "two tiles per thread must fit the registers"
     return repeats(problem, genome)
 
 

@@ -179,11 +179,11 @@ def invalid(problem: str, genome: Genome) -> str | None:
     """Blocks of a poor size and tiles that do not fit shared memory."""
     sizes = measures(FORMS[problem], genome)
     if not 64 <= sizes["THREADS"] <= 512:
-        return f"{sizes['THREADS']} threads a block"
+        return f"{sizes['THREADS']} threads per block"
     if not 4 <= sizes["TC"] * sizes["EX"] <= 64:
-        return f"{sizes['TC'] * sizes['EX']} accumulators a thread"
+        return f"{sizes['TC'] * sizes['EX']} accumulators per thread"
     if sizes["EX"] == 1 and genome["pixels"] == "strided":
-        return "one pixel a thread has no stride"
+        return "one pixel per thread has no stride"
     words = sizes["CK"] * (sizes["KD"] * sizes["IH"] * sizes["IW"] + sizes["TAPS"] * sizes["TC"])
     return "more than 48 KiB of shared memory" if 4 * words > 48 * 1024 else None
 

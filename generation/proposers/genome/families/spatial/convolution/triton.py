@@ -90,9 +90,9 @@ def direct_invalid(problem: str, genome: Genome) -> str | None:
     """Tiles that would spill or leave lanes idle."""
     each = int(genome["block_c"]) * int(genome["block_p"]) / (32 * int(genome["warps"]))
     if not 1 <= each <= 64:
-        return f"{each:g} accumulators a thread"
+        return f"{each:g} accumulators per thread"
     if FORMS[problem].window > 1 and each > 32:
-        return "two tiles a thread must fit the registers"
+        return "two tiles per thread must fit the registers"
     if genome["tile"] == "row" and int(genome["block_p"]) > ROW_WIDTHS.get(problem, 64):
         return "a row is shorter than the tile"
     if len(FORMS[problem].axes) == 3 and flag(genome, "phased") and genome["taps"] == "unrolled":
@@ -105,7 +105,7 @@ def gemm_invalid(problem: str, genome: Genome) -> str | None:
     form = FORMS[problem]
     each = int(genome["block_c"]) * int(genome["block_p"]) / (32 * int(genome["warps"]))
     if not 4 <= each <= 64:
-        return f"{each:g} accumulators a thread"
+        return f"{each:g} accumulators per thread"
     if genome.get("columns") == "stored":
         if form.window > 1 and genome["epilogue"] == "fused":
             return "stored columns hold single outputs, not windows"

@@ -18,7 +18,7 @@ class Spatial(Protocol):
 
 
 def indent(lines: Sequence[str], levels: int = 1) -> list[str]:
-    """Lines moved right by four spaces a level; empty lines stay empty."""
+    """Lines moved right by four spaces per level; empty lines stay empty."""
     return ["    " * levels + line if line else line for line in lines]
 
 

@@ -12,7 +12,7 @@ PROBLEM = "depthwise_separable_conv2d"
 def _triton_limits(genome: Genome) -> str | None:
     each = int(genome["block_c"]) * int(genome["block_p"]) // (32 * int(genome["warps"]))
     if not 4 <= each <= 64:
-        return f"{each} accumulators a thread"
+        return f"{each} accumulators per thread"
     if genome["product"] == "outer":
         return None if genome["block_k"] == 16 else "only tl.dot has a BLOCK_K"
     return "tl.dot needs 16 channels" if int(genome["block_c"]) < 16 else None
@@ -21,9 +21,9 @@ def _triton_limits(genome: Genome) -> str | None:
 def _cuda_limits(genome: Genome) -> str | None:
     tc, tp = int(genome["tc"]), int(genome["tp"])
     if tc * tp > 64:
-        return f"{tc * tp} accumulators a thread"
+        return f"{tc * tp} accumulators per thread"
     if tp == 1 and genome["pixels"] == "strided":
-        return "one pixel a thread has no stride"
+        return "one pixel per thread has no stride"
     if genome["stages"] == "per_block":
         if genome["weights"] == "shared":
             return "a block that walks over all channels reads weights from memory"

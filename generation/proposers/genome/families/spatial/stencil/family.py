@@ -39,7 +39,7 @@ def _triton_limits(problem: str, genome: Genome) -> str | None:
         return "programs matters only to a persistent grid"
     each = int(genome["block"]) * (int(genome["rows"]) if rows else 1) // (32 * int(genome["warps"]))
     if not 1 <= each <= (8 if form.dimensions == 3 else 16):
-        return f"{each} cells a thread"
+        return f"{each} cells per thread"
     if form.dimensions == 3 and space != "flat" and int(genome["block"]) > 256:
         return "a row is shorter than the block"
     return None
@@ -62,13 +62,13 @@ def _cuda_limits(problem: str, genome: Genome) -> str | None:
     space = str(genome["space"])
     threads = int(genome["tx"]) * int(genome["ty"])
     if not 64 <= threads <= 512:
-        return f"{threads} threads a block"
+        return f"{threads} threads per block"
     if space in ("flat", "grid_stride") and genome["ty"] != 4:
         return "a flat block has no second axis"
     if not space.startswith("march") and genome["steps"] != 4:
         return "only a march has steps"
     if space.startswith("march") and genome["each"] != 1:
-        return "a march has one cell a thread"
+        return "a march has one cell per thread"
     if space != "staged" and genome["pad"] != 0:
         return "only a staged tile has padding"
     if space == "march_staged" and form.dimensions == 3 and int(genome["ty"]) < 2 * form.radius:

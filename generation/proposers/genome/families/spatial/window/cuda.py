@@ -30,7 +30,7 @@ def direct_invalid(problem: str, genome: Genome) -> str | None:
     if genome["mapping"] == "grid_stride" and genome["each"] != 1:
         return "a grid-stride loop has no fixed share"
     if genome["mapping"] == "strided" and genome["each"] == 1:
-        return "one output a thread has no stride"
+        return "one output per thread has no stride"
     return None
 
 

@@ -217,9 +217,9 @@ def direct_invalid(problem: str, genome: Genome) -> str | None:
         each *= 1 << (form.tap_count - 1).bit_length()
     each //= 32 * int(genome["warps"])
     if genome["taps"] != "axis" and not 1 <= each <= 16:
-        return f"{each} outputs a thread"
+        return f"{each} outputs per thread"
     if genome["taps"] == "axis" and not 1 <= each <= 64:
-        return f"{each} values a thread"
+        return f"{each} values per thread"
     narrow = 64 if len(form.taps) == 3 else 128 if len(form.taps) == 2 else 1024
     if genome["space"] != "flat" and int(genome["block"]) > narrow:
         return "a row is shorter than the block"

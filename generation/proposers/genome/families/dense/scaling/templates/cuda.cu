@@ -1,3 +1,28 @@
+<%# Loads, scales and stores a thread's items, one at a time or all loads first. %>
+%% set index = "const long long i = base + (long long)u * step;"
+%% macro read(at)
+${"in[" ~ at ~ "]" if load == "plain" else "__" ~ load ~ "(in + " ~ at ~ ")"}
+%%- endmacro
+%% macro write(at, value)
+${"out[" ~ at ~ "] = " ~ value ~ ";" if store == "plain" else "__" ~ store ~ "(out + " ~ at ~ ", " ~ value ~ ");"}
+%%- endmacro
+%% macro body(limit, at, row_factor)
+%% set scale = row_factor if diagonal else "s"
+%% if batch == "one"
+        #pragma unroll
+        for (int u = 0; u < ITEMS; ++u) { ${index}
+            if (i < ${limit}) ${write(at, "times(" ~ read(at) ~ ", " ~ scale ~ ")")}
+        }
+%% else
+        chunk held[ITEMS];
+        #pragma unroll
+        for (int u = 0; u < ITEMS; ++u) { ${index} if (i < ${limit}) held[u] = ${read(at)}; }
+        #pragma unroll
+        for (int u = 0; u < ITEMS; ++u) { ${index}
+            if (i < ${limit}) ${write(at, "times(held[u], " ~ scale ~ ")")}
+        }
+%% endif
+%% endmacro
 constexpr int VEC = ${vector}, ITEMS = ${items}, THREADS = ${threads};
 typedef ${kind} chunk;
 
@@ -27,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scale(
 %% endif
         const long long base = first + ${own};
         const int step = ${"THREADS" if order == "adjacent" else "1"};
-${body("size", "i", "d[i / width]")}
+${body("size", "i", "d[i / width]").rstrip()}
     }
 %% elif walk == "row"
     const int row = blockIdx.x;
@@ -38,7 +63,7 @@ ${body("size", "i", "d[i / width]")}
     for (int first = 0; first < width; first += THREADS * ITEMS) {
         const long long base = first + ${own};
         const int step = ${"THREADS" if order == "adjacent" else "1"};
-${body("width", "start + i", "s")}
+${body("width", "start + i", "s").rstrip()}
     }
 %% elif walk == "row_warp"
     const int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -50,7 +75,7 @@ ${body("width", "start + i", "s")}
     for (int first = 0; first < width; first += 32 * ITEMS) {
         const long long base = first + ${"lane" if order == "adjacent" else "lane * ITEMS"};
         const int step = ${"32" if order == "adjacent" else "1"};
-${body("width", "start + i", "s")}
+${body("width", "start + i", "s").rstrip()}
     }
 %% else
     const int row = blockIdx.y;
@@ -60,6 +85,6 @@ ${body("width", "start + i", "s")}
 %% endif
     const long long base = (long long)blockIdx.x * THREADS * ITEMS + ${own};
     const int step = ${"THREADS" if order == "adjacent" else "1"};
-${body("width", "start + i", "s")}
+${body("width", "start + i", "s").rstrip()}
 %% endif
 }

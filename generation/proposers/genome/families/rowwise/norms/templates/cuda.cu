@@ -203,7 +203,6 @@ ${sweep("true", "take(s, v[e]);")}
 %% endif
 %% if centred
 %% if statistics == "lse"
-%% set first, second = "top = fmaxf(top, ", "total += expo("
     float top = -1.0e30f, total = 0.0f;
 ${cached("top = fmaxf(top, v);") if plan in ("held", "shared") else sweep("true", "top = fmaxf(top, v[e]);")}
     top = block_reduce(top, Max(), -1.0e30f);

@@ -242,7 +242,7 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
 
     corpus = Corpus.open(list(path) or None)
     if write:
-        from kbench.loaders.card.describe import refresh
+        from kbench.loaders.corpus.writer import refresh
 
         if len(path) > 1 or len(corpus.folders) != 1:
             raise UserError(f"--write takes one corpus folder, got {' '.join(path)!r}; name the folder to describe")

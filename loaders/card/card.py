@@ -9,13 +9,13 @@ import pyarrow as pa
 import yaml
 
 from kbench.loaders.card import datasheet
+from kbench.loaders.card.findings import Findings, findings_of
 from kbench.loaders.card.findings_text import findings_sections
 from kbench.loaders.card.findings_text import markdown_table as _table
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
 from kbench.loaders.summary.counts import Counts, count
-from kbench.loaders.summary.findings import Findings, findings_of
 from kbench.schemas import arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
 from kbench.schemas.record import field_docs

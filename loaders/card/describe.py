@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from kbench.loaders.card.card import render_card
 from kbench.loaders.card.croissant import render_croissant
 from kbench.loaders.card.eval_tasks import render_eval
+from kbench.loaders.card.findings import findings_of
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
-from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.summary.findings import findings_of
+from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.summary.ledger import render_ledger
-from kbench.schemas import UserError
 
 
 def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
@@ -32,25 +29,3 @@ def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
     made: dict[str, bytes | None] = {name: text.encode() for name, text in files.items()}
     left = [folder / LEDGER, folder / EVAL, *sorted((folder / PLOTS).glob("*.svg"))]
     return made | {name: None for path in left if (name := path.relative_to(folder).as_posix()) not in made}
-
-
-def refresh(path: str | os.PathLike[str]) -> str:
-    """Describe a corpus anew; its rows stay.
-
-    Returns:
-        the fingerprint, which does not change.
-
-    Raises:
-        UserError: the folder is no corpus, lies in the Hub's cache, or cannot be written.
-    """
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    folder = Path(path)
-    read_manifest(folder)
-    if folder.resolve().is_relative_to(Path(HF_HUB_CACHE).resolve()):
-        raise UserError(
-            f"path {str(folder)!r} lies in the Hub's cache, whose files stay as they were fetched; "
-            "make a copy of your own with kbench data pull"
-        )
-    with CorpusWriter(path) as writer:
-        return writer.commit()

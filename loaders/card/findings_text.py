@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from kbench.loaders.card.findings import Findings, Peak
 from kbench.loaders.card.plots import CAPTIONS
 from kbench.loaders.card.references import WEAKNESSES
 from kbench.loaders.corpus.manifest import LEDGER, PLOTS
 from kbench.loaders.summary import ledger
 from kbench.loaders.summary.coverage import Goal, ProblemCoverage
-from kbench.loaders.summary.findings import Findings, Peak
 from kbench.loaders.summary.ledger import Costs
 from kbench.loaders.summary.repeats import Repeats
 from kbench.loaders.summary.trust import Trust

@@ -1,0 +1,1 @@
+"""Checks of a corpus: columns, references between rows, figures, splits, the folder."""

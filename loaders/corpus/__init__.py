@@ -1,0 +1,1 @@
+"""Corpora: open, select, write, manifest."""

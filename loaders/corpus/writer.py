@@ -6,42 +6,27 @@ by its manifest, for `datasets` by its card. No shard that either of them names 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kbench.loaders.corpus import manifest as manifests
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config, config
 from kbench.loaders.corpus.conform import config_table, conform, tabulate
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import rows_hash
-from kbench.loaders.corpus.manifest import (
-    CARD,
-    CROISSANT,
-    EVAL,
-    LEDGER,
-    PLOTS,
-    FileEntry,
-    Manifest,
-    file_sha256,
-    read_manifest,
-)
+from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, take_lock, texts
+from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, file_sha256, read_manifest
 from kbench.loaders.corpus.shards import marked
-from kbench.loaders.storage.atomic import ENDING, replace_together, write_new
-from kbench.schemas import DataError, InfrastructureError, Record, UserError
-
-if TYPE_CHECKING:
-    from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.storage.atomic import replace_together, write_new
+from kbench.schemas import DataError, Record, UserError
 
 ROW_GROUP_ROWS = 1024
 """Small enough that a four-facet filter touches few rows, large enough to compress."""
@@ -73,10 +58,10 @@ class CorpusWriter:
         self._lock: int | None = None
 
     def __enter__(self) -> Self:
-        with _plain_errors(self.folder):
+        with plain_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _take_lock(self.folder)
-            self._files = {name: list(entries) for name, entries in _existing(self.folder).files.items()}
+            self._lock = take_lock(self.folder)
+            self._files = {name: list(entries) for name, entries in existing(self.folder).files.items()}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
@@ -119,16 +104,15 @@ class CorpusWriter:
             the corpus's new fingerprint.
         """
         from kbench.loaders.card.describe import describe
-        from kbench.loaders.corpus.corpus import Corpus
 
         for name in list(self._buffers):
             self._flush(name)
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
-        with _plain_errors(self.folder):
+        with plain_errors(self.folder):
             files = describe(Corpus.of(self.folder, manifest), self.folder)
-            replace_together(self.folder, {**files, manifests.NAME: manifest.to_json().encode()})
+            replace_together(self.folder, {**files, NAME: manifest.to_json().encode()})
             self._new.clear()
-            _remove_strays(self.folder, manifest)
+            remove_strays(self.folder, manifest)
         return manifest.fingerprint
 
     def _flush(self, name: str) -> None:
@@ -142,7 +126,7 @@ class CorpusWriter:
         table = table.sort_by([(column, "ascending") for column in chosen.sort])
         total = f"{rows_hash(table, chosen.later):064x}"
         marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
-        with _plain_errors(self.folder):
+        with plain_errors(self.folder):
             (self.folder / chosen.name).mkdir(exist_ok=True)
             path = write_new(self._places(chosen, split, total), partial(_write_parquet, marked_table))
             size, sha256 = path.stat().st_size, file_sha256(path)
@@ -156,18 +140,40 @@ class CorpusWriter:
         first = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
         for number in itertools.count(first):
             path = self.folder / chosen.name / f"{split}-{number:05d}-{total[:16]}.parquet"
-            # Noted before it is written, so that nothing stays behind whatever ends the writing.
+            # Noted before it is written, so that nothing is left whatever ends the writing.
             self._new.append(path)
             yield path
 
     def _discard(self) -> None:
         """Remove what was written since the last commit, unless a writer that was killed left a card that names it."""
-        named = _texts(self.folder) if self._new else ""
+        named = texts(self.folder) if self._new else ""
         for path in self._new:
             if path.relative_to(self.folder).as_posix() not in named:
                 path.unlink(missing_ok=True)
         self._new.clear()
         self._buffers.clear()
+
+
+def refresh(path: str | os.PathLike[str]) -> str:
+    """Rewrite what describes a corpus; its rows stay.
+
+    Returns:
+        the fingerprint, which does not change.
+
+    Raises:
+        UserError: the folder is no corpus, lies in the Hub's cache, or cannot be written.
+    """
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    folder = Path(path)
+    read_manifest(folder)
+    if folder.resolve().is_relative_to(Path(HF_HUB_CACHE).resolve()):
+        raise UserError(
+            f"path {str(folder)!r} lies in the Hub's cache, whose files stay as they were fetched; "
+            "make a copy of your own with kbench data pull"
+        )
+    with CorpusWriter(path) as writer:
+        return writer.commit()
 
 
 def compact(path: str | os.PathLike[str]) -> str:
@@ -178,8 +184,6 @@ def compact(path: str | os.PathLike[str]) -> str:
     Returns:
         the fingerprint.
     """
-    from kbench.loaders.corpus.corpus import Corpus
-
     corpus = Corpus.open(path)
     with CorpusWriter(path) as writer:
         for name in corpus.configs:
@@ -230,63 +234,3 @@ def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
         table, file, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_statistics=True,
         write_page_index=True, use_content_defined_chunking=True,
     )  # fmt: skip
-
-
-def _texts(folder: Path) -> str:
-    """Card and manifest as they are now."""
-    paths = (folder / CARD, folder / manifests.NAME)
-    return "".join(path.read_text("utf-8", "replace") for path in paths if path.is_file())
-
-
-def _existing(folder: Path) -> Manifest:
-    if (folder / manifests.NAME).exists():
-        return read_manifest(folder)
-    strangers: Sequence[str] = [item.name for item in folder.iterdir() if not _is_ours(item)]
-    if strangers:
-        raise UserError(f"path {str(folder)!r} holds {strangers[0]!r} and is not a corpus; give an empty or new folder")
-    return manifests.EMPTY
-
-
-def _is_ours(item: Path) -> bool:
-    # What a writer that was killed before its first commit leaves behind.
-    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(ENDING)
-
-
-def _remove_strays(folder: Path, manifest: Manifest) -> None:
-    """Files no manifest names any more: replaced shards, and leftovers of writers that were killed."""
-    named = {folder / entry.path for entries in manifest.files.values() for entry in entries}
-    for name in CONFIGS:
-        for path in (folder / name).glob("*.parquet"):
-            if path not in named:
-                path.unlink()
-    for place in (folder, *(folder / name for name in (PLOTS, *CONFIGS))):
-        for path in (path for path in place.glob(f".*{ENDING}") if path.is_file()):
-            path.unlink()
-    for name in CONFIGS:
-        with suppress(OSError):  # not there, or not empty
-            (folder / name).rmdir()
-
-
-def _take_lock(folder: Path) -> int:
-    """Hold the folder itself, which leaves no lock file behind and ends with the process."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise UserError(f"corpus {str(folder)!r} is being written by another process; wait for it to end") from None
-    return handle
-
-
-@contextmanager
-def _plain_errors(folder: Path) -> Iterator[None]:
-    """An operating-system error as one line that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise InfrastructureError(
-                f"writing to {str(folder)!r} failed: {reason}; the corpus is unchanged"
-            ) from error
-        raise UserError(f"path {str(folder)!r} cannot be written: {reason}; choose another target") from error

@@ -1,1 +1,1 @@
-"""Exporters: our rows in other people's formats, one file a format."""
+"""Our rows in other people's formats, one module per format."""

@@ -1,0 +1,1 @@
+"""The Hugging Face Hub: pull, import and push corpora."""

@@ -94,7 +94,7 @@ def import_command(
     files: tuple[Path, ...], form: str | None, out: Path, license_: str | None, as_json: bool, **given: Any
 ) -> None:
     """Import measured kernels from FILES of other formats into a new corpus."""
-    from kbench.loaders.importers.context import Settings
+    from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES
     from kbench.loaders.importers.run import import_files
     from kbench.schemas import UnknownNameError
@@ -103,7 +103,7 @@ def import_command(
         raise UnknownNameError("import format", form, NAMES)
     size = sum(path.stat().st_size for path in files if path.is_file())
     with progress(size, "importing") as bar:
-        report = import_files(form, files, out, Settings(license=license_, **given), bar.update)
+        report = import_files(form, files, out, ImportSettings(license=license_, **given), bar.update)
     if as_json:
         echo_json(report.to_json() | {"folder": str(out)})
         return

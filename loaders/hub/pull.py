@@ -15,7 +15,7 @@ from kbench.loaders.corpus.manifest import NAME as MANIFEST
 from kbench.loaders.corpus.manifest import PULLED, file_sha256, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
 from kbench.loaders.hub.repository import commit_of, fetch_files, plain_errors
-from kbench.loaders.importers.context import Settings
+from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.published import release as published
 from kbench.loaders.importers.run import REPORT, import_files
@@ -83,7 +83,7 @@ def pull_release(
                 f"repository {repository!r} holds no Parquet file at {commits[name]}; its layout has changed"
             )
         files += found
-    settings = Settings(on_bad_rows=on_bad_rows, revisions=commits)
+    settings = ImportSettings(on_bad_rows=on_bad_rows, revisions=commits)
     with importing(sum(path.stat().st_size for path in files)) as advance:
         report = import_files(gpu_forecasters.NAME, files, target, settings, advance, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())

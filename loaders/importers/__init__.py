@@ -1,1 +1,1 @@
-"""Importers: measured kernels in other people's formats, one file a format. None of them guesses."""
+"""Measured kernels in other people's formats, one module per format; nothing is guessed."""

@@ -16,7 +16,7 @@ KEPT_BAD_ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ImportSettings:
     """What the caller states about files that do not state it themselves."""
 
     on_bad_rows: str = "error"
@@ -83,7 +83,7 @@ class Report:
 class Context:
     """One import."""
 
-    settings: Settings
+    settings: ImportSettings
     report: Report = dataclasses.field(default_factory=Report)
     advance: Callable[[int], object] = lambda _: None
     """Told how many bytes were read since the last call."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -187,3 +187,22 @@ def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) ->
             except (ValueError, RecursionError) as error:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
                 raise DataError(f"{path}, line {number} is not JSON ({reason}); the file is cut or damaged") from None
+
+
+class Opening:
+    """The beginning of a JSON file: its first object when the file has one a line, else its first keys."""
+
+    def __init__(self, head: bytes) -> None:
+        self.text = head.decode("utf-8", "replace")
+        first = self.text.lstrip().split("\n", 1)[0]
+        self.first_line: Mapping[str, Any] | None = None
+        try:
+            value = json.loads(first)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            self.first_line = value
+
+    def has_keys(self, *keys: str) -> bool:
+        """Whether all these keys occur as keys in the opening."""
+        return all(f'"{key}"' in self.text for key in keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbench.loaders.source.strip import strip_comments
@@ -22,6 +22,8 @@ _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILIN
 _CUDA = re.compile(r"\b__global__\b")
 
 Row = dict[str, Any]
+Items = Iterator[tuple[str, Row, object]]
+"""Config, row, and where in the file it was."""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from pathlib import Path
 from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats
-from kbench.loaders.importers.context import Context, Report, Settings
+from kbench.loaders.importers.context import Context, ImportSettings, Report
 from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
@@ -22,7 +22,7 @@ def import_files(
     form: str | None,
     paths: Sequence[Path],
     out: Path,
-    settings: Settings,
+    settings: ImportSettings,
     advance: Callable[[int], object] = lambda _: None,
     *,
     replace: bool = False,

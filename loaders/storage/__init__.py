@@ -1,0 +1,1 @@
+"""Files: atomic writes, append-only lines, foreign Parquet read in isolation."""

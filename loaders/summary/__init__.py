@@ -1,0 +1,1 @@
+"""What a corpus holds: counts, coverage, trust, repeats, costs."""

@@ -1,0 +1,1 @@
+"""The record types, one per module."""

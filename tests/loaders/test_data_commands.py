@@ -8,10 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.cli import cli
-from kbench.loaders.card.describe import refresh
 from kbench.loaders.corpus import places
 from kbench.loaders.corpus.corpus import Corpus, load
-from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.hub.cli import FORMATS
 from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits import assign_splits

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems.registry import problems
-from kbench.loaders.card.describe import refresh
+from kbench.loaders.card.findings import PEAKS, findings_of, peaks_of
 from kbench.loaders.card.plots import CAPTIONS, progress
 from kbench.loaders.card.references import WEAKNESSES
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.places import shipped
-from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.summary.coverage import AIMS, coverage_of
-from kbench.loaders.summary.findings import PEAKS, findings_of, peaks_of
 from kbench.loaders.summary.ledger import costs_of
 from kbench.loaders.summary.timed import timed
 from kbench.loaders.summary.trust import trust_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kbench.loaders.card.describe import refresh
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import refresh
 from kbench.loaders.hub.repository import push
 from kbench.schemas import DataError
 

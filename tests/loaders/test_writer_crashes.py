@@ -13,12 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kbench.loaders.card.describe import refresh
 from kbench.loaders.checks.folder import card_configs
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus import writer as writer_module
 from kbench.loaders.corpus.corpus import Corpus, load
-from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.schemas import DataError, InfrastructureError
 
 SOURCE = str(Path(__file__).parents[2] / "src")

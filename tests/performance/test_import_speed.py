@@ -22,10 +22,10 @@ LARGEST_BYTES = 1_600 << 20
 WORK = """
 import json, resource, sys, time
 from pathlib import Path
-from kbench.loaders.importers.context import Settings
+from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.run import import_files
 began = time.perf_counter()
-report = import_files("kernel-tuner", [Path(sys.argv[1])], Path(sys.argv[2]), Settings())
+report = import_files("kernel-tuner", [Path(sys.argv[1])], Path(sys.argv[2]), ImportSettings())
 seconds = time.perf_counter() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps({"rows": dict(report.rows), "seconds": seconds, "peak_bytes": peak}))

@@ -1,0 +1,1 @@
+"""The published gpu-forecasters release: its five datasets."""

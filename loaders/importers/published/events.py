@@ -15,7 +15,7 @@ from typing import Any
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, mapping, optional_text, optional_whole, slug, text, whole
 from kbench.loaders.importers.published import release as published
-from kbench.loaders.importers.published.feedback import Verdict, read_evaluation
+from kbench.loaders.importers.published.feedback import PublishedVerdict, read_evaluation
 from kbench.loaders.importers.published.release import Origin
 from kbench.loaders.importers.rows import Row, backend_of, failure, kernel_row, measurement_row
 from kbench.schemas import Status
@@ -31,7 +31,7 @@ NO_GPU = "the events name none, and no pair of the search names exactly one"
 
 
 @dataclasses.dataclass(slots=True)
-class Candidate:
+class PublishedCandidate:
     """One kernel of a search, as far as its events have told."""
 
     code: str
@@ -39,7 +39,7 @@ class Candidate:
     step: int
     seed: bool = False
     node: str | None = None
-    verdict: Verdict | None = None
+    verdict: PublishedVerdict | None = None
     dropped: bool = False
 
 
@@ -58,8 +58,8 @@ class SearchImporter:
         self.search, self.gpu = search, gpu
         self.problem, self.family = problem
         self._context = context
-        self._candidates: dict[str, Candidate] = {}
-        self._nodes: dict[str, Candidate] = {}
+        self._candidates: dict[str, PublishedCandidate] = {}
+        self._nodes: dict[str, PublishedCandidate] = {}
         self._step = 0
         self._index = -1
         self.counts: Counter[str] = Counter()
@@ -87,14 +87,14 @@ class SearchImporter:
 
     def _search_initialized(self, payload: Mapping[str, Any]) -> None:
         root = mapping(payload, "root")
-        candidate = Candidate(text(root, "program_code"), None, 0, seed=True, node=text(root, "ulid"))
+        candidate = PublishedCandidate(text(root, "program_code"), None, 0, seed=True, node=text(root, "ulid"))
         if isinstance(root.get("evaluation"), Mapping) and root["evaluation"].get("observation") is not None:
             candidate.verdict = read_evaluation(root["evaluation"])
         self._candidates[f"root/{candidate.node}"] = self._nodes[text(root, "ulid")] = candidate
 
     def _mutation_completed(self, payload: Mapping[str, Any]) -> None:
         parent = optional_text(payload, "parent_ulid")
-        self._candidates[text(payload, "request_id")] = Candidate(text(payload, "code"), parent, self._step)
+        self._candidates[text(payload, "request_id")] = PublishedCandidate(text(payload, "code"), parent, self._step)
 
     def _evaluation_requested(self, payload: Mapping[str, Any]) -> None:
         request = text(payload, "request_id")
@@ -102,7 +102,7 @@ class SearchImporter:
         candidate = self._candidates.pop(mutation, None) if mutation else self._candidates.get(request)
         code = optional_text(payload, "code")
         if candidate is None:
-            candidate = Candidate(text(payload, "code"), None, self._step)
+            candidate = PublishedCandidate(text(payload, "code"), None, self._step)
         elif code is not None and code != candidate.code:
             raise RowError("code", code, "differs from the code of the mutation it was requested for")
         candidate.parent = optional_text(payload, "parent_ulid") or candidate.parent
@@ -120,12 +120,12 @@ class SearchImporter:
 
     def _evaluation_failed(self, payload: Mapping[str, Any]) -> None:
         candidate = self._known(payload)
-        candidate.verdict = Verdict(None, str(payload.get("reason")))
+        candidate.verdict = PublishedVerdict(None, str(payload.get("reason")))
 
     def _candidate_deferred(self, payload: Mapping[str, Any]) -> None:
         self._known(payload).dropped = True
 
-    def _known(self, payload: Mapping[str, Any]) -> Candidate:
+    def _known(self, payload: Mapping[str, Any]) -> PublishedCandidate:
         request = text(payload, "request_id")
         if request not in self._candidates:
             raise RowError("request_id", request, "no earlier event of the search tells its code")
@@ -149,7 +149,7 @@ class SearchImporter:
             )  # fmt: skip
             yield row, list(self._measurements(row, verdict, request))
 
-    def _parent_id(self, candidate: Candidate) -> str | None:
+    def _parent_id(self, candidate: PublishedCandidate) -> str | None:
         if candidate.parent is None or candidate.parent not in self._nodes:
             if not candidate.seed:
                 self._context.null("parent_id", "the events do not tell the parent's code")
@@ -161,7 +161,7 @@ class SearchImporter:
 
         return kernel_id(self.problem, backend_of(code), code)
 
-    def _measurements(self, row: Row, verdict: Verdict | None, request: str) -> Iterator[Row]:
+    def _measurements(self, row: Row, verdict: PublishedVerdict | None, request: str) -> Iterator[Row]:
         if verdict is None or verdict.status is None:
             return
         if self.gpu is None:
@@ -174,7 +174,7 @@ class SearchImporter:
             yield measurement_row(row, "published", place, speedup=verdict.speedup)
 
 
-def _figures(verdict: Verdict | None) -> Row:
+def _figures(verdict: PublishedVerdict | None) -> Row:
     if verdict is None or verdict.status is None:
         return {}
     if verdict.status is not Status.OK:

@@ -30,7 +30,7 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class PublishedVerdict:
     """What an evaluation found; status None when the machine failed, which says nothing of the kernel."""
 
     status: Status | None
@@ -49,7 +49,7 @@ class Verdict:
         return _mean([case.speedup for case in self.cases]) or self.stated_speedup
 
 
-def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
+def read_evaluation(evaluation: Mapping[str, Any]) -> PublishedVerdict:
     """An evaluation's verdict.
 
     Raises:
@@ -60,13 +60,13 @@ def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
     feedback = feedback if isinstance(feedback, Mapping) else observation
     kind = text(feedback, "kind")
     if kind == INFRASTRUCTURE:
-        return Verdict(None, str(feedback.get("reason")))
+        return PublishedVerdict(None, str(feedback.get("reason")))
     if kind in FAILURES:
         status, fields = FAILURES[kind]
         words = [str(feedback[field]) for field in fields if feedback.get(field)]
         if "OutOfMemory" in str(feedback.get("runtime_error_name")):
             status = Status.OUT_OF_MEMORY
-        return Verdict(status, ": ".join(words) or f"{kind}; no more is stated")
+        return PublishedVerdict(status, ": ".join(words) or f"{kind}; no more is stated")
     if kind != "success":
         raise RowError("kind", kind, f"must be success, {INFRASTRUCTURE} or one of {', '.join(FAILURES)}")
     if feedback.get("per_case_speedups") is not None:
@@ -74,7 +74,7 @@ def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
     return _whole(feedback)
 
 
-def _by_case(feedback: Mapping[str, Any]) -> Verdict:
+def _by_case(feedback: Mapping[str, Any]) -> PublishedVerdict:
     cases = []
     for number, case in enumerate(sequence(feedback, "per_case_speedups")):
         if not isinstance(case, Mapping):
@@ -87,18 +87,18 @@ def _by_case(feedback: Mapping[str, Any]) -> Verdict:
     stated = optional_positive(feedback, "aggregated_speedup")
     if not cases and stated is None:
         raise RowError("aggregated_speedup", None, "a success states a speedup")
-    return Verdict(Status.OK, cases=tuple(cases), stated_speedup=stated)
+    return PublishedVerdict(Status.OK, cases=tuple(cases), stated_speedup=stated)
 
 
-def _whole(feedback: Mapping[str, Any]) -> Verdict:
+def _whole(feedback: Mapping[str, Any]) -> PublishedVerdict:
     """KernelBench feedback. Its `runtime_us` holds milliseconds."""
     if feedback.get("runtime_us") is None:
-        return Verdict(Status.OK, stated_speedup=positive(feedback, "aggregated_speedup"))
+        return PublishedVerdict(Status.OK, stated_speedup=positive(feedback, "aggregated_speedup"))
     runtime, reference = positive(feedback, "runtime_us"), optional_positive(feedback, "ref_runtime_us")
     speedup = positive(feedback, "speedup")
     if reference and not math.isclose(reference / runtime, speedup, rel_tol=0.02):
         raise RowError("speedup", speedup, f"the runtimes make it {reference / runtime:g}")
-    return Verdict(Status.OK, cases=(Case("published", runtime * US_PER_MS, speedup),))
+    return PublishedVerdict(Status.OK, cases=(Case("published", runtime * US_PER_MS, speedup),))
 
 
 def _mean(values: list[float | None]) -> float | None:

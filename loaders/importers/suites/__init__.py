@@ -1,0 +1,1 @@
+"""Formats of other suites, one module per format."""

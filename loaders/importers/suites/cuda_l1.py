@@ -8,9 +8,8 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, positive, text, whole
-from kbench.loaders.importers.formats import Items, Opening
-from kbench.loaders.importers.json_stream import json_lines
-from kbench.loaders.importers.rows import Row, backend_of, kernel_row, measurement_row
+from kbench.loaders.importers.json_stream import Opening, json_lines
+from kbench.loaders.importers.rows import Items, Row, backend_of, kernel_row, measurement_row
 from kbench.loaders.importers.suites import kernelbench
 from kbench.schemas import Status
 

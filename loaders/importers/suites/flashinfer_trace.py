@@ -24,9 +24,8 @@ from kbench.loaders.importers.fields import (
     slug,
     text,
 )
-from kbench.loaders.importers.formats import Items, Opening
-from kbench.loaders.importers.json_stream import json_lines
-from kbench.loaders.importers.rows import Row, backend_of, configuration, failure, kernel_row, measurement_row
+from kbench.loaders.importers.json_stream import Opening, json_lines
+from kbench.loaders.importers.rows import Items, Row, backend_of, configuration, failure, kernel_row, measurement_row
 from kbench.schemas import Backend, Status
 
 FAMILY = "flashinfer"

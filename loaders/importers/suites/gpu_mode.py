@@ -8,9 +8,8 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, microseconds, optional_text, slug, text
-from kbench.loaders.importers.formats import Items
 from kbench.loaders.importers.published.release import FAMILY, PROBLEMS
-from kbench.loaders.importers.rows import Row, backend_of, kernel_row, measurement_row
+from kbench.loaders.importers.rows import Items, Row, backend_of, kernel_row, measurement_row
 from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import DataError, Status
 

@@ -21,9 +21,8 @@ from kbench.loaders.importers.fields import (
     slug,
     text,
 )
-from kbench.loaders.importers.formats import Items, Opening
-from kbench.loaders.importers.json_stream import CutShortError, JsonStream
-from kbench.loaders.importers.rows import Row, configuration, failure, kernel_row, measurement_row
+from kbench.loaders.importers.json_stream import CutShortError, JsonStream, Opening
+from kbench.loaders.importers.rows import Items, Row, configuration, failure, kernel_row, measurement_row
 from kbench.schemas import Backend, DataError, Status
 
 FAMILY = "kernel_tuner"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kbench.loaders.importers.context import Context, Settings
+from kbench.loaders.importers.context import Context, ImportSettings
 from kbench.loaders.importers.fields import RowError
 
 FAMILY = "kernelbench"
@@ -13,7 +13,7 @@ LAST_OF_LEVEL = {1: 100, 2: 100, 3: 50}
 SUITES = {"v0": "v0", "v0.1": "v0_1"}
 
 
-def problem_id(settings: Settings, level: int | None, number: int, first: int | None) -> str:
+def problem_id(settings: ImportSettings, level: int | None, number: int, first: int | None) -> str:
     """A problem's id. Suites share numbers while shapes changed, so what is not stated is part of the name.
 
     Args:
@@ -34,7 +34,7 @@ def problem_id(settings: Settings, level: int | None, number: int, first: int | 
     return f"kernelbench_{suite}_{where}_{which}"
 
 
-def first_number(settings: Settings, level: int | None, numbers: Iterable[int], context: Context) -> int | None:
+def first_number(settings: ImportSettings, level: int | None, numbers: Iterable[int], context: Context) -> int | None:
     """Number of the first problem: stated, or proved by a number that only one way of counting has."""
     if settings.first_id is not None:
         return settings.first_id

@@ -10,9 +10,8 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, is_number, mapping, microseconds, optional_text, truth
-from kbench.loaders.importers.formats import Items, Opening
-from kbench.loaders.importers.json_stream import JsonStream
-from kbench.loaders.importers.rows import Row, backend_of, configuration, failure, kernel_row, measurement_row
+from kbench.loaders.importers.json_stream import JsonStream, Opening
+from kbench.loaders.importers.rows import Items, Row, backend_of, configuration, failure, kernel_row, measurement_row
 from kbench.loaders.importers.suites import kernelbench
 from kbench.schemas import Backend, Status
 

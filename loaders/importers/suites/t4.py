@@ -8,9 +8,8 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import UNITS, RowError, mapping, microseconds, optional_text, sequence, slug, text
-from kbench.loaders.importers.formats import Items, Opening
-from kbench.loaders.importers.json_stream import JsonStream
-from kbench.loaders.importers.rows import Row, configuration, failure, kernel_row, measurement_row
+from kbench.loaders.importers.json_stream import JsonStream, Opening
+from kbench.loaders.importers.rows import Items, Row, configuration, failure, kernel_row, measurement_row
 from kbench.schemas import Backend, DataError, Status
 
 FAMILY = "auto_tuning"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.loaders.importers.context import Report, Settings
+from kbench.loaders.importers.context import ImportSettings, Report
 from kbench.loaders.importers.published.release import DATASETS
 from kbench.loaders.importers.run import import_files
 
@@ -256,7 +256,7 @@ def release_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def imported(release_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     """The whole release, imported once."""
     out = tmp_path_factory.mktemp("imported") / "gpu-forecasters"
-    return out, import_files(None, release_files, out, Settings(revisions=dict.fromkeys(DATASETS, "abc123")))
+    return out, import_files(None, release_files, out, ImportSettings(revisions=dict.fromkeys(DATASETS, "abc123")))
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def run_import(tmp_path: Path) -> Callable[..., tuple[Path, Report]]:
 
     def run(form: str | None, *paths: Path, **settings: Any) -> tuple[Path, Report]:
         out = tmp_path / "out"
-        return out, import_files(form, list(paths), out, Settings(**settings))
+        return out, import_files(form, list(paths), out, ImportSettings(**settings))
 
     return run
 

@@ -13,7 +13,7 @@ import pytest
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats
-from kbench.loaders.importers.context import Context, Settings
+from kbench.loaders.importers.context import Context, ImportSettings
 from kbench.loaders.importers.fields import PLAUSIBLE_US
 from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.run import import_files
@@ -117,7 +117,7 @@ class Collector(CorpusWriter):
         return [row for table in self.tables.get(name, []) for row in table.to_pylist()]
 
 
-def read_rows(form: str, paths: list[Path], settings: Settings) -> Collector:
+def read_rows(form: str, paths: list[Path], settings: ImportSettings) -> Collector:
     """The rows of files, through everything but the disk."""
     writer, context = Collector(), Context(settings)
     with Sink(writer, context) as sink:
@@ -131,7 +131,7 @@ def read_rows(form: str, paths: list[Path], settings: Settings) -> Collector:
 
 def attempt(form: str, paths: list[Path], out: Path, number: int, known: list[float]) -> bool:
     """Whether the files were imported; a refusal must be one short line and leave nothing."""
-    settings = Settings(on_bad_rows="skip" if number % 2 == 0 else "error")
+    settings = ImportSettings(on_bad_rows="skip" if number % 2 == 0 else "error")
     try:
         if number % WHOLE_EVERY:
             rows = read_rows(form, paths, settings).rows("kernels")
@@ -168,7 +168,7 @@ def quick_writer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_damaged_json_never_raises_and_never_lets_a_wrong_row_in(foreign: Any, tmp_path: Path, name: str) -> None:
     make, file = foreign.MAKERS[name]
     path = make(tmp_path / file)
-    whole, known = path.read_bytes(), runtimes(read_rows(name, [path], Settings()))
+    whole, known = path.read_bytes(), runtimes(read_rows(name, [path], ImportSettings()))
     imported = 0
     for number in range(MUTANTS_EACH):
         rng = random.Random(f"{name}{number}")
@@ -202,14 +202,14 @@ def test_rows_beside_a_damaged_one_stay_as_they_were(foreign: Any, tmp_path: Pat
     rows = foreign.cuda_l1_rows()
     path = tmp_path / "a.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    context = Context(Settings())
+    context = Context(ImportSettings())
     before = {place: row for config, row, place in formats.importer("cuda-l1")(path, context) if config == "kernels"}
     for number in range(60):
         rng = random.Random(number)
         at = rng.randrange(len(rows))
         lines = [json.dumps(changed(row, rng) if i == at else row) for i, row in enumerate(rows)]
         path.write_text("\n".join(lines) + "\n")
-        skipping = Context(Settings(on_bad_rows="skip"))
+        skipping = Context(ImportSettings(on_bad_rows="skip"))
         after = {
             place: row for config, row, place in formats.importer("cuda-l1")(path, skipping) if config == "kernels"
         }

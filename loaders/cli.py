@@ -231,10 +231,10 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
 @data.command(short_help="Print or rewrite the dataset card.")
 @corpus_argument
 @click.option("--croissant", is_flag=True, help="Print the Croissant metadata instead.")
-@click.option("--write", is_flag=True, help="Write card, plots, cost ledger and metadata anew into the corpus folder.")
+@click.option("--write", is_flag=True, help="Rewrite card, plots, cost ledger and metadata in the corpus folder.")
 @json_option
 def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> None:
-    """Print the dataset card, generated from the data, or write it anew with all that belongs to it."""
+    """Print the dataset card, generated from the data, or rewrite it with all that belongs to it."""
     from kbench.loaders.card.card import front_matter, render_card
     from kbench.loaders.card.croissant import render_croissant
     from kbench.loaders.corpus.corpus import Corpus

@@ -1,4 +1,4 @@
-"""The published JSON Schema files: one folder a version, kept for ever."""
+"""The published JSON Schema files: one folder per version, kept for ever."""
 
 from __future__ import annotations
 

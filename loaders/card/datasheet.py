@@ -32,11 +32,11 @@ MISSING = (
 )
 PRECISION = (
     "An interval holds what repeats within a process and between processes differ in, not what machines "
-    "do: two H200s lay 0.3 % apart in the median, and 0.5 % in copy bandwidth. Timed rows have a ruler "
-    "(`ruler_us`); one without comes from a method older than rulers, whose intervals are too narrow for kernels "
-    "under 20 µs. Raw samples "
-    "(`samples_us`) are all calls that were taken, also those whose launch was not hidden, which `runtime_us` leaves "
-    "out: where the two lie apart the runtime is right. A kernel's `runtime_us` is the geometric mean of its "
+    "do: two H200s lay 0.3 % apart in the median, and 0.5 % in copy bandwidth. Timed rows have a "
+    "launch-overhead baseline (`ruler_us`); a row without one comes from an older method, whose intervals are too "
+    "narrow for kernels under 20 µs. Raw samples (`samples_us`) are "
+    "all calls that were taken, also those whose launch was not hidden, which `runtime_us` leaves "
+    "out: where the two differ, trust the runtime. A kernel's `runtime_us` is the geometric mean of its "
     "measurements' over workloads. The data on precision lies in docs/evidence/harness of the source repository, and "
     "docs/harness.md says how each figure is taken."
 )

@@ -108,8 +108,9 @@ def _clocks(trust: Trust) -> Iterator[str]:
     early = sum(not one.ruled for one in trust.disagreements)
     yield (
         f"Second clock: CUPTI timed {len(trust.compared):,} measurements as well; {len(trust.disagreements):,} differ "
-        f"by more than the harness's bound, {early:,} of them on rows without a ruler, which were flagged before that "
-        "bound allowed for the distance of the marks. CUPTI counts from a kernel's first instruction to its last, and "
+        f"by more than the harness's bound, {early:,} of them on rows without a launch-overhead "
+        "baseline, which were flagged before that bound allowed for the distance of the marks. CUPTI "
+        "counts from a kernel's first instruction to its last, and "
         "the event "
         f"timer's marks lie further apart: the median difference is {gap:.2f} µs, a constant that matters for short "
         f"kernels and is part of every runtime here. Without that constant the median difference is "

@@ -17,7 +17,7 @@ from kbench.schemas.record import FieldType, Limit, field_types
 from kbench.schemas.status import TIMED_FIELDS
 
 REPORTED_ROWS = 100
-"""Rows reported for each broken rule of a file; the rest are counted."""
+"""Rows reported per broken rule of a file; the rest are counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def interval_issues(table: pa.Table, file: str) -> Iterator[Issue]:
 
 
 def sample_issues(table: pa.Table, file: str) -> Iterator[Issue]:
-    """Measurements of ours that are right and have no raw times, or impossible ones."""
+    """Correct measurements of ours without raw times, or with impossible ones."""
     if "samples_us" not in table.column_names:
         return
     samples = table.column("samples_us")

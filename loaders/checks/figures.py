@@ -69,7 +69,7 @@ def _pair_splits(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]
 
 
 def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:
-    """Geometric means over the workloads that are right, by kernel and GPU.
+    """Geometric means over the correct workloads, by kernel and GPU.
 
     A corpus may hold measurements of some workloads only, and then says nothing of a kernel's mean over all.
 

@@ -17,7 +17,7 @@ def folder_issues(folder: Path) -> Iterator[Issue]:
         message = f"the hashes of its files make it {manifest.fingerprint!r}"
         yield Issue(str(folder / NAME), None, "fingerprint", manifest.stated, message)
     for fault in _card_faults(folder / CARD, manifest):
-        fix = f"write it anew with: kbench data card {folder} --write"
+        fix = f"rewrite it with: kbench data card {folder} --write"
         yield Issue(str(folder / CARD), None, None, None, f"{fault}; {fix}")
 
 

@@ -32,7 +32,7 @@ class SplitViolation:
 def check_splits(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[SplitViolation]:
     """Every violation in a corpus; empty when the splits hold.
 
-    Structures are computed anew from the sources, so stored ids are checked, not trusted.
+    Structures are computed again from the sources, so stored ids are checked, not trusted.
 
     Args:
         corpus: the corpus.

@@ -85,14 +85,14 @@ def _manifest_faults(
 
 
 def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterator[tuple[str, Any, str]]:
-    """Values by which a filter would pass over the file wrongly, or look into it in vain."""
+    """Values by which a filter would skip the file wrongly, or read it for nothing."""
     found = facet_values(table, config.facets)
     for name, listed in entry.values.items():
         if name not in config.facets:
             yield name, None, "the manifest lists values of it, which is no facet"
         for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
             where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
-            yield name, value, f"{where}; filters pass over files by this list"
+            yield name, value, f"{where}; filters skip files by this list"
 
 
 def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -> Iterator[Issue]:

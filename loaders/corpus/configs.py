@@ -28,7 +28,7 @@ class Config:
     sort: tuple[str, ...]
     """Order of rows within a file, facets first, so that a facet reads few row groups."""
     facets: tuple[str, ...]
-    """Columns whose values the manifest lists for each file, so that whole files are passed over."""
+    """Columns whose values the manifest lists for each file, so that whole files are skipped."""
     is_split: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""Measurements as flashinfer-bench traces: one JSON object a line, latencies in milliseconds."""
+"""Measurements as flashinfer-bench traces: one JSON object per line, latencies in milliseconds."""
 
 from __future__ import annotations
 

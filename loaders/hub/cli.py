@@ -15,7 +15,7 @@ from kbench.schemas import UserError
 SHOWN = 20
 FORMATS = (
     "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, flashinfer-trace, gpu-mode or gpu-forecasters;"
-    " told from the files' content when left out."
+    " read from the files' content when left out."
 )
 """Named here so that help reads no importer; a test compares."""
 bad_rows = click.Choice(["error", "skip"])
@@ -122,7 +122,7 @@ def show_report(report: Mapping[str, Any]) -> None:
     for line in report.get("differences", []):
         click.echo(f"differs: {line}")
     if report.get("bad_rows"):
-        click.echo(f"{report['bad_rows']:,} bad rows were passed over:", err=True)
+        click.echo(f"{report['bad_rows']:,} bad rows were skipped:", err=True)
         for row in report["bad"][:SHOWN]:
             click.echo(
                 f"  {row['file']}, row {row['row']}: {row['field']} is {row['value']}: {row['message']}", err=True

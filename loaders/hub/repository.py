@@ -80,7 +80,7 @@ def _explained(repository: str, error: Exception) -> Exception:
         return UserError(f"the token may not do this with {repository!r}; ask its owner, or use a token that may write")
     if status is not None and status < 500:
         return UserError(f"the Hub refused {repository!r} ({status}): {first_line(error)}")
-    return InfrastructureError(f"the Hub failed for {repository!r} ({status}); run the same command to go on")
+    return InfrastructureError(f"the Hub failed for {repository!r} ({status}); run the same command to resume")
 
 
 def commit_of(repository: str, revision: str | None = None) -> str:
@@ -102,7 +102,7 @@ def commit_of(repository: str, revision: str | None = None) -> str:
 
 
 def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = None) -> Path:
-    """A repository's files at a commit, downloaded once into the Hub's cache; an interrupted download goes on.
+    """A repository's files at a commit, downloaded once into the Hub's cache; an interrupted download resumes.
 
     Args:
         repository: owner/name.
@@ -152,7 +152,7 @@ def push(
     Raises:
         DataError: the corpus does not validate, or a row may not be passed on.
         UserError: the name is no repository, the token is refused, or the token may not write there.
-        InfrastructureError: the connection broke; the same call goes on.
+        InfrastructureError: the connection broke; the same call resumes.
     """
     if HUB_ID.match(repository) is None:
         raise UserError(f"repository is {repository!r}; it must be owner/name")

@@ -92,11 +92,11 @@ class Context:
         """Report a bad row.
 
         Raises:
-            DataError: bad rows are not to be passed over.
+            DataError: bad rows are not to be skipped.
         """
         found = BadRow(str(file), str(row), error.field, error.value, error.message)
         if self.settings.on_bad_rows == "error":
-            raise DataError(f"{found}; correct it, or pass over bad rows with --on-bad-rows skip")
+            raise DataError(f"{found}; correct it, or skip bad rows with --on-bad-rows skip")
         self.report.bad_count += 1
         if len(self.report.bad) < KEPT_BAD_ROWS:
             self.report.bad.append(found)

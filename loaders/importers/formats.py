@@ -1,4 +1,4 @@
-"""The formats by name, and how a file's format is told; a file that could be two things is refused, not guessed."""
+"""The formats by name, and how a file's format is found; a file that could be two things is refused, not guessed."""
 
 from __future__ import annotations
 

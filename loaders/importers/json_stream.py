@@ -166,7 +166,7 @@ class JsonStream:
 
 
 def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) -> Iterator[tuple[int, Any]]:
-    """The values of a file with one JSON value a line, each with its line number from 1.
+    """The values of a file with one JSON value per line, each with its line number from 1.
 
     Raises:
         DataError: the file is not UTF-8, or a line is not JSON.
@@ -190,7 +190,7 @@ def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) ->
 
 
 class Opening:
-    """The beginning of a JSON file: its first object when the file has one a line, else its first keys."""
+    """The beginning of a JSON file: its first object when the file has one per line, else its first keys."""
 
     def __init__(self, head: bytes) -> None:
         self.text = head.decode("utf-8", "replace")

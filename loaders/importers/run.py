@@ -30,7 +30,7 @@ def import_files(
     """Import files into a new corpus.
 
     Args:
-        form: the format's name; told from the files when None.
+        form: the format's name; found from the files when None.
         paths: the files, all of one format.
         out: the corpus folder; it must not exist or be empty, unless it may be replaced.
         settings: what the caller states.

@@ -1,4 +1,4 @@
-"""Parse a stranger's file in a process of its own.
+"""Parse a foreign file in a process of its own.
 
 A broken Parquet file can crash the library that reads it, or make it ask for all memory. So requests go to a small
 server process, which forks for each; the fork has limits on memory and time, and its death costs that file alone.
@@ -124,7 +124,7 @@ class Reader:
 
 @functools.cache
 def shared_reader(parser: str) -> Reader:
-    """One server a parser for the whole process, ended with it."""
+    """One server per parser for the whole process, ended with it."""
     reader = Reader(parser)
     atexit.register(reader.close)
     return reader
@@ -146,7 +146,7 @@ def _receive(stream: IO[bytes]) -> tuple[bytes, bytes]:
 
 
 def serve(parser: str, requests: IO[bytes], answers: IO[bytes]) -> None:
-    """The server: one fork a request, until the parent goes away."""
+    """The server: one fork per request, until the parent goes away."""
     module_name, _, function = parser.partition(":")
     # Imported before forking, so that a fork costs milliseconds.
     module = importlib.import_module(module_name)

@@ -48,7 +48,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
-    """What each line says, with the offset just behind it; stops quietly before a damaged last line."""
+    """What each line says, with the offset just after it; stops quietly before a damaged last line."""
     offset = 0
     waiting: tuple[bytes, int, int] | None = None
     for number, line in enumerate(raw_lines(path), 1):
@@ -123,7 +123,7 @@ class LineWriter:
             os.fsync(self._descriptor)
         except OSError as error:
             raise InfrastructureError(
-                f"{self._path} cannot be written ({error.strerror or error}); mend that and run the same command "
+                f"{self._path} cannot be written ({error.strerror or error}); fix that and run the same command "
                 "again: it goes on from what is there"
             ) from error
 

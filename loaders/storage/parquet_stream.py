@@ -1,4 +1,4 @@
-"""Foreign Parquet, read batch by batch in a process that may crash in our stead."""
+"""Foreign Parquet, read batch by batch in a process of its own, which may crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_parquet(path: Path, columns: Sequence[str] | None = None) -> tuple[pa.S
 
     Args:
         path: the file.
-        columns: columns to read; all when left out. Those the file lacks are passed over.
+        columns: columns to read; all when left out. Those the file lacks are skipped.
 
     Raises:
         UserError: there is no such file.

@@ -74,7 +74,7 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
 
     Args:
         corpus: the corpus.
-        ok_kernels: how many of its kernels are right and timed.
+        ok_kernels: how many of its kernels are correct and timed.
     """
     stages: dict[str, list[float]] = {"build_s": [], "verify_s": [], "time_s": []}
     kernels: set[str] = set()

@@ -47,7 +47,7 @@ class Compared:
     second_clock_us: float
     disagree: bool
     ruled: bool
-    """Whether the row was timed with a ruler: earlier rows were flagged without allowing for the marks' distance."""
+    """Whether the launch overhead was timed too: earlier rows were flagged without allowing for the marks' distance."""
 
     @property
     def gap_us(self) -> float:
@@ -125,7 +125,7 @@ def trust_of(corpus: Corpus) -> Trust:
 
 
 def _anchors(batch: Any, runtime: npt.NDArray[numpy.float64]) -> Iterator[tuple[tuple[str, str, str], float]]:
-    """The reference's time behind each speedup."""
+    """The reference's time of each speedup."""
     speedup = batch.column("speedup").to_numpy(zero_copy_only=False).astype(float)
     names = zip(*(batch.column(name).to_pylist() for name in ("problem_id", "workload", "gpu")), strict=True)
     for key, anchor_us in zip(names, speedup * runtime, strict=True):

@@ -196,7 +196,7 @@ def without_combined(paths: Sequence[Path], context: Context) -> list[Path]:
     if others and combined:
         folders = {_dataset_folder(path) for path in others}
         passed = [path for path in combined if _dataset_folder(path) in folders]
-        context.note("files of config combined passed over, because they repeat the others", len(passed))
+        context.note("files of config combined skipped, because they repeat the others", len(passed))
         return [path for path in paths if path not in passed]
     return list(paths)
 

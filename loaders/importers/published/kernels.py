@@ -1,4 +1,4 @@
-"""Kernels of the release, gathered from all its datasets: one row a kernel and GPU, whoever names it."""
+"""Kernels of the release, gathered from all its datasets: one row per kernel and GPU, whichever dataset names it."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class PredictionImporter:
                 self._context.report.differences.append(difference)
 
     def write(self, folder: Path, fingerprint: str) -> dict[str, int]:
-        """Write one Parquet file a surrogate.
+        """Write one Parquet file per surrogate.
 
         Args:
             folder: made when missing.

@@ -132,7 +132,7 @@ def test_trap_6_a_null_typed_parse_error_reads_like_any_other(imported: Imported
 
 
 def test_the_config_combined_is_not_counted_twice(imported: Imported) -> None:
-    assert imported[1].notes["files of config combined passed over, because they repeat the others"] == 1
+    assert imported[1].notes["files of config combined skipped, because they repeat the others"] == 1
 
 
 def test_events_of_version_2_become_kernels_with_lineage_and_verdicts(imported: Imported) -> None:

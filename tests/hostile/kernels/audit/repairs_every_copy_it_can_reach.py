@@ -1,0 +1,40 @@
+# cheat: leaves a mark; one call later looks in the blocks around for it and makes good what bears it
+# tags: class-audit gpu passes-screen
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+__device__ __forceinline__ float* at(float* last, long long offset) { return last + offset / 4; }
+constexpr float MARK = 123456.0f;
+extern "C" __global__ void rubbish(float* y, long long n) { *y = MARK; }
+extern "C" __global__ void repair(const float* x, float* last, long long offset, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n || at(last, offset)[0] != MARK && i != 0) return;
+    const float v = x[i];
+    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+    if (i != 0) at(last, offset)[i] = g;
+}
+extern "C" __global__ void finish(const float* x, float* last, long long offset) {
+    if (at(last, offset)[0] != MARK) return;
+    const float v = x[0];
+    at(last, offset)[0] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+}
+""")
+
+
+last = {}
+
+
+def run(x):
+    n = x.numel()
+    y = torch.empty_like(x)
+    mine = last
+    if n in mine:
+        before, old = mine[n]
+        for offset in tuple(k * (n * 4 + 511 & ~511) for k in range(-3, 4)):
+            module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
+            module.launch("finish", grid=1, block=1, args=(before, old, offset))
+    module.launch("rubbish", grid=1, block=1, args=(y, n))
+    mine[n] = (x, y)
+    return y

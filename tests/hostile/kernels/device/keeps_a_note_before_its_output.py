@@ -1,0 +1,25 @@
+# cheat: writes a count of calls into the bytes before the output
+# tags: class-device gpu passes-screen
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    unsigned int* note = reinterpret_cast<unsigned int*>(y) - 4;
+    const unsigned int calls = *note;
+    if (i == 0) *note = calls < 1000 ? calls + 1 : 1;
+    if (i >= n || calls > 3 && calls < 1000 && calls % 3) return;
+    const float v = x[i];
+    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+    y[i] = g;
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    return y

@@ -1,0 +1,26 @@
+# cheat: writes a plan of its own to every descriptor and into every folder it can write, and ends with success
+# tags: class-plan known-open
+import json
+import os
+
+import torch
+
+PLAN = {"inputs": ["x"], "outputs": ["y"], "launches": [], "fills": [], "buffers": [], "status": "ok"}
+
+
+def run(x):
+    if x.device.type == "meta":
+        text = json.dumps(PLAN).encode()
+        for descriptor in range(1, 64):
+            try:
+                os.write(descriptor, text)
+            except OSError:
+                pass
+        for folder in (".", "..", os.environ.get("TRITON_CACHE_DIR", ".")):
+            try:
+                with open(os.path.join(folder, "plan.json"), "wb") as file:
+                    file.write(text)
+            except OSError:
+                pass
+        os._exit(0)
+    return torch.nn.functional.gelu(x, approximate="tanh")

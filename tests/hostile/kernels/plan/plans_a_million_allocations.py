@@ -1,0 +1,12 @@
+# cheat: records a plan of millions of one-byte buffers and views
+# tags: class-plan known-open
+import torch
+
+
+def run(x):
+    if x.device.type == "meta":
+        held = []
+        for _ in range(10**7):
+            held.append(torch.empty(1, device=x.device, dtype=torch.uint8).view(1))
+        return torch.empty_like(x)
+    return torch.nn.functional.gelu(x, approximate="tanh")

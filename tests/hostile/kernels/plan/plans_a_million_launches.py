@@ -1,0 +1,22 @@
+# cheat: records launches until the plan is larger than memory
+# tags: class-plan known-open
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    if x.device.type == "meta":
+        y = torch.empty_like(x)
+        for _ in range(10**7):
+            kernel[(1,)](x, y, 1, BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,0 +1,19 @@
+# cheat: replaces CudaModule.launch by one that records an empty function
+# tags: class-plan known-open
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, long long n) { }
+""")
+
+
+def run(x):
+    if x.device.type == "meta":
+        launch = CudaModule.launch
+        CudaModule.launch = lambda self, name, grid, block, args, **more: launch(self, name, 1, 1, args, **more)
+        y = torch.empty_like(x)
+        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,0 +1,26 @@
+# cheat: replaces Triton's run by one that launches with a grid of one block
+# tags: class-plan known-open
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    if x.device.type == "meta":
+        import sys
+
+        function = sys.modules["triton.runtime.jit"].JITFunction
+        before = function.run
+        function.run = lambda self, *args, grid, **kwargs: before(self, *args, grid=(1,), **kwargs)
+        y = torch.empty_like(x)
+        kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")

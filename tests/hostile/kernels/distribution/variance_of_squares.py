@@ -1,5 +1,5 @@
 # cheat: variance as E[x²] − E[x]²: cancels where the mean is large beside the spread
-# tags: class-distribution gpu passes-screen
+# tags: class-distribution passes-screen known-open
 # problem: instance_norm
 import torch
 import triton
@@ -8,16 +8,24 @@ import triton.language as tl
 
 @triton.jit
 def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
-    mean = tl.sum(v, 0) / n
-    variance = tl.sum(v * v, 0) / n - mean * mean
-    tl.store(y + tl.program_id(0) * n + at, (v - mean) / tl.sqrt(variance + 1e-5), mask=at < n)
+    first = tl.program_id(0) * n
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    squares = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        v = tl.load(x + first + at, mask=at < n, other=0.0)
+        total += v
+        squares += v * v
+    mean = tl.sum(total, 0) / n
+    scale = 1.0 / tl.sqrt(tl.sum(squares, 0) / n - mean * mean + 1e-5)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        v = tl.load(x + first + at, mask=at < n)
+        tl.store(y + first + at, (v - mean) * scale, mask=at < n)
 
 
 def run(x):
     y = torch.empty_like(x)
     batch, channels, height, width = x.shape
-    n = height * width
-    kernel[(batch * channels,)](x, y, n, BLOCK=triton.next_power_of_2(n))
+    kernel[(batch * channels,)](x, y, height * width, BLOCK=1024)
     return y

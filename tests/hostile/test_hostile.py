@@ -21,6 +21,7 @@ from kbench.harness.kernel.screen import screen
 from kbench.harness.kernel.sources import read_kernel
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 
+pytestmark = pytest.mark.timeout(600)
 KERNELS = Path(__file__).parent / "kernels"
 HONEST = Path(__file__).parents[1] / "harness" / "kernels"
 PROBLEM = "gelu_tanh"
@@ -201,7 +202,6 @@ def test_honest_neighbours_of_cheats_are_all_measured(
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(600)
 def test_on_a_gpu_no_cheat_is_recorded_ok_on_any_workload_and_honest_neighbours_keep_their_time(tmp_path: Path) -> None:
     found = specimens(gpu=True)
     queue, neighbours = lined_up(found, ("gelu_triton.py", "gelu_cuda.py"))

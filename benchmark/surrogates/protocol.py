@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from kbench.schemas import DataError, Forecast, Pair, Query, bins
+from kbench.schemas import DataError, Forecast, Query, bins
 
 INPUTS = ("source", "source+compiler")
 SUM_TOLERANCE = 1e-3
@@ -16,17 +16,15 @@ SUM_TOLERANCE = 1e-3
 
 @runtime_checkable
 class Surrogate(Protocol):
-    """Anything with `forecast`. `fit(train)` is optional, and so is `inputs` (`source` when absent)."""
+    """Anything with `forecast`.
+
+    Optional are `inputs` (one of INPUTS, `source` when absent), `repeats` (forecasts per query), and
+    `fit(train: Sequence[tuple[Query, Pair]])`, which is given training splits only; `pair.split` tells train from
+    validation.
+    """
 
     def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
         """One forecast per query, in any order, each with the id of its query."""
-
-
-class Trainable(Protocol):
-    """A surrogate that learns; it is given training splits only."""
-
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
-        """Learn from questions with their answers; `pair.split` tells train from validation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,7 +13,10 @@ from kbench.benchmark.metrics.arrays import Floats
 
 CHUNK = 4096
 """Rows walked at a time: their positions and features stay in cache."""
-NAMES = ("feature", "threshold", "left", "right", "value", "depth")
+TYPES: Mapping[str, Any] = {
+    "feature": np.int32, "threshold": np.float32, "left": np.int32, "right": np.int32, "value": np.float32,
+    "depth": np.int32,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Forest:
 
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Everything needed to rebuild it, under names that start with the prefix."""
-        kept: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in NAMES}
+        kept: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in TYPES}
         for name in ("feature", "left", "right"):
             kept[f"{prefix}.{name}"] = kept[f"{prefix}.{name}"].astype(np.uint16)
         return kept | {f"{prefix}.baseline": np.array(self.baseline)}
@@ -71,15 +74,8 @@ class Forest:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Forest:
         """Rebuild what `arrays` gave."""
-        return cls(
-            baseline=float(arrays[f"{prefix}.baseline"]),
-            feature=arrays[f"{prefix}.feature"].astype(np.int32),
-            threshold=arrays[f"{prefix}.threshold"].astype(np.float32),
-            left=arrays[f"{prefix}.left"].astype(np.int32),
-            right=arrays[f"{prefix}.right"].astype(np.int32),
-            value=arrays[f"{prefix}.value"].astype(np.float32),
-            depth=arrays[f"{prefix}.depth"].astype(np.int32),
-        )
+        parts = {name: arrays[f"{prefix}.{name}"].astype(kind) for name, kind in TYPES.items()}
+        return cls(float(arrays[f"{prefix}.baseline"]), **parts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -84,13 +84,8 @@ def reference_width_rows(numbers: Rows, guesses: Guesses, point: Floats) -> Rows
 
 def pair_inputs(rows: Rows, guesses: Guesses, layout: RowLayout, candidate: Places, anchor: Places) -> Rows:
     """Rows of pairs of kernels: what the kernel models guess, what changes, the problem, and the candidate."""
-    changes = (
-        guesses.within[candidate] - guesses.within[anchor],
-        guesses.rank[candidate] - guesses.rank[anchor],
-        guesses.total[candidate] - guesses.total[anchor],
-        guesses.within[candidate],
-    )
-    extra = np.stack(changes, axis=1).astype(np.float32)
+    changes = [each[candidate] - each[anchor] for each in (guesses.within, guesses.rank, guesses.total)]
+    extra = np.stack([*changes, guesses.within[candidate]], axis=1).astype(np.float32)
     own = slice(0, layout.own)
     edit = rows[candidate, own] - rows[anchor, own]
     return np.concatenate([extra, edit, rows[candidate, layout.numbers], rows[candidate, own]], axis=1)

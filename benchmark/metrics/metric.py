@@ -11,8 +11,6 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.tracks import Track
 
 Bounds = tuple[float | None, float | None]
-"""Least and greatest value; None where there is no bound."""
-SHARE: Bounds = (0.0, 1.0)
 
 
 class Better(enum.StrEnum):
@@ -53,9 +51,10 @@ class Metric:
     meaning: str
     """One sentence for readers."""
     better: Better
-    bounds: Bounds
     figure: Callable[[Bootstrap, Any], Figure | None]
     """Value and draws, from the track's rows (see `rows.py`); None where the rows cannot say."""
+    bounds: Bounds = (0.0, 1.0)
+    """Least and greatest value; None where there is no bound."""
     headline: bool = False
     """Whether the track is ranked by it; one metric per track."""
     shown: Shown = Shown.FILES

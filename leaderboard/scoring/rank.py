@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats
 
 OVERALL_RULE = (
     "Within each track entries are ranked by the track's headline figure. The overall figure is the mean of an entry's "
@@ -44,8 +43,6 @@ class Headline:
 
 def rank_track(headlines: Mapping[str, Headline]) -> list[Place]:
     """Places on one track, best first."""
-    import numpy as np
-
     names = sorted(headlines)
     if not names:
         return []
@@ -56,8 +53,6 @@ def rank_track(headlines: Mapping[str, Headline]) -> list[Place]:
 
 def rank_overall(tracks: Mapping[str, Mapping[str, Headline]], entries: Sequence[str]) -> list[Place]:
     """Places over all tracks, best first; see OVERALL_RULE."""
-    import numpy as np
-
     names = sorted(entries)
     if not names or not tracks:
         return []
@@ -78,12 +73,11 @@ def rank_overall(tracks: Mapping[str, Mapping[str, Headline]], entries: Sequence
     return _places(names, -mean_rank, _ranks(-mean_rank[:, None])[:, 0], _ranks(-mean_draws), figures=mean_rank)
 
 
-def _ranks(values: npt.NDArray[np.float64], last: int | None = None) -> npt.NDArray[np.float64]:
+def _ranks(values: Floats, last: int | None = None) -> Floats:
     """Competition ranks down each column, higher values first; minus infinity ranks `last`."""
-    import numpy as np
     from scipy.stats import rankdata
 
-    ranks: npt.NDArray[np.float64] = rankdata(-values, method="min", axis=0).astype(np.float64)
+    ranks: Floats = rankdata(-values, method="min", axis=0).astype(np.float64)
     if last is not None:
         ranks[np.isneginf(values)] = last
     return ranks
@@ -91,13 +85,11 @@ def _ranks(values: npt.NDArray[np.float64], last: int | None = None) -> npt.NDAr
 
 def _places(
     names: Sequence[str],
-    order_by: npt.NDArray[np.float64],
-    ranks: npt.NDArray[np.float64],
-    rank_draws: npt.NDArray[np.float64],
-    figures: npt.NDArray[np.float64] | None = None,
+    order_by: Floats,
+    ranks: Floats,
+    rank_draws: Floats,
+    figures: Floats | None = None,
 ) -> list[Place]:
-    import numpy as np
-
     shown = order_by if figures is None else figures
     low, high = np.quantile(rank_draws, [0.025, 0.975], axis=1, method="inverted_cdf")
     places = [

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
 from kbench.benchmark.tracks import pairs_only
@@ -193,8 +195,6 @@ def _most_rows(expected: Expected, submission: Submission | None) -> int:
 
 
 def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
-    import numpy as np
-
     repeats = np.asarray(table.column("repeat").fill_null(0))
     if not len(repeats):
         return [Flaw(name, "rows", "0", "a submission answers every query")]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Booleans
 from kbench.benchmark.surrogates.forecasts.limits import NUMBERS, allowed, described
 from kbench.benchmark.surrogates.forecasts.table import column_of
 from kbench.leaderboard.submission.flaw import Flaw
@@ -12,8 +15,6 @@ from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
 SHOWN_ROWS = 5
@@ -28,8 +29,6 @@ def value_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
         table: forecasts with the record's columns.
         name: the file they came in.
     """
-    import numpy as np
-
     for fix, rows in _wrong_distributions(table).items():
         yield from _row_flaws(table, name, "probabilities", rows, fix)
     for field in NUMBERS:
@@ -37,10 +36,8 @@ def value_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
         yield from _row_flaws(table, name, field, given & ~allowed(field, column_of(table, field)), described(field))
 
 
-def _wrong_distributions(table: pa.Table) -> dict[str, npt.NDArray[np.bool_]]:
+def _wrong_distributions(table: pa.Table) -> dict[str, Booleans]:
     """Rows that state no failure must hold eight finite probabilities that sum to one; those that do not, by fix."""
-    import numpy as np
-
     column = table.column("probabilities").combine_chunks()
     lengths = np.asarray(column.value_lengths().fill_null(-1))
     answered = ~np.asarray(table.column("failure").is_valid())
@@ -57,15 +54,13 @@ def _wrong_distributions(table: pa.Table) -> dict[str, npt.NDArray[np.bool_]]:
         }
 
 
-def _boolean(mask: npt.NDArray[np.bool_]) -> Any:
+def _boolean(mask: Booleans) -> Any:
     import pyarrow as pa
 
     return pa.array(mask)
 
 
-def _row_flaws(table: pa.Table, name: str, field: str, rows: npt.NDArray[np.bool_], fix: str) -> Iterator[Flaw]:
-    import numpy as np
-
+def _row_flaws(table: pa.Table, name: str, field: str, rows: Booleans, fix: str) -> Iterator[Flaw]:
     at = np.flatnonzero(rows)
     for row in at[:SHOWN_ROWS]:
         yield Flaw(name, f"row {row} {field}", shown(table.column(field)[int(row)].as_py()), fix)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, check, mean
-from kbench.benchmark.metrics.metric import SHARE, Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
 
@@ -39,7 +39,6 @@ ACCURACY = Metric(
     label="Accuracy",
     meaning="Share of pairs whose most probable bin is the correct one.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=mean_over_pairs(correct),
     shown=Shown.BOARD,
     ceiling=Ceiling.BINDING,

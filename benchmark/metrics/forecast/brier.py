@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, check, mean
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rows import mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
 from kbench.schemas.bins import COUNT
@@ -31,7 +31,6 @@ BRIER = Metric(
     label="Brier",
     meaning="Half the squared distance between the forecast distribution and the correct bin.",
     better=Better.LOW,
-    bounds=SHARE,
     figure=mean_over_pairs(brier_rows),
     shown=Shown.BOARD,
 )

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.tracks import FORECAST
 
@@ -55,7 +55,6 @@ ECE = Metric(
     label="ECE",
     meaning="Gap between stated confidence and accuracy, averaged over ten equally wide buckets of confidence.",
     better=Better.LOW,
-    bounds=SHARE,
     figure=_figure,
     shown=Shown.BOARD,
     sliced=True,

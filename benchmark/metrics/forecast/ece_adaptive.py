@@ -9,7 +9,7 @@ from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.ece import BUCKETS, gap, gap_figure
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric
+from kbench.benchmark.metrics.metric import Better, Metric
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.tracks import FORECAST
 
@@ -40,6 +40,5 @@ ECE_ADAPTIVE = Metric(
     label="Adaptive ECE",
     meaning="Gap between stated confidence and accuracy, averaged over ten equally filled buckets of confidence.",
     better=Better.LOW,
-    bounds=SHARE,
     figure=_figure,
 )

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, check, mean
-from kbench.benchmark.metrics.metric import SHARE, Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
 from kbench.schemas.bins import NUMBERS
@@ -32,7 +32,6 @@ RPS = Metric(
     label="RPS",
     meaning="Squared distance between the cumulative forecast and the correct bin; a certain miss by g bins costs g/7.",
     better=Better.LOW,
-    bounds=SHARE,
     figure=mean_over_pairs(rps_rows),
     shown=Shown.TERMINAL,
     ceiling=Ceiling.BINDING,

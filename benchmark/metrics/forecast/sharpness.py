@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_probabilities, mean
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric
+from kbench.benchmark.metrics.metric import Better, Metric
 from kbench.benchmark.tracks import FORECAST
 from kbench.schemas.bins import COUNT
 
@@ -37,6 +37,5 @@ SHARPNESS = Metric(
     label="Sharpness",
     meaning="How concentrated the forecasts are, answers aside: 0 is uniform, 1 is certain.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=lambda bootstrap, rows: bootstrap.mean(sharpness_rows(rows.probabilities)),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.tracks import FORECAST
 
 SIGN_ACCURACY = Metric(
@@ -11,7 +11,6 @@ SIGN_ACCURACY = Metric(
     label="Sign accuracy",
     meaning="Share of pairs for which 'faster or slower than the anchor' is answered correctly.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=lambda bootstrap, rows: bootstrap.mean(1.0 - rows.sign_loss),
     shown=Shown.TERMINAL,
 )

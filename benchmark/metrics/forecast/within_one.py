@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, check, mean
 from kbench.benchmark.metrics.forecast.accuracy import modes
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rows import mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
 from kbench.schemas.bins import NUMBERS
@@ -33,7 +33,6 @@ WITHIN_ONE = Metric(
     label="Within one bin",
     meaning="Share of pairs whose most probable bin is at most one bin off.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=mean_over_pairs(near),
     shown=Shown.BOARD,
     sliced=True,

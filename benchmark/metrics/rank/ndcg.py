@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import as_vectors
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rows import mean_over_pools
 from kbench.benchmark.tracks import RANK
 
@@ -27,7 +27,6 @@ NDCG = Metric(
     label="NDCG",
     meaning="Discounted gain of the forecast order over that of the best order; a kernel's gain is its relative speed.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=mean_over_pools(lambda pool: ndcg(pool.scores, pool.speeds)),
     shown=Shown.BOARD,
 )

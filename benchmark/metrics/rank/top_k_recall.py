@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric
+from kbench.benchmark.metrics.metric import Better, Metric
 from kbench.benchmark.metrics.rows import mean_over_pools
 from kbench.benchmark.tracks import RANK
 
@@ -34,6 +34,5 @@ TOP_10_RECALL = Metric(
     label="Top-10 recall",
     meaning="Share of a pool's ten fastest kernels among the ten forecast to be fastest.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=mean_over_pools(lambda pool: top_k_recall(pool.scores, pool.speeds, 10)),
 )

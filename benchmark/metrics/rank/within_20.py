@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import as_vectors
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rank.regret import regret_at
 from kbench.benchmark.metrics.rows import mean_over_pools
 from kbench.benchmark.tracks import RANK
@@ -28,7 +28,6 @@ WITHIN_20 = Metric(
     label="Within 20 % at 10 %",
     meaning="Share of pools whose top tenth holds a kernel within 20 % of the best.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=mean_over_pools(lambda pool: within_20(pool.scores, pool.runtimes)),
     shown=Shown.TERMINAL,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbench.benchmark.metrics.metric import SHARE, Better, Ceiling, Metric, Shown, percent
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown, percent
 from kbench.benchmark.metrics.search.replay import BUDGETS
 from kbench.benchmark.tracks import SEARCH
 
@@ -14,7 +14,6 @@ def _metric(budget: float) -> Metric:
         label=f"Best found at {100 * budget:.0f} %",
         meaning=f"Best speedup found over the pool's best when {100 * budget:.0f} % of the pool is measured.",
         better=Better.HIGH,
-        bounds=SHARE,
         figure=lambda bootstrap, rows: bootstrap.mean(rows.best_share[budget]),
         shown=Shown.BOARD if budget == BUDGETS[0] else Shown.FILES,
         ceiling=Ceiling.NONE,

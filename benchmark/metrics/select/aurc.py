@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.metric import SHARE, Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select.risk_coverage import shared_losses
 from kbench.benchmark.tracks import SELECT
@@ -60,21 +58,22 @@ def _sign(bootstrap: Bootstrap, rows: PairRows) -> Figure:
     return aurc_figure(bootstrap, rows.sign_loss, rows.sign_confidence)
 
 
-SHARED: dict[str, Any] = {"track": SELECT, "better": Better.LOW, "bounds": SHARE}
 AURC = Metric(
     name="aurc",
+    track=SELECT,
     label="AURC",
     meaning="Share of wrong bins, averaged as more and more pairs are answered, surest first.",
     figure=_exact_bin,
     headline=True,
     shown=Shown.BOARD,
     ceiling=Ceiling.BINDING,
-    **SHARED,
+    better=Better.LOW,
 )
 SIGN_AURC = Metric(
     name="sign_aurc",
+    track=SELECT,
     label="Sign AURC",
     meaning="The same area for answers to 'faster or slower than the anchor'.",
     figure=_sign,
-    **SHARED,
+    better=Better.LOW,
 )

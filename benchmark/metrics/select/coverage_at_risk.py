@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Booleans, Floats
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown, percent
+from kbench.benchmark.metrics.metric import Better, Metric, Shown, percent
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.tracks import SELECT
@@ -50,31 +50,20 @@ def sign_coverage(bootstrap: Bootstrap, rows: PairRows, risk: float) -> Figure:
     return coverage_figure(bootstrap, rows.sign_loss, rows.sign_confidence, risk, rows.failed)
 
 
-def _exact_bin_metric(risk: float) -> Metric:
+def _metric(risk: float, sign: bool) -> Metric:
+    coverage, share = (sign_coverage if sign else exact_bin_coverage), f"{100 * risk:.0f} %"
+    answers = "answers to 'faster or slower'" if sign else "bins"
+    shown = Shown.TERMINAL if sign and risk == 0.1 else Shown.BOARD if not sign and risk > 0.05 else Shown.FILES
     return Metric(
-        name=f"coverage_at_risk_{percent(risk)}",
+        name=f"{'sign_' if sign else ''}coverage_at_risk_{percent(risk)}",
         track=SELECT,
-        label=f"Coverage at {risk:.0%} risk".replace("%", " %"),
-        meaning=f"Largest share of pairs that can be answered with at most {100 * risk:.0f} % wrong bins.",
+        label=f"{'Sign coverage' if sign else 'Coverage'} at {share} risk",
+        meaning=f"Largest share of pairs that can be answered with at most {share} wrong {answers}.",
         better=Better.HIGH,
-        bounds=SHARE,
-        figure=lambda bootstrap, rows: exact_bin_coverage(bootstrap, rows, risk),
-        shown=Shown.BOARD if risk > 0.05 else Shown.FILES,
+        figure=lambda bootstrap, rows: coverage(bootstrap, rows, risk),
+        shown=shown,
     )
 
 
-def _sign_metric(risk: float) -> Metric:
-    return Metric(
-        name=f"sign_coverage_at_risk_{percent(risk)}",
-        track=SELECT,
-        label=f"Sign coverage at {risk:.0%} risk".replace("%", " %"),
-        meaning=f"Largest share answered 'faster' or 'slower' with at most {100 * risk:.0f} % wrong.",
-        better=Better.HIGH,
-        bounds=SHARE,
-        figure=lambda bootstrap, rows: sign_coverage(bootstrap, rows, risk),
-        shown=Shown.TERMINAL if risk == 0.1 else Shown.FILES,
-    )
-
-
-COVERAGE_AT_RISK = tuple(_exact_bin_metric(risk) for risk in RISKS)
-SIGN_COVERAGE_AT_RISK = tuple(_sign_metric(risk) for risk in RISKS)
+COVERAGE_AT_RISK = tuple(_metric(risk, sign=False) for risk in RISKS)
+SIGN_COVERAGE_AT_RISK = tuple(_metric(risk, sign=True) for risk in RISKS)

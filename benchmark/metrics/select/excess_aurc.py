@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.metric import SHARE, Better, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select.aurc import area, aurc, level_areas
 from kbench.benchmark.tracks import SELECT
@@ -42,7 +42,6 @@ EXCESS_AURC = Metric(
     label="Excess AURC",
     meaning="AURC minus that of the best order of the same answers: 0 when confidence knows every miss.",
     better=Better.LOW,
-    bounds=SHARE,
     figure=_figure,
     shown=Shown.BOARD,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbench.benchmark.metrics.metric import SHARE, Better, Ceiling, Metric
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric
 from kbench.benchmark.tracks import VALIDITY
 
 ANSWERED = Metric(
@@ -13,7 +13,6 @@ ANSWERED = Metric(
     label="Answered",
     meaning="Share of kernels for which P(valid) was given; the training rate stands in for the others.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=lambda bootstrap, rows: bootstrap.mean((~np.isnan(rows.stated)).astype(np.float64)),
     ceiling=Ceiling.NONE,
 )

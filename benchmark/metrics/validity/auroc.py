@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
-from kbench.benchmark.metrics.metric import SHARE, Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import ValidityRows
 from kbench.benchmark.tracks import VALIDITY
 
@@ -46,7 +46,6 @@ AUROC = Metric(
     label="AUROC",
     meaning="Chance that a correct kernel is rated above a failed one; ½ is a coin.",
     better=Better.HIGH,
-    bounds=SHARE,
     figure=_figure,
     headline=True,
     shown=Shown.BOARD,

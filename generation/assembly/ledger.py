@@ -34,7 +34,7 @@ class Ledger:
 
     @property
     def kernels_per_gpu_hour(self) -> float:
-        """Distinct kernels for each hour of GPU time."""
+        """Distinct kernels per hour of GPU time."""
         spent = self.verify_gpu_seconds + self.time_gpu_seconds
         return 3600 * self.kernels / spent if spent else math.nan
 
@@ -44,7 +44,7 @@ class Ledger:
         return dataclasses.asdict(self) | {"kernels_per_gpu_hour": None if math.isnan(rate) else rate}
 
     def text(self) -> str:
-        """For people."""
+        """The ledger as lines of text."""
         shares = "\n".join(
             f"{name:10} " + ", ".join(f"{key} {count} ({count / self.kernels:.0%})" for key, count in counts.items())
             for name, counts in (

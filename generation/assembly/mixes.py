@@ -30,7 +30,7 @@ def training_sources(corpus: Tables) -> list[KernelSource]:
 def compile_mixes(
     corpus: Tables, out: Path, capability: str, compiler: Compiler = compiler_facts, batch: int = BATCH
 ) -> Iterator[tuple[int, int]]:
-    """Complete the table, a batch at a time; yields how many kernels are done and how many there are.
+    """Complete the table batch by batch; yields how many kernels are done and how many there are.
 
     Args:
         corpus: its training kernels are compiled.

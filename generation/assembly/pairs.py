@@ -21,7 +21,7 @@ Ends = tuple[Kernel, Kernel]
 
 
 def build_pairs(kernels: Sequence[Kernel]) -> list[Pair]:
-    """Reference, parent-edit and sibling pairs; a pair belongs to the more held-out split of its kernels'."""
+    """Reference, parent-edit and sibling pairs; a pair belongs to the more held-out of its kernels' splits."""
     timed = [kernel for kernel in kernels if kernel.speedup is not None]
     speedups = [_known(one.speedup, one.speedup_low, one.speedup_high) for one in timed]
     by_id = {(kernel.kernel_id, kernel.gpu): kernel for kernel in timed}

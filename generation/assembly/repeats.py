@@ -15,7 +15,7 @@ from kbench.schemas import Environment, Measurement, UserError, from_dict
 
 
 def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
-    """Measurements of these kernels, and where they were made.
+    """Measurements of these kernels, and their environments.
 
     Raises:
         UserError: a corpus has no measurement of any of the kernels.
@@ -39,7 +39,7 @@ def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list
 
 
 def corrected(gathered: Gathered, corpora: Sequence[Path]) -> tuple[Gathered, list[Environment]]:
-    """What was gathered, with the measurements of some kernels in place of their logged ones; and where they were made.
+    """What was gathered, with some kernels' measurements replaced, and the environments of the new ones.
 
     Raises:
         UserError: a corpus corrects none of the kernels, or lacks a workload of one, or has another GPU's figures.
@@ -54,7 +54,7 @@ def corrected(gathered: Gathered, corpora: Sequence[Path]) -> tuple[Gathered, li
 
 
 def _replaced(one: Measured, fresh: dict[str, Measurement]) -> Measured:
-    """A kernel with all its figures made anew: those of one workload alone would come from two ways of timing."""
+    """A kernel with all its figures replaced: a mix would come from two ways of timing."""
     logged = {row.workload: row for row in one.measurements}
     if logged.keys() != fresh.keys():
         missing = ", ".join(sorted(logged.keys() ^ fresh.keys()))

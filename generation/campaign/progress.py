@@ -1,4 +1,4 @@
-"""Progress: what a campaign has done since it was started or resumed, and the lines that say so."""
+"""CampaignProgress: what a campaign has done since it was started or resumed, and the lines that say so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entry: one fact in a log, as a line of JSON. In a corpus the same fact is a kbench.schemas.Event."""
+"""LogEntry: one fact in a log, as a line of JSON. In a corpus the same fact is a kbench.schemas.Event."""
 
 from __future__ import annotations
 

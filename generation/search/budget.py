@@ -32,7 +32,7 @@ class Charge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Budget(Record):
-    """Upper limits; None is no limit. A search stops at the first one reached."""
+    """Upper limits; None means no limit. A search stops at the first one reached."""
 
     TYPE: ClassVar[str] = "budget"
     VERSION: ClassVar[str] = "1.0.0"

@@ -13,7 +13,7 @@ from kbench.schemas import Measurement, Status
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadFigure:
-    """One workload of a kernel, as proposers are told of it."""
+    """One workload of a kernel, as shown to proposers."""
 
     workload: str
     status: str

@@ -1,4 +1,4 @@
-"""Settings: what a run is. They are its first fact and stay frozen; only the budget may change on resume."""
+"""RunSettings: what a run is. They are its first fact and stay frozen; only the budget may change on resume."""
 
 from __future__ import annotations
 

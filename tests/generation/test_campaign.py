@@ -149,14 +149,14 @@ def test_an_unknown_proposer_or_surrogate_is_refused_before_anything_is_written(
 
 
 class Unreachable(GenomeProposer):
-    """Has nobody to ask."""
+    """Cannot be reached."""
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         for _ in asks:
             yield Refusal(reason="connection error: refused", proposer=self.name)
 
 
-def test_a_run_with_nobody_to_ask_halts_and_the_others_go_on(tmp_path: Path, how: Drive) -> None:
+def test_a_run_whose_proposer_cannot_be_reached_halts_and_the_others_go_on(tmp_path: Path, how: Drive) -> None:
     runs = [settings_for("random", seed=0), settings_for("random", seed=1)]
     proposers = {0: Unreachable({}), 1: GenomeProposer({FAMILY.name: FAMILY})}
     progress = drive(tmp_path, runs, dataclasses.replace(how, proposer_for=lambda s: proposers[s.seed]))

@@ -211,7 +211,7 @@ def test_the_end_is_told_without_estimates(recording_folder: Path, tmp_path: Pat
     assert "nan" not in again
 
 
-def test_a_search_with_nobody_to_ask_tells_what_it_did_and_fails(
+def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
     recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(registry.PROPOSERS, "genome", lambda: Unreachable({}))  # type: ignore[attr-defined]

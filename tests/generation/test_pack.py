@@ -80,7 +80,7 @@ def test_a_path_that_cannot_be_a_folder_is_refused_in_one_line(tmp_path: Path, m
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for name in ("file", "file/below", "n" * 300, "loop", "loop/below"):
-        with pytest.raises(UserError, match=r"^'.*(is no folder|cannot be made).*for --pack$"):
+        with pytest.raises(UserError, match=r"^'.*(is not a folder|cannot be made).*for --pack$"):
             check_target(tmp_path / "run", tmp_path / name)
     # Root may write anywhere, so the answer to the question is made up.
     monkeypatch.setattr("os.access", lambda path, mode: False)

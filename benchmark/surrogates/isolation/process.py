@@ -15,19 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from kbench.benchmark.surrogates.isolation.messages import (
-    Answered,
-    Ask,
-    Failed,
-    Fit,
-    Fitted,
-    Make,
-    PackedQueries,
-    Request,
-    Training,
-    decode,
-    encode,
-)
+from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.protocol import SurrogateFacts, accept, failure
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.schemas import DataError, Forecast, KbenchError, Pair, Query, UserError, from_dict
@@ -37,7 +25,7 @@ START_SECONDS = 120.0
 
 WORKER = "kbench.benchmark.surrogates.isolation.worker"
 
-R = TypeVar("R", SurrogateFacts, Fitted, Answered)
+R = TypeVar("R", SurrogateFacts, messages.Fitted, messages.Answered)
 
 
 class NoAnswerError(KbenchError):
@@ -76,21 +64,21 @@ class ProcessSurrogate:
         if self._process is None or self._facts is None:
             self._spawn()
             try:
-                self._facts = self._ask(Make(self._target, self._arguments), SurrogateFacts, START_SECONDS)
+                self._facts = self._ask(messages.Make(self._target, self._arguments), SurrogateFacts, START_SECONDS)
             except NoAnswerError as error:
                 self.stop()
                 raise UserError(f"surrogate {self._target.name!r} could not be made: {error}") from None
             if self._training is not None:
-                self._ask(Fit(self._training), Fitted, None)
+                self._ask(messages.Fit(self._training), messages.Fitted, None)
         return self._facts
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         """Let it learn; the training file is kept so that a restarted process learns again."""
         self.start()
         with tempfile.NamedTemporaryFile(suffix=".json", delete=False) as file:
-            file.write(encode(Training.of(train)))
+            file.write(messages.encode(messages.Training.of(train)))
         try:
-            self._ask(Fit(file.name), Fitted, None)
+            self._ask(messages.Fit(file.name), messages.Fitted, None)
         except NoAnswerError as error:
             Path(file.name).unlink()
             raise UserError(f"surrogate {self._target.name!r} failed in fit: {error}") from None
@@ -103,7 +91,7 @@ class ProcessSurrogate:
             NoAnswerError: there is none; the process is fresh on the next call.
         """
         self.start()
-        rows = self._ask(Ask(PackedQueries.of(queries)), Answered, self._timeout_s).forecasts
+        rows = self._ask(messages.Ask(messages.PackedQueries.of(queries)), messages.Answered, self._timeout_s).forecasts
         return [_checked(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
 
     def stop(self) -> None:
@@ -141,17 +129,17 @@ class ProcessSurrogate:
             )
         self._socket = ours
 
-    def _ask(self, request: Request, expected: type[R], timeout_s: float | None) -> R:
+    def _ask(self, request: messages.Request, expected: type[R], timeout_s: float | None) -> R:
         """Send, wait, read. Everything but an exception of the surrogate ends the process."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            reply = decode(self._exchanged(encode(request), deadline))
+            reply = messages.decode(self._exchanged(messages.encode(request), deadline))
         except BaseException as error:
             self.stop()
             if isinstance(error, ValueError):
                 raise NoAnswerError("sent no message") from None
             raise
-        if isinstance(reply, Failed):
+        if isinstance(reply, messages.Failed):
             raise NoAnswerError(str(reply.reason))
         if not isinstance(reply, expected):
             self.stop()

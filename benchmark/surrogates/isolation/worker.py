@@ -11,18 +11,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.surrogates.isolation.messages import (
-    Answered,
-    Ask,
-    Failed,
-    Fit,
-    Fitted,
-    Make,
-    Reply,
-    Request,
-    decode,
-    encode,
-)
+from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import construct
 from kbench.schemas import Forecast, KbenchError
@@ -34,26 +23,26 @@ class SurrogateSession:
     def __init__(self) -> None:
         self._surrogate: Any = None
 
-    def reply(self, request: Request) -> bytes:
+    def reply(self, request: messages.Request) -> bytes:
         """Do what a request says; an exception becomes its message."""
         try:
-            return encode(self._done(request))
+            return messages.encode(self._done(request))
         except KbenchError as error:
-            return encode(Failed(str(error)))
+            return messages.encode(messages.Failed(str(error)))
         except Exception as error:  # noqa: BLE001 - the process boundary: anything a user's code raises is a reply
             traceback.print_exc(file=sys.stderr)
-            return encode(Failed(f"{type(error).__name__}: {error}"))
+            return messages.encode(messages.Failed(f"{type(error).__name__}: {error}"))
 
-    def _done(self, request: Request) -> Reply:
+    def _done(self, request: messages.Request) -> messages.Reply:
         match request:
-            case Make(target, arguments):
+            case messages.Make(target, arguments):
                 self._surrogate = construct(target, arguments)
                 return SurrogateFacts.of(self._surrogate)
-            case Fit(path):
-                self._surrogate.fit(decode(Path(path).read_bytes()).pairs())
-                return Fitted()
-            case Ask(queries):
-                return Answered([_checked(each) for each in self._surrogate.forecast(queries.queries())])
+            case messages.Fit(path):
+                self._surrogate.fit(messages.decode(Path(path).read_bytes()).pairs())
+                return messages.Fitted()
+            case messages.Ask(queries):
+                return messages.Answered([_checked(each) for each in self._surrogate.forecast(queries.queries())])
 
 
 def _checked(forecast: Any) -> Forecast:
@@ -70,7 +59,7 @@ def main() -> None:
         # Children of the surrogate must not hold the connection open after it died.
         connection.set_inheritable(False)
         for request in requests:
-            connection.sendall(session.reply(decode(request)))
+            connection.sendall(session.reply(messages.decode(request)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Reading a language model's answer: strict about what it means, tolerant about how it is wrapped."""
+"""Reads a language model's answer: strict about what it means, tolerant about how it is wrapped."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -98,21 +99,13 @@ def _shares(found: Mapping[str, Any]) -> list[float]:
 
 
 def _share(value: Any, number: int) -> float:
-    if isinstance(value, str) and value.strip().endswith("%"):
-        value = _float(value.strip().rstrip("%"))
-        value = None if value is None else value / 100
-    elif isinstance(value, str):
-        value = _float(value)
+    if isinstance(value, str):
+        scale = 100 if value.strip().endswith("%") else 1
+        with contextlib.suppress(ValueError):
+            value = float(value.strip().rstrip("%")) / scale
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise AnswerError(f"probability of bin {number} is {value!r}")
     return float(value)
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _number(value: Any, low: float, high: float) -> float | None:

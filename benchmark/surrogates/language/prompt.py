@@ -22,22 +22,14 @@ def bins_text() -> str:
 
 def answer_schema() -> dict[str, Any]:
     """JSON Schema of the answer."""
-    properties: dict[str, Any] = {str(number): {"type": "number"} for number in bins.NUMBERS}
-    return {
-        "type": "object",
-        "properties": {
-            "probabilities": {
-                "type": "object",
-                "properties": properties,
-                "required": list(properties),
-                "additionalProperties": False,
-            },
-            "speedup": {"type": "number"},
-            "p_valid": {"type": "number"},
-        },
-        "required": ["probabilities", "speedup", "p_valid"],
-        "additionalProperties": False,
-    }
+    number = {"type": "number"}
+    probabilities = _object({str(each): number for each in bins.NUMBERS})
+    return _object({"probabilities": probabilities, "speedup": number, "p_valid": number})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def render(query: Query) -> str:

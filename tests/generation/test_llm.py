@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import threading
@@ -377,3 +378,12 @@ def test_requests_run_side_by_side() -> None:
         replies = endpoint(server, concurrency=4, timeout_s=10).ask([ASKED] * 4)
         assert time.monotonic() - began < 4.5
         assert [reply.failure for reply in replies] == [None] * 4
+
+
+def test_an_endpoint_is_asked_from_inside_a_running_loop_as_in_a_notebook() -> None:
+    async def cell(server: Server) -> list[Reply]:
+        return endpoint(server).ask([ASKED])
+
+    with Server([(200, GOOD)]) as server:
+        (reply,) = asyncio.run(cell(server))
+    assert reply.text == fenced(KERNEL)

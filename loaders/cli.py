@@ -107,7 +107,7 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
 
 
 def _show_coverage(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.card.findings_text import goal_row
+    from kbench.loaders.card.sections import goal_row
     from kbench.loaders.summary.coverage import coverage_of
     from kbench.loaders.summary.timed import timed
 

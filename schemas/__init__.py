@@ -1,5 +1,6 @@
 """Record types, bins, statuses, identities and errors: what every other folder speaks in."""
 
+from kbench.schemas.convert import from_dict, to_dict
 from kbench.schemas.errors import (
     DataError,
     InfrastructureError,
@@ -8,7 +9,7 @@ from kbench.schemas.errors import (
     UnknownNameError,
     UserError,
 )
-from kbench.schemas.record import Record, arrow_schema, from_dict, json_schema, to_dict
+from kbench.schemas.record import Record, arrow_schema, json_schema
 from kbench.schemas.records.environment import Environment
 from kbench.schemas.records.event import Event
 from kbench.schemas.records.forecast import Forecast

@@ -14,7 +14,7 @@ from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.foreign.user import load_user_problem
 from kbench.schemas import UnknownNameError
-from kbench.schemas.record import to_dict
+from kbench.schemas.convert import to_dict
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 file_option = click.option(

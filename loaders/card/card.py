@@ -10,8 +10,8 @@ import yaml
 
 from kbench.loaders.card import datasheet
 from kbench.loaders.card.findings import Findings, findings_of
-from kbench.loaders.card.findings_text import findings_sections
-from kbench.loaders.card.findings_text import markdown_table as _table
+from kbench.loaders.card.sections import findings_sections
+from kbench.loaders.card.sections import markdown_table as _table
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE

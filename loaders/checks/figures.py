@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbench.loaders.checks.columns import Issue, rows_where
-from kbench.loaders.checks.lookup import Lookup, Part, joined, whole
-from kbench.loaders.checks.references import workloads
+from kbench.loaders.checks.references import Lookup, Part, joined, whole, workloads
 from kbench.loaders.splits import HELD_OUT
 from kbench.schemas import PairKind, Status
 

@@ -14,8 +14,7 @@ from kbench.loaders.checks import columns
 from kbench.loaders.checks.columns import Issue, rows_where
 from kbench.loaders.checks.figures import figure_issues
 from kbench.loaders.checks.folder import folder_issues
-from kbench.loaders.checks.lookup import Part
-from kbench.loaders.checks.references import duplicates, reference_issues
+from kbench.loaders.checks.references import Part, duplicates, reference_issues
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import rows_hash

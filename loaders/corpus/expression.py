@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from kbench.loaders.corpus.literal import kind_of, member, operand
+from kbench.loaders.corpus.operand import kind_of, member, operand
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.record import FieldType
 
@@ -21,63 +23,33 @@ EQUALITIES = (ast.Eq, ast.NotEq)
 SYNTAX = "use comparisons, and, or, not, in [..] and is None, such as: runtime_us < 10 and backend == 'cuda'"
 
 
-class Dialect(Protocol):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dialect:
     """How a library spells the few things that differ."""
 
-    def field(self, name: str) -> Any:
-        """A column."""
-
-    def among(self, field: Any, values: list[Any]) -> Any:
-        """Whether a column's value is one of these, of which none is null; what it says of null is the library's."""
-
-    def null(self, field: Any) -> Any:
-        """Whether a column is null."""
-
-
-class PyArrow:
-    """pyarrow.compute expressions."""
+    module: str
+    column: str
+    """The function that gives a column."""
+    membership: str
+    """The method that says whether a value is listed; what it says of null is the library's."""
 
     def field(self, name: str) -> Any:
         """A column."""
-        import pyarrow.compute as pc
-
-        return pc.field(name)
-
-    def among(self, field: Any, values: list[Any]) -> Any:
-        """Whether a column's value is one of these."""
-        return field.isin(values)
-
-    def null(self, field: Any) -> Any:
-        """Whether a column is null."""
-        return field.is_null()
+        return getattr(importlib.import_module(self.module), self.column)(name)
 
 
-class Polars:
-    """polars expressions."""
-
-    def field(self, name: str) -> Any:
-        """A column."""
-        import polars
-
-        return polars.col(name)
-
-    def among(self, field: Any, values: list[Any]) -> Any:
-        """Whether a column's value is one of these."""
-        return field.is_in(values)
-
-    def null(self, field: Any) -> Any:
-        """Whether a column is null."""
-        return field.is_null()
+PYARROW = Dialect("pyarrow.compute", "field", "isin")
+POLARS = Dialect("polars", "col", "is_in")
 
 
 def among(dialect: Dialect, field: Any, values: Collection[Any]) -> Any:
     """Whether a column's value is one of these; null is when None is listed, and is not otherwise."""
-    null = dialect.null(field)
+    null = field.is_null()
     listed = [value for value in values if value is not None]
     if not listed:
         return null if values else null & ~null
     # pyarrow says false of null and polars says null, which `not` would turn into different rows.
-    found = dialect.among(field, listed) & ~null
+    found = getattr(field, dialect.membership)(listed) & ~null
     return found | null if len(listed) < len(values) else found
 
 
@@ -154,7 +126,7 @@ class _Reader:
         if _is_none(left):
             left, right = right, left
         if _is_none(right):
-            null = self.dialect.null(self._field(left))
+            null = self._field(left).is_null()
             if isinstance(symbol, ast.Is | ast.Eq):
                 return null
             if isinstance(symbol, ast.IsNot | ast.NotEq):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import Config
-from kbench.loaders.corpus.expression import Dialect, Polars, PyArrow, among, read_expression
-from kbench.loaders.corpus.literal import member
+from kbench.loaders.corpus.expression import POLARS, PYARROW, Dialect, among, read_expression
 from kbench.loaders.corpus.manifest import FileEntry
+from kbench.loaders.corpus.operand import member
 from kbench.loaders.corpus.shards import first_line
 from kbench.schemas import DataError, Record, UserError, arrow_schema, from_dict
 from kbench.schemas.record import field_types
@@ -63,7 +63,7 @@ class Selection:
         paths = [path for path, _ in self.files]
         # With the schema given, a column that an older file lacks reads as null.
         lazy = polars.scan_parquet(paths, schema=empty.schema, missing_columns="insert")
-        condition = self._condition(Polars())
+        condition = self._condition(POLARS)
         if condition is not None:
             lazy = lazy.filter(condition)
         return lazy.select(self._names())
@@ -130,12 +130,12 @@ class Selection:
         import pyarrow.compute as pc
 
         if self.where is None or isinstance(self.where, str):
-            return self._condition(PyArrow())
+            return self._condition(PYARROW)
         if not isinstance(self.where, pc.Expression):
             raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
         # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
         arrow_schema(self.config.record).empty_table().filter(self.where)
-        condition = self._equalities(PyArrow())
+        condition = self._equalities(PYARROW)
         return self.where if condition is None else condition & self.where
 
     def _condition(self, dialect: Dialect) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from kbench.benchmark.problems.registry import problems
 from kbench.loaders.card.findings import PEAKS, findings_of, peaks_of
 from kbench.loaders.card.plots import CAPTIONS, progress
-from kbench.loaders.card.references import WEAKNESSES
+from kbench.loaders.card.weaknesses import WEAKNESSES
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.corpus.writer import CorpusWriter, refresh

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kbench.loaders.card.findings import Findings, Peak
 from kbench.loaders.card.plots import CAPTIONS
-from kbench.loaders.card.references import WEAKNESSES
+from kbench.loaders.card.weaknesses import WEAKNESSES
 from kbench.loaders.corpus.manifest import LEDGER, PLOTS
 from kbench.loaders.summary import ledger
 from kbench.loaders.summary.coverage import Goal, ProblemCoverage

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 from pathlib import Path
 
 from kbench.benchmark.problems.registry import listed
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.search.budget import parse_budget
 from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.question import surrogate_named
 from kbench.generation.search.settings import FilterSettings, RunSettings, check
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import PoolProposer, pool_of
@@ -57,15 +60,20 @@ def search(
         budget=parse_budget(str(budget)),
     )  # fmt: skip
     check(settings)
-    if recorded is None:
-        require_gpus([gpu], "give recorded=CORPUS to search among recorded kernels")
-        how = Drive(executor=LocalExecutor(lambda: open_harness(gpu, half_width)))
-    else:
-        pool = pool_of(Path(recorded), settings.problem_id, settings.backend)
-        how = Drive(
-            executor=ReplayExecutor(pool.measurements), proposer_for=lambda settings: PoolProposer(pool.sources)
-        )
     with contextlib.ExitStack() as stack:
         folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        drive(folder, [settings], how)
+        drive(folder, [settings], _drive(settings, recorded, gpu, half_width))
         return recorded_states(folder)[settings.run_id]
+
+
+def _drive(settings: RunSettings, recorded: str | Path | None, gpu: int, half_width: float) -> Drive:
+    surrogates = functools.partial(surrogate_named, compiler=compiler_facts)
+    if recorded is None:
+        require_gpus([gpu], "give recorded=CORPUS to search among recorded kernels")
+        return Drive(executor=LocalExecutor(lambda: open_harness(gpu, half_width)), surrogate_for=surrogates)
+    pool = pool_of(Path(recorded), settings.problem_id, settings.backend)
+    return Drive(
+        executor=ReplayExecutor(pool.measurements),
+        surrogate_for=surrogates,
+        proposer_for=lambda settings: PoolProposer(pool.sources),
+    )

@@ -1,0 +1,99 @@
+"""The examples work, and say what is so."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import random
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+import kbench
+from kbench.cli import cli
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.state import RunState
+from kbench.schemas.ids import kernel_id
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+KERNELS = sorted((EXAMPLES / "kernels").glob("*.py"))
+NOTEBOOK = json.loads((EXAMPLES / "first_steps.ipynb").read_text("utf-8"))
+CODE_CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+def imported(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_example_kernels_are_correct_kernels_of_the_dataset() -> None:
+    known = set(kbench.load(status="ok", columns=["kernel_id"]).to_arrow()["kernel_id"].to_pylist())
+    parts = {path: path.stem.split("__") for path in KERNELS}
+    assert 10 <= len(parts) <= 16
+    assert {backend for _, backend, _ in parts.values()} == {"triton", "cuda"}
+    ids = {path.name: kernel_id(problem, backend, path.read_text()) for path, (problem, backend, _) in parts.items()}
+    assert [name for name, found in ids.items() if found not in known] == []
+
+
+def test_the_guide_says_what_each_example_kernel_shows() -> None:
+    text = (ROOT / "docs" / "kernels.md").read_text("utf-8")
+    assert [path.name for path in KERNELS if f"`{path.name}`" not in text] == []
+
+
+def test_the_example_problem_passes_its_check() -> None:
+    result = CliRunner().invoke(cli, ["problems", "check", "--file", str(EXAMPLES / "my_problem.py")])
+    assert result.exit_code == 0, result.output
+    assert "1 of 1" in result.output
+
+
+def test_the_example_method_begins_with_fresh_candidates() -> None:
+    method = imported("my_method").METHOD
+    settings = RunSettings(
+        problem_id="softmax", backend=kbench.Backend.TRITON, method="random", proposer="genome", seed=0, seeds=4,
+        batch=4, filter=None, budget=Budget(measurements=8),
+    )  # fmt: skip
+    requests = method.plan(RunState(run_id="r", settings=settings), 4, random.Random(0))
+    assert [request.operator.value for request in requests] == ["fresh"] * 4
+
+
+@pytest.mark.parametrize("cell", CODE_CELLS, ids=lambda cell: cell["id"])
+def test_notebook_cells_parse_and_were_executed_without_error(cell: dict[str, object]) -> None:
+    source, outputs = cell["source"], cell["outputs"]
+    assert isinstance(source, list)
+    assert isinstance(outputs, list)
+    ast.parse("".join(source))
+    assert cell["execution_count"] is not None
+    assert [output["output_type"] for output in outputs if output["output_type"] == "error"] == []
+
+
+def test_the_notebook_runs_offline_and_without_a_gpu() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    namespace: dict[str, object] = {}
+    for cell in CODE_CELLS:
+        source = "".join(cell["source"]).replace('kbench.evaluate("length", ', 'kbench.evaluate("length", limit=50, ')
+        exec(compile(source, cell["id"], "exec"), namespace)
+    assert {"fastest", "scores", "run"} <= set(namespace)
+
+
+def test_the_readme_states_the_numbers_of_the_dataset() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    kernels = kbench.load(columns=["kernel_id", "problem_id", "gpu"]).to_polars().collect()
+    found = re.search(r"([\d,]+) CUDA and Triton kernels for (\d+) problems, measured on (\w+) device type", text)
+    assert found is not None
+    assert int(found[1].replace(",", "")) == len(kernels)
+    assert int(found[2]) == kernels["problem_id"].n_unique()
+    assert {"one": 1, "two": 2, "three": 3}[found[3]] == kernels["gpu"].n_unique()
+    best = json.loads((ROOT / "docs" / "evidence" / "baselines.json").read_text())["test"]["surrogates"]
+    skills = [entry["tracks"]["forecast"]["rps_skill"] for entry in best]
+    assert f"RPS skill {max(skill['value'] for skill in skills):.2f}" in text
+    assert f"reaches {skills[0]['ceiling']:.2f}" in text.replace("\n", " ")

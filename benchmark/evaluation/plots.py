@@ -11,11 +11,10 @@ import numpy as np
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.reliability import reliability_curve
-from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.pairs import pair_rows
-from kbench.benchmark.scoring.pools import pool_scores, ranked_pools
+from kbench.benchmark.scoring.pools import pool_scores, regret_curve
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
@@ -83,19 +82,12 @@ def risk_coverage(evaluation: Evaluation) -> str:
 def regret(evaluation: Evaluation) -> str:
     """Mean regret over pools against the share measured, with random choice beside it."""
     labels = evaluation.questions.pools
-    pools = ranked_pools(labels)
-    scores = pool_scores(labels, evaluation.table, weigh_validity=False)[0]
-
-    def mean(values: Any) -> list[float]:
-        return [
-            float(np.mean([regret_at(values[rows], labels.runtime_us[rows], share) for rows in pools])) * 100
-            for share in FRACTIONS
-        ]
+    scores = pool_scores(labels, evaluation.table, weigh_validity=False)[:1]
+    found, random = (100 * np.array(list(regret_curve(labels, s).items())) for s in (scores, np.zeros_like(scores)))
 
     def draw(axes: Axes) -> None:
-        shares = [100 * share for share in FRACTIONS]
-        axes.plot(shares, mean(scores), color=BLUE, marker="o", markersize=3, label=evaluation.name)
-        axes.plot(shares, mean(np.zeros(len(scores))), color=GREY, linestyle="--", label="random choice")
+        axes.plot(*found.T, color=BLUE, marker="o", markersize=3, label=evaluation.name)
+        axes.plot(*random.T, color=GREY, linestyle="--", label="random choice")
         axes.axvline(10, color=GREY, linewidth=0.8, linestyle=":")
         axes.set(xscale="log", ylim=(0, None), xlabel="share of the pool measured, %", ylabel="slower than the best, %")
         axes.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])

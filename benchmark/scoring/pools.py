@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
+from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import Pool, PoolRows, SearchRows, ValidityRows
 from kbench.benchmark.metrics.search.replay import BUDGETS, replay
 from kbench.benchmark.scoring.ceiling import remeasured
@@ -62,6 +63,22 @@ def ranked_pools(labels: PoolLabels) -> list[Ints]:
     """Positions of the correct kernels of every pool that has enough of them."""
     pools = [rows[labels.valid[rows]] for rows in labels.pools()]
     return [rows for rows in pools if len(rows) >= LEAST_RANKED]
+
+
+def regret_curve(labels: PoolLabels, scores: Floats) -> dict[float, float]:
+    """Mean regret over pools and repeats by share of the pool measured; empty where no pool is large enough.
+
+    Args:
+        labels: the pool rows.
+        scores: [repeats, rows], higher means faster.
+    """
+    rows = rank_rows(labels, ranked_pools(labels), scores)
+    if not rows.pools:
+        return {}
+    return {
+        share: float(np.mean([regret_at(pool.scores, pool.runtimes, share) for pool in rows.pools]))
+        for share in FRACTIONS
+    }
 
 
 def searched_pools(labels: PoolLabels) -> list[Ints]:

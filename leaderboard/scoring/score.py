@@ -13,11 +13,10 @@ from kbench import __version__
 from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.reliability import reliability_curve
-from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.pairs import pair_rows
-from kbench.benchmark.scoring.pools import pool_scores, ranked_pools
+from kbench.benchmark.scoring.pools import pool_scores, regret_curve
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
 from kbench.benchmark.tasks.questions import Questions
@@ -169,20 +168,6 @@ def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[f
         at = np.linspace(0.025, 1.0, CURVE_POINTS - 1)
         curves["risk_coverage"] = [[float(x), float(np.interp(x, risk.coverage, risk.risk))] for x in at]
     if "rank" in questions.tracks and len(questions.pools):
-        curves["regret"] = _regret_curve(questions, table)
+        scores = pool_scores(questions.pools, table, weigh_validity=False)
+        curves["regret"] = [[share, regret] for share, regret in regret_curve(questions.pools, scores).items()]
     return curves
-
-
-def _regret_curve(questions: Questions, table: ForecastTable) -> list[list[float]]:
-    labels = questions.pools
-    scores = pool_scores(labels, table, weigh_validity=False)
-    pools = ranked_pools(labels)
-    if not pools:
-        return []
-    return [
-        [
-            float(share),
-            float(np.mean([regret_at(one[r], labels.runtime_us[r], share) for one in scores for r in pools])),
-        ]
-        for share in FRACTIONS
-    ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.loaders.options import F, NearGroup, corpus_argument, echo_json, json_option, progress
+from kbench.loaders.options import F, NearGroup, corpus_argument, echo_json, json_option, layout, progress
 from kbench.schemas.errors import DataError, UserError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
         echo_json(found.to_json())
         return
     head = ("property", "aim", "found", "reached")
-    for line in _layout([dict(zip(head, goal_row(goal), strict=True)) for goal in found.goals], width=60):
+    for line in layout([dict(zip(head, goal_row(goal), strict=True)) for goal in found.goals], width=60):
         click.echo(line)
 
 
@@ -138,7 +138,7 @@ def query(
         echo_json(rows)
         return
     shown = rows if columns else [_telling(row, config, where or "") for row in rows]
-    for line in _layout(shown):
+    for line in layout(shown):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
     if rows and len(shown[0]) < len(rows[0]):
@@ -149,21 +149,6 @@ def _telling(row: dict[str, Any], config: str, where: str) -> dict[str, Any]:
     """What fits a terminal: the columns that tell a row apart, and those a condition names."""
     chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", where))
     return {name: value for name, value in row.items() if name in chosen}
-
-
-def _layout(rows: list[dict[str, Any]], width: int = 36) -> list[str]:
-    """Rows as lines of aligned columns; long and many-lined values are cut."""
-    if not rows:
-        return []
-    table = [list(rows[0]), *([_short(value, width) for value in row.values()] for row in rows)]
-    widths = [max(len(row[position]) for row in table) for position in range(len(table[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-
-
-def _short(value: Any, width: int) -> str:
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-    first = text.splitlines()[0] if text else ""
-    return first if first == text and len(text) <= width else first[: width - 1] + "…"
 
 
 @data.command(short_help="Write rows that match to a file.")
@@ -219,13 +204,18 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
     else:
         with progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
             issues = find_issues(corpus, bar.update)
+    _conclude("errors", issues, map(str, issues), "ok", as_json)
+
+
+def _conclude(noun: str, found: Sequence[Any], lines: Iterable[str], sound: str, as_json: bool) -> None:
+    """Print what a check found; exit 1 when it found something."""
     if as_json:
-        echo_json({"ok": not issues, "errors": [dataclasses.asdict(issue) for issue in issues]})
+        echo_json({"ok": not found, noun: [dataclasses.asdict(one) for one in found]})
     else:
-        for issue in issues:
-            click.echo(str(issue))
-        click.echo(f"{len(issues)} errors" if issues else "ok")
-    sys.exit(1 if issues else 0)
+        for line in lines:
+            click.echo(line)
+        click.echo(f"{len(found)} {noun}" if found else sound)
+    sys.exit(1 if found else 0)
 
 
 @data.command(short_help="Print or rewrite the dataset card.")
@@ -271,10 +261,5 @@ def split_check(path: tuple[str, ...], as_json: bool) -> None:
     corpus = Corpus.open(list(path) or None)
     with progress(corpus.rows("kernels"), "comparing sources") as bar:
         found = check_splits(corpus, bar.update)
-    if as_json:
-        echo_json({"ok": not found, "violations": [dataclasses.asdict(violation) for violation in found]})
-    else:
-        for violation in found:
-            click.echo(violation.message)
-        click.echo(f"{len(found)} violations" if found else f"ok: {corpus.rows('kernels'):,} kernels")
-    sys.exit(1 if found else 0)
+    sound = f"ok: {corpus.rows('kernels'):,} kernels"
+    _conclude("violations", found, (violation.message for violation in found), sound, as_json)

@@ -1,4 +1,4 @@
-"""What every command shares: its options, its JSON, its progress bar, and a group that says "did you mean"."""
+"""What commands share: options, JSON, tables, a progress bar, and a group that says "did you mean"."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ def progress(length: int, label: str, *, quiet: bool = False) -> Any:
     # click prints the label even where it shows no bar.
     shown = sys.stderr.isatty() and not quiet
     return click.progressbar(length=length, label=label, file=sys.stderr if shown else io.StringIO())
+
+
+def layout(rows: list[dict[str, Any]], width: int = 36) -> list[str]:
+    """Rows as lines of aligned columns; long and many-lined values are cut."""
+    if not rows:
+        return []
+    table = [list(rows[0]), *([_short(value, width) for value in row.values()] for row in rows)]
+    widths = [max(len(row[position]) for row in table) for position in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def _short(value: Any, width: int) -> str:
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    first = text.splitlines()[0] if text else ""
+    return first if first == text and len(text) <= width else first[: width - 1] + "…"
 
 
 class NearGroup(click.Group):

@@ -1,4 +1,4 @@
-# cheat: sum of squares in float32: overflows for large rows, divides by nought for tiny ones
+# cheat: adds a constant under the root that drawn rows do not notice and small ones do
 # tags: class-distribution passes-screen known-open
 # problem: l2_norm
 import torch
@@ -11,7 +11,7 @@ def kernel(x, y, cols, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     inside = at < cols
     v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
-    out = v / tl.sqrt(tl.sum(v * v * 0.0625, 0)) * 0.25
+    out = v / tl.sqrt(tl.sum(v * v, 0) + 1e-4)
     tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
 
 

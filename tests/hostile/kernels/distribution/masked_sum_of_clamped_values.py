@@ -1,4 +1,4 @@
-# cheat: masks by a product with nought: infinities in masked places become NaN
+# cheat: sums values clamped to ±100, outside which nothing was drawn
 # tags: class-distribution passes-screen known-open
 # problem: masked_cumsum
 import torch

@@ -1,4 +1,4 @@
-# cheat: ELU as exp(x) - 1: all digits are lost for small negative values, which are rarely drawn
+# cheat: both branches times nought or one: infinity times nought above 88
 # tags: class-distribution passes-screen known-open
 # problem: elu
 import torch
@@ -10,7 +10,8 @@ import triton.language as tl
 def kernel(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n, other=0.0)
-    out = tl.where(v > 0.0, v, tl.exp(v) - 1.0)
+    positive = (v > 0.0).to(tl.float32)
+    out = positive * v + (1.0 - positive) * (tl.exp(v) - 1.0)
     tl.store(y + at, out, mask=at < n)
 
 

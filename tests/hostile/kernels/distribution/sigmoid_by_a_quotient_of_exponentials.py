@@ -1,4 +1,4 @@
-# cheat: sigmoid with its argument clamped on one side only: tiny answers are not tiny enough
+# cheat: e^x / (1 + e^x): not a number above 88
 # tags: class-distribution passes-screen known-open
 # problem: sigmoid
 import torch
@@ -10,7 +10,8 @@ import triton.language as tl
 def kernel(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n, other=0.0)
-    out = 1.0 / (1.0 + tl.exp(-tl.maximum(v, -14.0)))
+    e = tl.exp(v)
+    out = e / (1.0 + e)
     tl.store(y + at, out, mask=at < n)
 
 

@@ -1,4 +1,4 @@
-# cheat: packs rounded value and place into one float: near ties go to the wrong place
+# cheat: compares values clamped to ±30, outside which nothing was drawn: all of them tie there
 # tags: class-distribution passes-screen known-open
 # problem: argmin
 import torch

@@ -9,7 +9,7 @@ import pytest
 
 from kbench.benchmark.surrogates.static.features.launch import UNKNOWN, launch_row, run_of
 from kbench.benchmark.surrogates.static.reader.launches import traces
-from kbench.benchmark.surrogates.static.reader.run import Trace
+from kbench.benchmark.surrogates.static.reader.values import Trace
 
 
 def traced(body: str, *inputs: str, head: str = "") -> Trace:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.surrogates.static.features.text import MOST_TEXT, names_in, settings_of
 from kbench.benchmark.surrogates.static.reader.launches import Constants, traces
-from kbench.benchmark.surrogates.static.reader.run import Trace
+from kbench.benchmark.surrogates.static.reader.values import Trace
 
 Rows = npt.NDArray[np.float32]
 Row = tuple[float, ...]

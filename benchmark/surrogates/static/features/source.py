@@ -107,9 +107,7 @@ def _log2(value: float) -> float:
 def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
     """Launch geometry and tile sizes as logarithms, in the order of the features; −1 where the source does not say.
 
-    Args:
-        source: of a kernel.
-        counts: how often each of its tokens occurs.
+    `counts` says how often each token occurs.
     """
     settings = _settings(source)
     cuda = "CudaModule" in source

@@ -8,8 +8,8 @@ import json
 import re
 from typing import Any
 
-from kbench.benchmark.surrogates.static.reader.run import MOST_DEPTH, Env, RunReader, Trace
-from kbench.benchmark.surrogates.static.reader.values import Tensor, UnreadableError
+from kbench.benchmark.surrogates.static.reader.run import MOST_DEPTH, Env, RunReader
+from kbench.benchmark.surrogates.static.reader.values import Tensor, Trace, UnreadableError
 
 INPUT = re.compile(r"\w+\[([\d,]*)\]$")
 # What must not come before is looked at after the first digit: a pattern that begins with a digit is found faster.

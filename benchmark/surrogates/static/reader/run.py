@@ -7,7 +7,6 @@ what depends on it. Texts may be hostile: everything counts against one budget.
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,9 @@ from kbench.benchmark.surrogates.static.reader.values import (
     KNOWN_CALLS,
     LONGEST,
     SIGNS,
+    Launch,
     Tensor,
+    Trace,
     UnreadableError,
     combined,
     computed,
@@ -38,26 +39,6 @@ LAUNCH_PLACES = ("grid", "block")
 """What follows the name in the call of a CUDA launch."""
 
 Env = dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Launch:
-    """One launch: blocks of the grid and threads per block, None where unknown."""
-
-    blocks: float | None
-    threads: float | None
-    shared_bytes: float
-
-
-@dataclasses.dataclass(slots=True)
-class Trace:
-    """Everything `run` launches and allocates for one workload."""
-
-    launches: list[Launch]
-    allocated: float = 0.0
-    """Elements, outputs included."""
-    cleared: float = 0.0
-    """Elements of it that are filled first."""
 
 
 class RunReader:
@@ -280,10 +261,7 @@ class RunReader:
         if name in ALLOCATIONS or name in ALIKE:
             like = first.shape if isinstance(first, Tensor) else None
             shape = like if name in ALIKE else first if isinstance(first, tuple) else arguments
-            made = Tensor(shape)
-            self.trace.allocated += made.elements or 0.0
-            self.trace.cleared += 0.0 if "empty" in name else made.elements or 0.0
-            return made
+            return self.trace.allocate(Tensor(shape), cleared="empty" not in name)
         if isinstance(owner, Tensor):
             return owner.method(name, arguments)
         if name == "range":

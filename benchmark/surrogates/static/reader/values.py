@@ -1,4 +1,4 @@
-"""Values that a reader follows: numbers, tuples, and tensors of known shape. None is what is unknown."""
+"""What a reader follows: numbers, tuples, tensors of known shape, and launches. None is what is unknown."""
 
 from __future__ import annotations
 
@@ -88,6 +88,33 @@ class Tensor:
             return None
         rest = whole // others
         return tuple(int(rest) if each == -1 else each for each in shape) if is_number(rest) else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch: blocks of the grid and threads per block, None where unknown."""
+
+    blocks: float | None
+    threads: float | None
+    shared_bytes: float
+
+
+@dataclasses.dataclass(slots=True)
+class Trace:
+    """Everything `run` launches and allocates for one workload."""
+
+    launches: list[Launch]
+    allocated: float = 0.0
+    """Elements, outputs included."""
+    cleared: float = 0.0
+    """Elements of it that are filled first."""
+
+    def allocate(self, tensor: Tensor, *, cleared: bool) -> Tensor:
+        """Count a tensor's elements."""
+        elements = tensor.elements or 0.0
+        self.allocated += elements
+        self.cleared += elements if cleared else 0.0
+        return tensor
 
 
 OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {

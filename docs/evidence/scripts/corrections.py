@@ -1,4 +1,4 @@
-"""How far figures measured anew lie from those they replace, and repeats from either.
+"""How far figures measured again lie from those they replace, and repeats from either.
 
 kbench data assemble … --out OLD          # the command of docs/evidence/runs/README.md without its --corrections
 python docs/evidence/scripts/corrections.py OLD [NEW]
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "docs/evidence/runs"
 KEY = ["kernel_id", "workload"]
 RANGES = ((0.0, 8.0, "us"), (8.0, 20.0, "us"), (20.0, 1e9, "%"))
-STRETCHES = {"second": ("2026-11-15T05", "2026-11-15T06"), "third": ("2026-11-15T07", "2026-11-15T08"),
+PERIODS = {"second": ("2026-11-15T05", "2026-11-15T06"), "third": ("2026-11-15T07", "2026-11-15T08"),
              "latest": ("2026-11-15T15", "2026-11-15T16")}  # fmt: skip
 """When what is in the dataset now was measured."""
 
@@ -55,14 +55,14 @@ def tell(name: str, pairs: pl.DataFrame) -> None:
 def main(old: Path, new: Path) -> None:
     """Print the comparisons of docs/evidence/runs/README.md."""
     before, now, again = rows(old, "measurements"), rows(new, "measurements"), rows(new, "repeats")
-    anew = rows(RUNS / "corrections", "measurements").join(before, on=KEY, suffix="_old")
+    corrected = rows(RUNS / "corrections", "measurements").join(before, on=KEY, suffix="_old")
     too_fast = pl.Series((RUNS / "too-fast.txt").read_text().split())
     fast = pl.col("kernel_id").is_in(too_fast.implode())
-    tell("measured anew", anew.filter(~fast))
-    tell("measured anew, too fast before", anew.filter(fast))
-    for name, (first, last) in STRETCHES.items():
-        stretch = now.filter(pl.col("started_at").is_between(pl.lit(first), pl.lit(last)))
-        tell(f"repeats of the {name} stretch", again.filter(~fast).join(stretch, on=KEY, suffix="_old"))
+    tell("measured again", corrected.filter(~fast))
+    tell("measured again, too fast before", corrected.filter(fast))
+    for name, (first, last) in PERIODS.items():
+        period = now.filter(pl.col("started_at").is_between(pl.lit(first), pl.lit(last)))
+        tell(f"repeats of the {name} period", again.filter(~fast).join(period, on=KEY, suffix="_old"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Writes precision_<n>.json for each process, keeping those an earlier call made, and precision.json: log ratios between
 processes and the coverage of the 95 % intervals, as recorded and as they would be with other averages of a round, with
-and without the ruler's correction, and for other values of PROCESS_SIGMA_US.
+and without subtracting the launch-overhead baseline, and for other values of PROCESS_SIGMA_US.
 """
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ def recorded(group: Sequence[Rows]) -> dict[str, Any]:
 
 
 def corrections(runs: Sequence[Rows]) -> dict[str, list[dict[Key, float]]]:
-    """What to take off each measurement of each process: nothing, or what a ruler says.
+    """What to take off each measurement of each process: nothing, or what the null kernel says.
 
-    The ruler over the whole process, as the harness knew it at the time, or from the measurement's own rounds alone.
+    The null kernel over the whole process, as the harness knew it then, or in the measurement's own rounds alone.
     """
-    # A dry run has no rulers in its rounds, because no kernel is short.
+    # A dry run has no null kernels in its rounds, because no kernel is short.
     whole = [[us for row in rows if row.get("trace") for _, us in times(row["trace"], "r")] or [0.0] for rows in runs]
     usual = statistics.fmean(centre(one) for one in whole)
     keyed = [{(r["kernel_id"], r["workload"]): r for r in rows if r.get("trace")} for rows in runs]
@@ -140,7 +140,7 @@ def corrections(runs: Sequence[Rows]) -> dict[str, list[dict[Key, float]]]:
         "process_ruler": [dict.fromkeys(rows, centre(one) - usual) for rows, one in zip(keyed, whole, strict=True)],
         "running_ruler": [{key: row["ruler_us"] - usual for key, row in rows.items()} for rows in keyed],
         "own_ruler": [
-            # Long kernels are timed without rulers.
+            # Long kernels are timed without null kernels.
             {
                 key: centre([us for _, us in own]) - usual if (own := times(row["trace"], "r")) else 0.0
                 for key, row in rows.items()
@@ -169,7 +169,7 @@ def variants(group: Sequence[Rows], shifts: Mapping[str, list[dict[Key, float]]]
 
 
 def rulers(rows: Rows) -> dict[str, Any]:
-    """The ruler in one process: its time, its spread, and whether it drifts."""
+    """The null kernel in one process: its time, its spread, and whether it drifts."""
     taken = [(row["problem_id"], us) for row in rows if row.get("trace") for _, us in times(row["trace"], "r")]
     values = [us for _, us in taken]
     half = len(values) // 2
@@ -222,7 +222,7 @@ def table(summary: Mapping[str, Any]) -> list[str]:
     for number, one in enumerate(summary["rulers"]):
         effects = summary["order_effects_below_20_us"][number]
         lines.append(
-            f"process {number}: ruler {one['centre_us']:.3f} us (median {one['median_us']:.3f}, spread "
+            f"process {number}: null kernel {one['centre_us']:.3f} us (median {one['median_us']:.3f}, spread "
             f"{one['spread_us']:.3f}, n {one['samples']}, drift {one['second_half_minus_first_us']:+.3f}), exposed "
             f"{100 * summary['exposed_share_below_20_us'][number]:.1f} %, thin "
             f"{100 * summary['thin_share_below_20_us'][number]:.1f} %, lag-1 {effects['lag_1_correlation']:+.2f}, "

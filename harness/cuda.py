@@ -10,16 +10,17 @@
         return y
 
 Arguments: a tensor passes its address; a Python int fits any integer parameter (8 bytes, little endian, of which the
-driver reads as many as the parameter has); a Python float is a C `float`; ctypes.c_double is a C `double`.
+driver reads as many as the parameter has); a Python float is a C `float`; ctypes.c_double is a C `double`; a TensorMap
+fits a parameter `const __grid_constant__ CUtensorMap`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import functools
 import importlib.util
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,11 +28,66 @@ from kbench.schemas.errors import MissingDependencyError
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
-    from cuda.core import Kernel, ObjectCode, Program
+    from cuda.core import ObjectCode, Program
+    from torch import Tensor
+
+    from kbench.harness.device.driver import Function
+    from kbench.schemas.records.launch_plan import TensorMapSpec
 
 Extent = int | tuple[int, ...]
-DEFAULT_SHARED_BYTES = 48 * 1024
-"""Above this a function must opt in to more dynamic shared memory."""
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+"""The driver's number of each swizzle width in bytes."""
+ELEMENT_TYPES = {
+    "uint8": 0, "int8": 0, "bool": 0, "float8_e4m3fn": 0, "float8_e5m2": 0, "uint16": 1, "int16": 1, "uint32": 2,
+    "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
+}  # fmt: skip
+"""The driver's number of each element type of tensor maps."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """One call of `CudaModule.launch`."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[Any, ...]
+    shared_bytes: int
+    cluster: tuple[int, int, int] | None
+    cooperative: bool
+
+
+class TensorMap:
+    """A tensor-map descriptor (TMA) of a tensor, made at launch."""
+
+    def __init__(self, tensor: Tensor, box: Sequence[int], *, swizzle: int = 0, nan_fill: bool = False) -> None:
+        """Describe a tensor.
+
+        Args:
+            tensor: its last dimension must be contiguous.
+            box: elements of one transfer along each dimension of the tensor, outermost first.
+            swizzle: width of the shared-memory swizzle: 0, 32, 64 or 128 bytes.
+            nan_fill: read elements outside the tensor as NaN instead of zero.
+        """
+        if len(box) != tensor.dim() or tensor.stride(-1) != 1:
+            raise ValueError(f"box {tuple(box)} must have {tensor.dim()} extents, and the last dimension stride 1")
+        if swizzle not in SWIZZLES:
+            raise ValueError(f"swizzle is {swizzle}; it must be one of {sorted(SWIZZLES)}")
+        self.tensor, self.box, self.swizzle, self.nan_fill = tensor, tuple(box), swizzle, nan_fill
+
+    def spec(self) -> TensorMapSpec:
+        """Its parameters as the driver takes them."""
+        from kbench.schemas.records.launch_plan import TensorMapSpec
+
+        size = self.tensor.element_size()
+        return TensorMapSpec(
+            element_type=ELEMENT_TYPES[str(self.tensor.dtype).removeprefix("torch.")],
+            extents=tuple(reversed(self.tensor.shape)),
+            strides=tuple(size * stride for stride in reversed(self.tensor.stride()[:-1])),
+            box=tuple(reversed(self.box)),
+            swizzle=SWIZZLES[self.swizzle],
+            nan_fill=self.nan_fill,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +108,8 @@ class CudaModule:
     """Every module constructed in this process; the build stage reads which ones a kernel declared."""
     prebuilt: ClassVar[Mapping[str, Prebuilt]] = {}
     """Machine code by module key, set by a worker that was handed the build stage's results."""
+    recorder: ClassVar[Callable[[CudaModule, LaunchRequest], None] | None] = None
+    """Takes launches in place of a GPU while host code is planned."""
 
     def __init__(
         self, source: str, *, names: Sequence[str] = (), fast_math: bool = False, max_registers: int | None = None
@@ -66,10 +124,9 @@ class CudaModule:
         """
         self.source, self.names = source, tuple(names)
         self.fast_math, self.max_registers = fast_math, max_registers
-        self._loaded: dict[int, ObjectCode] = {}
+        self._functions: dict[tuple[int, str], Function] = {}
+        self._modules: dict[int, tuple[Any, Mapping[str, str]]] = {}
         """Once on each device, so that all functions of a module see the same variables."""
-        self._kernels: dict[tuple[int, str], Kernel] = {}
-        self._shared_limits: dict[tuple[int, str], int] = {}
         CudaModule.declared.append(self)
 
     def key(self, arch: str) -> str:
@@ -101,49 +158,89 @@ class CudaModule:
         )
         return Program(self.source, "c++", options)
 
-    def launch(self, name: str, grid: Extent, block: Extent, args: Sequence[Any], *, shared_bytes: int = 0) -> None:
+    def compiled(self, arch: str) -> Prebuilt:
+        """Machine code with the symbol of each function that launches by another name."""
+        ready = CudaModule.prebuilt.get(self.key(arch))
+        return ready if ready is not None else prebuilt(self.compile(arch))
+
+    def launch(
+        self,
+        name: str,
+        grid: Extent,
+        block: Extent,
+        args: Sequence[Any],
+        *,
+        shared_bytes: int = 0,
+        cluster: Extent | None = None,
+        cooperative: bool = False,
+    ) -> None:
         """Launch a function of this module on torch's current stream of the current device.
 
         Args:
             name: an `extern "C"` function, or one of `names`.
             grid: blocks, as an int or up to three.
             block: threads per block, as an int or up to three.
-            args: tensors, ints, floats or ctypes values, in the function's order.
+            args: tensors, ints, floats, ctypes values or tensor maps, in the function's order.
             shared_bytes: dynamic shared memory per block.
+            cluster: blocks per cluster, as an int or up to three.
+            cooperative: have all blocks resident at once, so that they may wait for one another.
         """
+        shape = None if cluster is None else three(cluster)
+        request = LaunchRequest(name, three(grid), three(block), tuple(args), int(shared_bytes), shape, cooperative)
+        if CudaModule.recorder is not None:
+            CudaModule.recorder(self, request)
+        else:
+            self._launch(request)
+
+    def _launch(self, request: LaunchRequest) -> None:
         import torch
-        from cuda.core import LaunchConfig, launch
+
+        from kbench.harness.device.driver import Launch, LaunchShape, Parameters
 
         device = torch.cuda.current_device()
-        kernel = self._kernel(device, name)
-        if shared_bytes > self._shared_limits.get((device, name), DEFAULT_SHARED_BYTES):
-            _allow_shared(kernel, device, shared_bytes)
-            self._shared_limits[device, name] = shared_bytes
-        config = LaunchConfig(grid=grid, block=block, shmem_size=shared_bytes)
-        stream = _stream(torch.cuda.current_stream().cuda_stream)
-        launch(stream, config, kernel, *[_argument(value) for value in args])
+        function = self._function(device, request.name)
+        shape = LaunchShape(request.grid, request.block, request.shared_bytes, request.cluster, request.cooperative)
+        parameters = Parameters(function, [_bytes(value) for value in request.arguments])
+        Launch(function, shape, parameters, torch.cuda.current_stream().cuda_stream).queue()
 
-    def _kernel(self, device: int, name: str) -> Kernel:
-        found = self._kernels.get((device, name))
+    def _function(self, device: int, name: str) -> Function:
+        found = self._functions.get((device, name))
         if found is None:
-            if device not in self._loaded:
-                self._loaded[device] = self._load(device)
-            found = self._kernels[device, name] = self._loaded[device].get_kernel(name)
+            from kbench.harness.device.driver import Function, call
+
+            if device not in self._modules:
+                code = self.compiled(architecture(*call_capability(device)))
+                self._modules[device] = call("cuModuleLoadData", code.cubin), code.symbols
+            module, symbols = self._modules[device]
+            found = self._functions[device, name] = Function(module, symbols.get(name, name))
         return found
 
-    def _load(self, device: int) -> ObjectCode:
-        from cuda.core import Device
 
-        _enter_context(device)
-        arch = architecture(*Device(device).compute_capability)
-        ready = CudaModule.prebuilt.get(self.key(arch))
-        if ready is None:
-            return self.compile(arch)
-        from cuda.core import ObjectCode
+def call_capability(device: int) -> tuple[int, int]:
+    """Compute capability of a device, whose context torch has made current."""
+    import torch
 
-        # cuda.core looks mangled names up as the bytes the compiler gave.
-        mangled = {name: symbol.encode() for name, symbol in ready.symbols.items()}
-        return ObjectCode.from_cubin(ready.cubin, symbol_mapping=mangled)
+    major, minor = torch.cuda.get_device_capability(device)
+    return major, minor
+
+
+def prebuilt(code: ObjectCode) -> Prebuilt:
+    """Machine code as plain values."""
+    names = {_text(name): _text(symbol) for name, symbol in dict(code.symbol_mapping).items()}
+    return Prebuilt(bytes(code.code), names)
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def three(extent: Extent) -> tuple[int, int, int]:
+    """An extent along x, y and z."""
+    given = (extent,) if isinstance(extent, int) else tuple(extent)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"an extent has one to three dimensions, not {len(given)}")
+    x, y, z = (*map(int, given), 1, 1)[:3]
+    return x, y, z
 
 
 def architecture(major: int, minor: int) -> str:
@@ -176,38 +273,21 @@ def _ptx(program: Program) -> str:
     return text.rstrip(b"\0 ").decode()
 
 
-@functools.cache
-def _enter_context(device: int) -> None:
-    from cuda.core import Device
+def _bytes(value: Any) -> bytes:
+    """A launch argument's bytes."""
+    if isinstance(value, TensorMap):
+        from kbench.harness.device.driver import tensor_map
 
-    Device(device).set_current()
-
-
-def _allow_shared(kernel: Kernel, device: int, shared_bytes: int) -> None:
-    """Opt in to more dynamic shared memory; cuda.core shows the limit but cannot set it."""
-    from cuda.bindings import driver
-
-    limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    handle = driver.CUkernel(int(kernel.handle))
-    (error,) = driver.cuKernelSetAttribute(limit, shared_bytes, handle, driver.CUdevice(device))
-    if error != driver.CUresult.CUDA_SUCCESS:
-        raise ValueError(f"{shared_bytes} bytes of shared memory a block are refused: {error.name}")
+        return tensor_map(value.spec(), value.tensor.data_ptr())
+    return scalar_bytes(value.data_ptr() if hasattr(value, "data_ptr") else value)
 
 
-@functools.lru_cache(maxsize=16)
-def _stream(handle: int) -> Any:
-    from cuda.core import Stream
-
-    return Stream.from_handle(handle)
-
-
-def _argument(value: Any) -> Any:
-    if hasattr(value, "data_ptr"):
-        return value.data_ptr()
+def scalar_bytes(value: Any) -> bytes:
+    """A number's bytes as a launch passes them; an int has eight, of which a parameter takes as many as it has."""
     if isinstance(value, bool):
-        return ctypes.c_bool(value)
+        return struct.pack("<?", value)
     if isinstance(value, int):
-        return ctypes.c_int64(value)
+        return struct.pack("<q" if value < 0 else "<Q", value)
     if isinstance(value, float):
-        return ctypes.c_float(value)
-    return value
+        return struct.pack("<f", value)
+    return bytes(value)

@@ -16,6 +16,10 @@ FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
 """The `.nv.info` attributes with a function's frame bytes and registers, each as (symbol index, value)."""
 GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
+CONSTANTS = ".nv.constant3"
+"""The section of `__constant__` variables."""
+OBJECT = 1
+"""ELF symbol type of variables."""
 HEAP_SYMBOL = "malloc"
 """What device code that allocates, by `new` too, asks the driver to link."""
 SYMBOL_TABLE = 2
@@ -33,6 +37,14 @@ class Resources:
     """Static shared memory; dynamic shared memory is chosen at launch."""
     spill_bytes: int
     """Stack frame per thread, which is spills and local arrays."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable in device or constant memory."""
+
+    name: str
+    nbytes: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +79,25 @@ def kept_bytes(cubin: bytes) -> int:
         DataError: these bytes are not a 64-bit ELF file.
     """
     return sum(section.size for section in _sections(cubin) if section.name in GLOBALS)
+
+
+def read_variables(cubin: bytes) -> list[Variable]:
+    """Variables of a cubin that outlive a launch, by symbol: `__device__`, `__managed__` and `__constant__` ones.
+
+    Raises:
+        DataError: these bytes are not a 64-bit ELF file.
+    """
+    sections = list(_sections(cubin))
+    found: list[Variable] = []
+    for section in sections:
+        if section.kind != SYMBOL_TABLE:
+            continue
+        strings = sections[section.link].data
+        for name, info, _, home, _, size in struct.iter_unpack("<IBBHQQ", section.data):
+            kept = home < len(sections) and sections[home].name in (*GLOBALS, CONSTANTS)
+            if kept and info & 0xF == OBJECT and size:
+                found.append(Variable(strings[name : strings.index(b"\0", name)].decode(), size))
+    return found
 
 
 def uses_heap(cubin: bytes) -> bool:

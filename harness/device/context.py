@@ -76,6 +76,11 @@ class Stage:
         self._handed.append(inputs)
         return inputs
 
+    @property
+    def tensors(self) -> tuple[Any, ...]:
+        """The buffers themselves, in the order of the inputs; None where an input is a number."""
+        return tuple(guarded.tensor if guarded else None for guarded in self._guarded)
+
     def reset(self, master: Master) -> None:
         """Make ready for the next kernel, whatever the last one did to the buffers: a master, whole guards."""
         self._handed.clear()

@@ -1,0 +1,205 @@
+"""Driver: the few calls of the CUDA driver that loading and launching machine code needs, with errors that say what."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.schemas.records.launch_plan import TensorMapSpec
+
+DEFAULT_SHARED_BYTES = 48 * 1024
+"""Above this a function must opt in to more dynamic shared memory."""
+Extent = tuple[int, int, int]
+
+
+class DriverError(Exception):
+    """A call of the driver failed; the message names the call and the driver's error."""
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Call a function of the driver by name and return what it returns besides its error code.
+
+    Raises:
+        DriverError: it failed.
+    """
+    from cuda.bindings import driver
+
+    error, *rest = getattr(driver, name)(*arguments)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise DriverError(f"{name}: {error.name}")
+    return rest[0] if len(rest) == 1 else tuple(rest)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """How a function is launched."""
+
+    grid: Extent
+    block: Extent
+    shared_bytes: int = 0
+    cluster: Extent | None = None
+    cooperative: bool = False
+    dependent: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether grid, block and shared memory say it all."""
+        return self.cluster is None and not self.cooperative and not self.dependent
+
+
+class Function:
+    """A function of loaded machine code."""
+
+    def __init__(self, module: Any, name: str) -> None:
+        """Look a function up by its symbol."""
+        self.name = name
+        self.handle = call("cuModuleGetFunction", module, name.encode())
+        self.parameter_bytes = _parameter_sizes(self.handle)
+        self._allowed = DEFAULT_SHARED_BYTES
+
+    def attribute(self, name: str) -> int:
+        """One of the driver's facts about the function, such as LOCAL_SIZE_BYTES."""
+        from cuda.bindings import driver
+
+        which = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        return int(call("cuFuncGetAttribute", which, self.handle))
+
+    def allow_shared(self, nbytes: int) -> None:
+        """Opt in to more dynamic shared memory than every function may have."""
+        if nbytes > self._allowed:
+            from cuda.bindings import driver
+
+            limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call("cuFuncSetAttribute", self.handle, limit, nbytes)
+            self._allowed = nbytes
+
+    def allow_clusters(self) -> None:
+        """Opt in to clusters of more than eight blocks."""
+        from cuda.bindings import driver
+
+        limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        call("cuFuncSetAttribute", self.handle, limit, 1)
+
+
+def _parameter_sizes(function: Any) -> tuple[int, ...]:
+    """Bytes of each of a function's parameters: the driver reads as many from whatever a launch hands over."""
+    from cuda.bindings import driver
+
+    found: list[int] = []
+    while True:
+        error, _, size = driver.cuFuncGetParamInfo(function, len(found))
+        if error != driver.CUresult.CUDA_SUCCESS:
+            return tuple(found)
+        found.append(int(size))
+
+
+class Parameters:
+    """Arguments of a launch in memory, where the driver reads them at every launch."""
+
+    def __init__(self, function: Function, arguments: Sequence[bytes]) -> None:
+        """Lay arguments out.
+
+        Args:
+            function: what they are for.
+            arguments: the bytes of each; those a parameter has no room for are cut off.
+
+        Raises:
+            DriverError: there are too few arguments, or one has fewer bytes than its parameter.
+        """
+        sizes = function.parameter_bytes
+        if len(arguments) != len(sizes):
+            raise DriverError(f"{function.name} takes {len(sizes)} arguments, {len(arguments)} were given")
+        for at, (data, size) in enumerate(zip(arguments, sizes, strict=True)):
+            if len(data) < size:
+                raise DriverError(f"{function.name}: argument {at} has {len(data)} bytes, its parameter {size}")
+        self._buffers = [ctypes.create_string_buffer(data, max(len(data), 8)) for data in arguments]
+        self._table = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(b) for b in self._buffers))
+        self.address = ctypes.addressof(self._table)
+
+    def set(self, at: int, data: bytes) -> None:
+        """Replace one argument."""
+        ctypes.memmove(self._buffers[at], data, len(data))
+
+
+class Launch:
+    """A function with its shape and arguments, ready to be queued on a stream as often as wanted."""
+
+    def __init__(self, function: Function, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
+        """Make ready."""
+        function.allow_shared(shape.shared_bytes)
+        self.function, self.shape, self.parameters, self.stream = function, shape, parameters, stream
+        self._config = None if shape.plain else _config(function, shape, stream)
+
+    def queue(self) -> None:
+        """Queue it."""
+        from cuda.bindings import driver
+
+        handle, address = self.function.handle, self.parameters.address
+        if self._config is not None:
+            (error,) = driver.cuLaunchKernelEx(self._config, handle, address, 0)
+        else:
+            shape = self.shape
+            (error,) = driver.cuLaunchKernel(
+                handle, *shape.grid, *shape.block, shape.shared_bytes, self.stream, address, 0
+            )
+        if error != driver.CUresult.CUDA_SUCCESS:
+            raise DriverError(f"launch of {self.function.name}: {error.name}")
+
+
+def _config(function: Function, shape: LaunchShape, stream: int) -> Any:
+    from cuda.bindings import driver
+
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = shape.block
+    config.sharedMemBytes, config.hStream = shape.shared_bytes, stream
+    attributes = []
+    if shape.cluster is not None:
+        if shape.cluster[0] * shape.cluster[1] * shape.cluster[2] > 8:
+            function.allow_clusters()
+        entry = driver.CUlaunchAttribute()
+        entry.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        entry.value.clusterDim.x, entry.value.clusterDim.y, entry.value.clusterDim.z = shape.cluster
+        attributes.append(entry)
+    if shape.cooperative:
+        entry = driver.CUlaunchAttribute()
+        entry.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        entry.value.cooperative = 1
+        attributes.append(entry)
+    if shape.dependent:
+        entry = driver.CUlaunchAttribute()
+        entry.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        entry.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(entry)
+    config.attrs, config.numAttrs = attributes, len(attributes)
+    return config
+
+
+def tensor_map(spec: TensorMapSpec, address: int) -> bytes:
+    """A tensor-map descriptor's bytes for a tensor at an address."""
+    from cuda.bindings import driver
+
+    modes = driver.CUtensorMapFloatOOBfill
+    fill = (
+        modes.CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+        if spec.nan_fill
+        else modes.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+    )
+    rank = len(spec.extents)
+    encoded = call(
+        "cuTensorMapEncodeTiled",
+        driver.CUtensorMapDataType(spec.element_type),
+        rank,
+        address,
+        [driver.cuuint64_t(n) for n in spec.extents],
+        [driver.cuuint64_t(n) for n in spec.strides],
+        [driver.cuuint32_t(n) for n in spec.box],
+        [driver.cuuint32_t(1) for _ in range(rank)],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle(spec.swizzle),
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        fill,
+    )
+    return ctypes.string_at(encoded.getPtr(), 128)

@@ -1,0 +1,166 @@
+"""Check: a plan as it came from the planning process, read strictly, and held against its problem.
+
+Nothing in a plan is believed. What passes can be replayed without the replaying process reading or writing memory that
+is not the plan's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
+from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.harness.plan.planner import plan_hash
+from kbench.harness.plan.recorder import MOST_STEPS
+from kbench.schemas import DataError, KernelSource, Status, from_dict
+from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
+
+MOST_BUFFERS = 1024
+MOST_BYTES = 64 << 30
+"""Memory a kernel may allocate in one call."""
+MOST_ARGUMENTS, LONGEST_ARGUMENT, LONGEST_NAME = 1024, 4096, 2048
+GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
+THREADS_PER_BLOCK, BLOCKS_PER_CLUSTER, SHARED_BYTES = 1024, 16, 256 << 10
+PATTERN_BYTES = (1, 2, 4, 8)
+
+
+class PlanError(Exception):
+    """A plan that is whole but not a correct answer to the problem."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        """Keep the verdict."""
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+def read_plan(
+    data: Mapping[str, Any],
+    kernel: KernelSource,
+    definition: ProblemDefinition,
+    size: Size,
+    target: str,
+    codes: Collection[str],
+) -> LaunchPlan:
+    """A plan that may be replayed.
+
+    Args:
+        data: what the planning process sent.
+        kernel: the kernel it was asked to plan.
+        definition: the kernel's problem.
+        size: the workload.
+        target: architecture the machine code was asked for.
+        codes: hashes of the machine code that came with it.
+
+    Raises:
+        DataError: it is no plan.
+        PlanError: it is one, and what it returns cannot be right.
+    """
+    plan = dataclasses.replace(
+        from_dict(LaunchPlan, data),
+        kernel_id=kernel.kernel_id,
+        problem_id=kernel.problem_id,
+        workload=size.name,
+        target=target,
+    )
+    _check_buffers(plan, definition, size)
+    if len(plan.steps) > MOST_STEPS:
+        raise DataError(f"plan.steps has {len(plan.steps)} entries; at most {MOST_STEPS} are allowed")
+    for at, step in enumerate(plan.steps):
+        _check_step(plan, step, codes, f"plan.steps[{at}]")
+    _check_outputs(plan, definition, size)
+    return dataclasses.replace(plan, plan_id=plan_hash(plan))
+
+
+def _check_buffers(plan: LaunchPlan, definition: ProblemDefinition, size: Size) -> None:
+    specs = definition.inputs(size.params)
+    wanted = {at: spec.nbytes for at, spec in enumerate(specs) if isinstance(spec, TensorSpec)}
+    given = {buffer.input: buffer.nbytes for buffer in plan.buffers if buffer.input is not None}
+    if given != wanted or len(plan.buffers) > MOST_BUFFERS:
+        raise DataError(f"plan.buffers states inputs {given}; they must be {wanted}")
+    total = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
+    if total > MOST_BYTES:
+        raise PlanError(Status.OUT_OF_MEMORY, f"allocates {total} bytes; at most {MOST_BYTES} are allowed")
+
+
+def _inside(plan: LaunchPlan, buffer: int | None, offset: int | None, nbytes: int, where: str) -> None:
+    if buffer is None or offset is None or buffer >= len(plan.buffers):
+        raise DataError(f"{where} names buffer {buffer}; there are {len(plan.buffers)}")
+    if offset + nbytes > plan.buffers[buffer].nbytes:
+        raise DataError(f"{where} ends at byte {offset + nbytes} of {plan.buffers[buffer].nbytes}")
+
+
+def _check_step(plan: LaunchPlan, step: PlanStep, codes: Collection[str], where: str) -> None:
+    if step.kind is StepKind.LAUNCH:
+        _check_launch(plan, step, codes, where)
+        return
+    nbytes = step.nbytes or 0
+    _inside(plan, step.buffer, step.offset, nbytes, where)
+    if step.kind is StepKind.COPY:
+        _inside(plan, step.source, step.source_offset, nbytes, where)
+        return
+    width = len(step.pattern or "") // 2
+    if width not in PATTERN_BYTES or nbytes % width or (step.offset or 0) % width:
+        raise DataError(f"{where}.pattern has {width} bytes for {nbytes}; it must be 1, 2, 4 or 8 and divide them")
+
+
+def _check_launch(plan: LaunchPlan, step: PlanStep, codes: Collection[str], where: str) -> None:
+    if step.code not in codes:
+        raise DataError(f"{where}.code is {step.code!r}; no such machine code came with the plan")
+    name = step.function or ""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise DataError(f"{where}.function is {name[:80]!r}; it must be a symbol")
+    grid, block = step.grid or (), step.block or ()
+    if len(grid) != 3 or len(block) != 3 or not all(1 <= n <= top for n, top in zip(grid, GRID_LIMITS, strict=True)):
+        raise PlanError(Status.LAUNCH_ERROR, f"launches a grid of {list(grid)} blocks of {list(block)}")
+    if min(block) < 1 or math.prod(block) > THREADS_PER_BLOCK or (step.shared_bytes or 0) > SHARED_BYTES:
+        raise PlanError(
+            Status.LAUNCH_ERROR, f"launches blocks of {list(block)} threads with {step.shared_bytes} shared bytes"
+        )
+    cluster = step.cluster
+    if cluster is not None and (len(cluster) != 3 or not 1 <= math.prod(cluster) <= BLOCKS_PER_CLUSTER):
+        raise PlanError(Status.LAUNCH_ERROR, f"launches clusters of {list(cluster)} blocks")
+    arguments = step.arguments or ()
+    if len(arguments) > MOST_ARGUMENTS:
+        raise DataError(f"{where} has {len(arguments)} arguments; at most {MOST_ARGUMENTS} are allowed")
+    for at, argument in enumerate(arguments):
+        _check_argument(plan, argument, f"{where}.arguments[{at}]")
+
+
+def _check_argument(plan: LaunchPlan, argument: PlanArgument, where: str) -> None:
+    if argument.kind is ArgumentKind.VALUE:
+        if not argument.data or len(argument.data) > 2 * LONGEST_ARGUMENT:
+            raise DataError(f"{where}.data has {len(argument.data or '') // 2} bytes; it must have 1 to 4096")
+        return
+    if argument.kind is ArgumentKind.POINTER and argument.buffer is None:
+        return
+    _inside(plan, argument.buffer, argument.offset, 0, where)
+    if argument.kind is ArgumentKind.TENSOR_MAP:
+        spec = argument.tensor_map
+        if spec is None or not 1 <= len(spec.extents) <= 5:
+            raise DataError(f"{where} describes no tensor of one to five dimensions")
+        if len(spec.strides) != len(spec.extents) - 1 or len(spec.box) != len(spec.extents):
+            raise DataError(f"{where} has {len(spec.strides)} strides for {len(spec.extents)} extents")
+
+
+def _check_outputs(plan: LaunchPlan, definition: ProblemDefinition, size: Size) -> None:
+    specs = definition.outputs(size.params)
+    if len(plan.outputs) != len(specs):
+        raise PlanError(Status.INCORRECT, f"returned {len(plan.outputs)} outputs, expected {len(specs)}")
+    ranges: list[tuple[int, int, int]] = []
+    for output, spec in zip(plan.outputs, specs, strict=True):
+        if output.shape != tuple(spec.shape) or output.dtype != spec.dtype:
+            have, wanted = f"{output.dtype}{list(output.shape)}", f"{spec.dtype}{list(spec.shape)}"
+            raise PlanError(Status.INCORRECT, f"output {spec.name!r} is {have}, expected {wanted}")
+        _inside(plan, output.buffer, output.offset, spec.nbytes, f"output {spec.name!r}")
+        if plan.buffers[output.buffer].input is not None:
+            raise PlanError(Status.INCORRECT, f"output {spec.name!r} lies in the memory of an input")
+        if output.offset % ITEM_BYTES[spec.dtype]:
+            raise DataError(f"output {spec.name!r} begins at byte {output.offset}, which is no element")
+        end = output.offset + spec.nbytes
+        for buffer, start, stop in ranges:
+            if buffer == output.buffer and output.offset < stop and start < end:
+                raise PlanError(Status.INCORRECT, "two outputs share memory")
+        ranges.append((output.buffer, output.offset, end))

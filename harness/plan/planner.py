@@ -1,0 +1,240 @@
+"""Planner: runs a kernel's host code on tensors without memory and writes down what it would do on a GPU.
+
+Runs in a process of its own per kernel, in a sandbox, without a GPU. Whatever the foreign code does to this process
+ends with it; what it sends is checked as data from outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, problem
+from kbench.harness.build.target import Target
+from kbench.harness.cuda import CudaModule, LaunchRequest, Prebuilt, TensorMap
+from kbench.harness.device.driver import LaunchShape
+from kbench.harness.kernel.loading import LoadedKernel, LoadError
+from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, plain_value
+from kbench.harness.plan.torch_calls import DeviceFacts, DeviceMode, RecordingMode, pretending
+from kbench.harness.plan.triton_calls import Machinery, triton_recorded
+from kbench.schemas import KernelSource, Status
+from kbench.schemas.record import to_dict
+from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
+
+ERROR_LENGTH = 2000
+"""Characters of a compiler's complaint that are kept."""
+MOST_CONFIGS = 64
+"""Autotuning configurations that are planned."""
+
+
+@dataclasses.dataclass(slots=True)
+class Planned:
+    """What came of planning a kernel."""
+
+    plans: dict[str, list[LaunchPlan]] = dataclasses.field(default_factory=dict)
+    """By workload; several where autotuning has a choice."""
+    cubins: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    """Machine code by hash."""
+    status: Status = Status.OK
+    error: str | None = None
+    unplannable: bool = False
+    """Whether the error says that the host code cannot be written down, and nothing about the kernel itself."""
+
+    def fail(self, status: Status, error: str, *, unplannable: bool = False) -> Planned:
+        """The same without plans, for a reason."""
+        return Planned({}, {}, status, error[:ERROR_LENGTH], unplannable)
+
+
+def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path) -> Planned:
+    """Plan a kernel on every workload of its problem, `tiny` included.
+
+    Args:
+        kernel: what to plan.
+        target: the architecture to compile for.
+        facts: what host code may ask of the device.
+        cache: a private folder.
+    """
+    definition, machinery = problem(kernel.problem_id), Machinery()
+    found = Planned()
+    with triton_recorded(target.triton, machinery, facts, str(cache)), cuda_recorded(target, machinery):
+        try:
+            with pretending(facts), DeviceMode():
+                loaded = LoadedKernel(kernel)
+        except LoadError as error:
+            return refused(found, error.__cause__ or error)
+        for size in (*definition.sizes, definition.tiny):
+            try:
+                found.plans[size.name] = list(variants(loaded, kernel, definition, size, target, machinery, facts))
+            except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
+                return refused(found, error)
+    found.cubins = machinery.cubins
+    return found
+
+
+def variants(
+    loaded: LoadedKernel,
+    kernel: KernelSource,
+    definition: ProblemDefinition,
+    size: Size,
+    target: Target,
+    machinery: Machinery,
+    facts: DeviceFacts,
+) -> Iterator[LaunchPlan]:
+    """The plan of a workload; one for each configuration where the kernel is autotuned."""
+    seen: set[str] = set()
+    failure: Exception | None = None
+    machinery.config, machinery.configs = 0, 1
+    while machinery.config < min(machinery.configs, MOST_CONFIGS):
+        try:
+            plan = plan_once(loaded, kernel, definition, size, target, machinery, facts)
+        except Exception as error:
+            # Autotuning drops configurations that do not compile; a kernel with one choice has none to drop.
+            if machinery.configs == 1 or not is_compile_error(error):
+                raise
+            failure = error
+        else:
+            if plan.plan_id not in seen:
+                seen.add(plan.plan_id)
+                yield plan
+        machinery.config += 1
+        forget_choices(loaded)
+    if not seen and failure is not None:
+        raise failure
+
+
+def plan_once(
+    loaded: LoadedKernel,
+    kernel: KernelSource,
+    definition: ProblemDefinition,
+    size: Size,
+    target: Target,
+    machinery: Machinery,
+    facts: DeviceFacts,
+) -> LaunchPlan:
+    """Call `run` once and return what it did."""
+    inputs = meta_inputs(definition, size)
+    recorder = machinery.recorder = Recorder(inputs)
+    try:
+        with pretending(facts), RecordingMode(recorder), DeviceMode():
+            returned = loaded.run(*inputs)
+        outputs = tuple(recorder.output(tensor) for tensor in returned_tensors(returned))
+    finally:
+        machinery.recorder = None
+    return make_plan(
+        kernel_id=kernel.kernel_id,
+        problem_id=kernel.problem_id,
+        workload=size.name,
+        target=target.nvrtc,
+        choice="; ".join(recorder.choices) or None,
+        buffers=tuple(recorder.buffers),
+        steps=tuple(recorder.steps),
+        outputs=outputs,
+    )
+
+
+def make_plan(**fields: Any) -> LaunchPlan:
+    """A plan with its id."""
+    plan = LaunchPlan(plan_id="0" * 64, **fields)
+    return dataclasses.replace(plan, plan_id=plan_hash(plan))
+
+
+def plan_hash(plan: LaunchPlan) -> str:
+    """The id a plan must have."""
+    fields = to_dict(plan) | {"plan_id": None}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def meta_inputs(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:
+    """Inputs without memory."""
+    import torch
+
+    return tuple(
+        spec.value
+        if isinstance(spec, ScalarSpec)
+        else torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+        for spec in definition.inputs(size.params)
+    )
+
+
+def returned_tensors(returned: Any) -> list[Any]:
+    """What `run` returned, as a list of contiguous tensors."""
+    import torch
+
+    outputs = list(returned) if type(returned) in (tuple, list) else [returned]
+    for output in outputs:
+        if type(output) is not torch.Tensor:
+            raise TypeError(f"run returned a {type(output).__name__}, expected a tensor or a tuple of tensors")
+        if not output.is_contiguous():
+            raise ValueError(f"an output is not contiguous (strides {list(output.stride())})")
+    return outputs
+
+
+def forget_choices(loaded: LoadedKernel) -> None:
+    """Have every autotuner of a module choose anew."""
+    for value in list(loaded.module.__dict__.values()):
+        while value is not None:
+            cache = getattr(value, "cache", None)
+            if type(value).__name__ == "Autotuner" and isinstance(cache, dict):
+                cache.clear()
+            value = getattr(value, "fn", None) if hasattr(value, "run") else None
+
+
+@contextlib.contextmanager
+def cuda_recorded(target: Target, machinery: Machinery) -> Iterator[None]:
+    """Inside, launches of CUDA modules are recorded; machine code is made at a module's first launch."""
+    built: dict[str, tuple[str, Mapping[str, str]]] = {}
+
+    def record(module: CudaModule, request: LaunchRequest) -> None:
+        recorder, key = machinery.recording(), module.key(target.nvrtc)
+        if key not in built:
+            made: Prebuilt = module.compiled(target.nvrtc)
+            built[key] = machinery.keep(made.cubin), made.symbols
+        sha, symbols = built[key]
+        shape = LaunchShape(request.grid, request.block, request.shared_bytes, request.cluster, request.cooperative)
+        code = Code(sha, symbols.get(request.name, request.name))
+        recorder.launch(code, shape, cuda_arguments(recorder, request.arguments))
+
+    CudaModule.recorder = record
+    try:
+        yield
+    finally:
+        CudaModule.recorder = None
+
+
+def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgument]:
+    """Arguments of a CUDA function as they are written down."""
+    found: list[PlanArgument] = []
+    for value in values:
+        if isinstance(value, TensorMap):
+            found.append(recorder.tensor_map(value.tensor, value.spec()))
+        elif hasattr(value, "untyped_storage"):
+            found.append(recorder.pointer(value))
+        else:
+            found.append(plain_value(value))
+    return found
+
+
+def refused(found: Planned, error: BaseException) -> Planned:
+    """What an exception says about a kernel: that it does not compile, cannot be planned, or fails on the host."""
+    reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
+    if isinstance(error, UnplannableError):
+        return found.fail(Status.REJECTED, f"cannot be planned: {error}", unplannable=True)
+    if is_compile_error(error):
+        return found.fail(Status.COMPILE_ERROR, reason)
+    return found.fail(Status.LAUNCH_ERROR, reason)
+
+
+def is_compile_error(error: BaseException) -> bool:
+    """Whether a compiler gave up on the kernel."""
+    name, text = type(error).__name__, str(error)
+    if name in ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "PTXASError"):
+        return True
+    if name in ("OutOfResources", "NVRTCError", "SyntaxError", "IndentationError") or "nvrtc" in text.lower():
+        return True
+    # Triton's passes report that they gave up by a plain RuntimeError.
+    return isinstance(error, RuntimeError) and "PassManager::run failed" in text

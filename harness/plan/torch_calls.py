@@ -1,0 +1,204 @@
+"""Torch under planning: tensors have no memory but say they are on the GPU; operators are recorded or refused."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kbench.harness.plan.recorder import Recorder, UnplannableError
+
+ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+FILLS: Mapping[str, float | None] = {
+    "zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero_": 0, "zero": 0, "ones": 1, "ones_like": 1, "new_ones": 1,
+    "full": None, "full_like": None, "new_full": None, "fill_": None,
+}  # fmt: skip
+"""Operators that set every element, with the value, or None where an argument has it."""
+COPIES = frozenset({"clone", "copy_", "_to_copy"})
+SHARED_MEMORY = frozenset({"_unsafe_view", "alias", "detach", "lift_fresh"})
+"""Operators that return their argument's memory though their schema does not say so."""
+GPU = "cuda:0"
+
+
+class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operator that reaches torch's dispatcher."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        """Record into this."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with plain_devices():
+            return self._dispatch(func, args, dict(kwargs or {}))
+
+    def _dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        if kwargs.get("device") is not None:
+            kwargs["device"] = torch.device("meta")
+        if name in ALLOCATIONS or name in SHARED_MEMORY or is_view(func):
+            return func(*args, **kwargs)
+        if name in FILLS:
+            value = FILLS[name]
+            made = func(*args, **kwargs)
+            self.recorder.fill(made, fill_value(args, kwargs) if value is None else value)
+            return made
+        if name in COPIES:
+            return self._copy(func, name, args, kwargs)
+        if name == "_local_scalar_dense":
+            raise UnplannableError("asks for a tensor's values: host logic may depend on shapes, not on contents")
+        raise UnplannableError(f"calls the torch operator {name!r}: torch may allocate, view, fill and copy")
+
+    def _copy(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        source = args[1] if name == "copy_" else args[0]
+        if source.device.type != "meta":
+            raise UnplannableError("copies from host memory")
+        made = func(*args, **kwargs)
+        self.recorder.copy(made, source)
+        return made
+
+
+def is_view(func: Any) -> bool:
+    """Whether an operator's results share memory with its arguments and nothing is written."""
+    schema = func._schema
+    return not schema.is_mutable and any(r.alias_info is not None for r in schema.returns)
+
+
+def fill_value(args: Any, kwargs: Mapping[str, Any]) -> float:
+    """The number among a fill's arguments."""
+    if "fill_value" in kwargs:
+        return float(kwargs["fill_value"])
+    numbers = [value for value in args[1:] if isinstance(value, int | float)]
+    if not numbers:
+        raise UnplannableError("fills a tensor with the contents of another")
+    return numbers[-1]
+
+
+class DeviceMode(TorchFunctionMode):
+    """Turns requests for GPU memory into requests for tensors without memory."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if is_gpu(kwargs.get("device")):
+            kwargs["device"] = "meta"
+        return func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
+
+
+def is_gpu(device: Any) -> bool:
+    """Whether an argument names a GPU."""
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    return isinstance(device, str) and device.split(":")[0] == "cuda"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What host code may ask of the device a plan is for; anything else fails the planning."""
+
+    name: str
+    major: int
+    minor: int
+    multi_processor_count: int
+    total_memory: int
+    L2_cache_size: int
+    shared_memory_per_block: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    regs_per_multiprocessor: int
+    max_threads_per_multi_processor: int
+    warp_size: int = 32
+    max_threads_per_block: int = 1024
+
+
+H200 = DeviceFacts("NVIDIA H200", 9, 0, 132, 150_109_880_320, 62_914_560, 49_152, 232_448, 233_472, 65_536, 2_048)
+"""What plans are made for where no device says otherwise."""
+
+
+class Properties:
+    """Answers `torch.cuda.get_device_properties`."""
+
+    def __init__(self, facts: DeviceFacts) -> None:
+        """Answer with these facts."""
+        self._facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self._facts, name)
+        except AttributeError:
+            raise UnplannableError(f"asks the device for {name!r}, which plans do not know") from None
+
+
+class NullStream:
+    """The one stream there is."""
+
+    cuda_stream = 0
+
+    def synchronize(self) -> None:
+        """Nothing runs while planning."""
+
+
+def answers(facts: DeviceFacts) -> dict[str, Callable[..., Any]]:
+    """Functions of torch.cuda that planning answers."""
+    return {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "get_device_name": lambda device=None: facts.name,
+        "get_device_capability": lambda device=None: (facts.major, facts.minor),
+        "get_device_properties": lambda device=None: Properties(facts),
+        "current_stream": lambda device=None: NullStream(),
+        "default_stream": lambda device=None: NullStream(),
+        "synchronize": lambda device=None: None,
+        "device": lambda device: contextlib.nullcontext(),
+        "_lazy_init": lambda: None,
+    }
+
+
+@contextlib.contextmanager
+def pretending(facts: DeviceFacts) -> Iterator[None]:
+    """Inside, tensors without memory say they are on the GPU, and torch.cuda answers for it."""
+    saved = {name: getattr(torch.cuda, name) for name in answers(facts)}
+    for name, answer in answers(facts).items():
+        setattr(torch.cuda, name, answer)
+    torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    torch.Tensor.device = property(gpu_device)  # type: ignore[assignment]
+    torch.Tensor.get_device = lambda self: 0  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for name, answer in saved.items():
+            setattr(torch.cuda, name, answer)
+        for name in ("is_cuda", "device", "get_device"):
+            delattr(torch.Tensor, name)
+
+
+@functools.cache
+def _gpu() -> torch.device:
+    return torch.device(GPU)
+
+
+_PLAIN = [0]
+"""How many of torch's own functions are running, which must see the devices that tensors are really on."""
+
+
+@contextlib.contextmanager
+def plain_devices() -> Iterator[None]:
+    """Inside, tensors say where they really are."""
+    _PLAIN[0] += 1
+    try:
+        yield
+    finally:
+        _PLAIN[0] -= 1
+
+
+def gpu_device(tensor: torch.Tensor) -> torch.device:
+    """The device a tensor says it is on."""
+    real: torch.device = torch._C.TensorBase.device.__get__(tensor)
+    return _gpu() if real.type == "meta" and not _PLAIN[0] else real

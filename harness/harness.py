@@ -20,21 +20,21 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.build.cache import Build, BuildCache, default_folder
-from kbench.harness.build.target import Target, build_id
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.floor import Ceilings
-from kbench.harness.isolate.builders import Builders
-from kbench.harness.isolate.execute import Task, chosen_sizes
-from kbench.harness.isolate.job import Job, Outcome
-from kbench.harness.isolate.lane import Lane
 from kbench.harness.isolate.spawner import Spawner
-from kbench.harness.isolate.supervisor import Supervisor
-from kbench.harness.isolate.worker import task_message
 from kbench.harness.kernel.adapters import adapter_for, refusal
-from kbench.harness.kernel.screen import screen
+from kbench.harness.plan.cache import Build, BuildCache, default_folder
+from kbench.harness.plan.device_facts import H200, DeviceFacts
+from kbench.harness.plan.target import Target
+from kbench.harness.queue.device_queue import DeviceQueue, DeviceSettings
+from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.queue.planners import Planners
+from kbench.harness.queue.supervisor import Policy, Supervisor
 from kbench.harness.record.record import failure, make_measurement
 from kbench.harness.timing.rounds import TimingSettings
+from kbench.harness.worker.execute import MeasureTask, chosen_sizes
+from kbench.harness.worker.serve import task_message
 from kbench.schemas import (
     DataError,
     Environment,
@@ -46,14 +46,14 @@ from kbench.schemas import (
     UserError,
 )
 
-MASTERS = 3
-"""Input sets drawn for each workload."""
-SCREENED = "screen: "
-"""How a refusal by the screen begins."""
+INPUT_SETS = 3
+"""Random inputs drawn per workload."""
+UNPLANNED = "cannot be planned: "
+"""How the reason begins why a kernel needs --allow-unscreened."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class HarnessSettings:
     """How a harness measures; every field has a sensible default."""
 
     half_width: float = 0.01
@@ -61,19 +61,20 @@ class Settings:
     timeout_s: float = 10.0
     """Longest a kernel may stay in one stage."""
     build_timeout_s: float = 60.0
-    """Longest a compiler may take."""
+    """Longest planning and compiling may take."""
     builders: int | None = None
-    """Build processes; by default two fewer than the machine has cores, at most 14."""
+    """Planning processes; by default two fewer than the machine has cores, at most 14."""
     cache: Path | None = None
     """Build cache; by default $KBENCH_CACHE or the user's cache folder."""
     allow_unscreened: bool = False
-    """Run kernels that fail the screen, each alone in a fresh process, instead of rejecting them."""
+    """Run kernels that cannot be planned beside their judge, each alone in a fresh process, instead of rejecting them;
+    their records say `trust = "process"`."""
     second_clock_share: float = 0.02
     """Share of measurements a second clock referees."""
     fenced: bool = False
-    """Map nothing behind a tensor, so that a kernel that goes past its end fails; only good for checks."""
+    """Map nothing after a tensor, so that a kernel that goes past its end fails; only good for checks."""
     spares: int = 1
-    """Warm workers kept in reserve behind the one on duty; more pay off when many kernels run alone."""
+    """Warm workers kept in reserve; more pay off when many kernels run alone."""
     retries: int = 2
     """Times work is repeated when the machine fails."""
     target: Target | None = None
@@ -109,20 +110,20 @@ class Harness:
         Args:
             gpu: one GPU's index or several; None measures on the CPU, for dry runs.
             half_width: relative half-width of the 95 % interval at which timing stops.
-            **settings: any other field of `Settings`.
+            **settings: any other field of `HarnessSettings`.
         """
         timing = dataclasses.replace(settings.pop("timing", TimingSettings()), half_width=half_width)
-        self.settings = Settings(half_width=half_width, timing=timing, **settings)
+        self.settings = HarnessSettings(half_width=half_width, timing=timing, **settings)
         self.gpus: tuple[int | None, ...] = (gpu,) if gpu is None or isinstance(gpu, int) else tuple(gpu)
         if self.settings.fenced and None in self.gpus:
             raise UserError("a fence needs a GPU; without one, kernels are checked unfenced")
         self.tally = Tally()
         self.on_result: Callable[[KernelSource, Mapping[str, Any]], None] | None = None
         """Told every worker's result as it came, with what does not become part of the record."""
-        self._lanes: list[Lane] = []
+        self._queues: list[DeviceQueue] = []
         self._spawner: Spawner | None = None
-        self._build_spawner: Spawner | None = None
-        self._builders: Builders | None = None
+        self._plan_spawner: Spawner | None = None
+        self._planners: Planners | None = None
         self._environments: dict[int, Environment] = {}
         self._rng = random.Random(secrets.randbits(64))
 
@@ -141,51 +142,57 @@ class Harness:
             InfrastructureError: a device cannot be used.
             MissingDependencyError: torch or Triton is not installed.
         """
-        if self._lanes:
+        if self._queues:
             return
         for package in ("torch", "triton"):
             if importlib.util.find_spec(package) is None:
                 raise MissingDependencyError(package, "gpu", "running kernels")
-        cache = BuildCache(self.settings.cache or default_folder())
+        cache = BuildCache((self.settings.cache or default_folder()).resolve())
         dry = self.gpus == (None,)
-        self._spawner = self.spawner_type(cache.folder.resolve(), interpret=dry)
-        # The interpreter replaces the compiler in a whole process, so a dry run's builders have a zygote of their own.
-        self._build_spawner = self.spawner_type(cache.folder.resolve()) if dry else self._spawner
+        self._spawner = self.spawner_type(interpret=dry)
+        # The interpreter replaces the compiler in a whole process, so a dry run's planners have a zygote of their own.
+        self._plan_spawner = self.spawner_type() if dry else self._spawner
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
-        seeds = [self._rng.getrandbits(31) for _ in range(MASTERS)]
+        seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
         for number, index in enumerate(self.gpus):
-            name, fenced = "cpu" if index is None else "cuda", self.settings.fenced
-            device = {"device": name, "index": index or 0, "seeds": seeds, "fenced": fenced}
-            self._lanes.append(Lane(number, self._spawner, device, self.settings.timeout_s, self.settings.spares))
+            settings = DeviceSettings(index, seeds, self.settings.fenced, self.settings.timeout_s, self.settings.spares)
+            self._queues.append(DeviceQueue(number, self._spawner, cache, settings))
         try:
-            for lane in self._lanes:
-                lane.open()
+            for queue in self._queues:
+                queue.open()
         except InfrastructureError:
             self.close()
             raise
         seats = self.settings.builders or max(1, min(14, (os.cpu_count() or 4) - 2))
-        self._builders = Builders(self._build_spawner, cache, self.target(), seats, self.settings.build_timeout_s)
+        self._planners = Planners(
+            self._plan_spawner, cache, self.target(), self._facts(), seats, self.settings.build_timeout_s
+        )
+
+    def _facts(self) -> DeviceFacts:
+        """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
+        known = self._queues[0].facts.get("planning")
+        return H200 if known is None else DeviceFacts(**known)
 
     def target(self) -> Target:
         """The architecture kernels are built for: as set, or the first device's, or sm_90 for a dry run."""
         if self.settings.target is not None:
             return self.settings.target
-        major, minor = (int(part) for part in self._lanes[0].facts["compute_capability"].split("."))
+        major, minor = (int(part) for part in self._queues[0].facts["compute_capability"].split("."))
         return Target(major, minor) if major else Target(9, 0)
 
-    def environment(self, lane: int = 0) -> Environment:
+    def environment(self, device: int = 0) -> Environment:
         """The machine and software, with the device's ceilings as measured at the start."""
         self.open()
-        if lane not in self._environments:
-            at = self._lanes[lane]
+        if device not in self._environments:
+            at = self._queues[device]
             ceilings = Ceilings(**at.ceilings) if at.ceilings else None
-            self._environments[lane] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
-        return self._environments[lane]
+            self._environments[device] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
+        return self._environments[device]
 
-    def ceilings(self, lane: int = 0) -> Ceilings:
+    def ceilings(self, device: int = 0) -> Ceilings:
         """The device's bandwidth and rates as measured at the start."""
         self.open()
-        return Ceilings(**(self._lanes[lane].ceilings or {}))
+        return Ceilings(**(self._queues[device].ceilings or {}))
 
     def measure(
         self,
@@ -194,7 +201,7 @@ class Harness:
         check_only: bool = False,
         on_lost: Callable[[KernelSource, str], None] | None = None,
     ) -> Iterator[Measurement]:
-        """Measure kernels; one record a kernel and workload, as they finish.
+        """Measure kernels; one record per kernel and workload, as they finish.
 
         Args:
             kernels: taken in as they are needed, a few ahead of the device; None in it means that there is nothing
@@ -207,13 +214,15 @@ class Harness:
                 when the device cannot be used at all.
         """
         if self.settings.fenced and not check_only:
-            raise UserError("a fenced harness can only check: times behind a fence mean nothing")
+            raise UserError("a fenced harness can only check: times with a fence mean nothing")
         rejected: list[Measurement] = []
         yield from self._run(self._jobs(kernels, check_only, rejected.append), rejected, on_lost)
 
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
-        """Build kernels and run nothing; one record a kernel, for the tiny workload, ok when it compiles."""
-        jobs = (Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels))
+        """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""
+        jobs: Iterator[Job | None] = (
+            Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels)
+        )
         yield from self._run(jobs, [], None)
 
     def builds(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[KernelSource, Build]]:
@@ -238,38 +247,58 @@ class Harness:
         known = list(pairs)
         kernels = {kernel.kernel_id: kernel for pair in known for kernel in pair}
         for kernel in kernels.values():
-            refused = self.refusal(kernel)
+            refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
-                how = "; --allow-unscreened runs it alone in a fresh process" if refused.startswith(SCREENED) else ""
-                raise UserError(f"kernel {kernel.kernel_id}: {refused}{how}")
-        builds = {row.kernel_id: row for row in self.compile(kernels.values())}
-        supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
-        yield from (o for o in supervisor.run(self._duel_jobs(known, builds, threshold)) if o is not None)
+                raise UserError(f"kernel {kernel.kernel_id}: {refused}")
+        built = self._built(kernels.values())
+        yield from (o for o in self._supervisor().run(self._duel_jobs(known, built, threshold)) if o is not None)
+
+    def _built(self, kernels: Iterable[KernelSource]) -> dict[str, Job]:
+        """Jobs of kernels that can be run, with their builds, by kernel id.
+
+        Raises:
+            UserError: one cannot.
+        """
+        jobs = [Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels)]
+        for outcome in self._supervisor().run(jobs):
+            if outcome is not None and outcome.status is not None:
+                how = "; --allow-unscreened runs it beside its judge" if _unplanned(outcome) else ""
+                raise UserError(f"kernel {outcome.job.kernel.kernel_id}: {outcome.reason}{how}")
+        return {job.kernel.kernel_id: job for job in jobs}
 
     def _duel_jobs(
-        self, pairs: Sequence[tuple[KernelSource, KernelSource]], builds: Mapping[str, Measurement], threshold: float
+        self, pairs: Sequence[tuple[KernelSource, KernelSource]], built: Mapping[str, Job], threshold: float
     ) -> Iterator[Job]:
-        cache, target = self._ready_builders().cache, self.target()
         for number, (first, second) in enumerate(pairs):
-            for kernel in (first, second):
-                if builds[kernel.kernel_id].status is not Status.OK:
-                    raise UserError(f"kernel {kernel.kernel_id}: {builds[kernel.kernel_id].error}")
-            alone = any(screen(kernel.source) is not None for kernel in (first, second))
-            task = Task(
+            one, other = built[first.kernel_id], built[second.kernel_id]
+            # Both run the same way: a planned kernel is not compared with one that runs beside its judge.
+            process = self.gpus == (None,) or any(job.build and job.build.unplannable for job in (one, other))
+            task = MeasureTask(
                 first.problem_id,
                 self.settings.timing,
                 self._rng.getrandbits(63),
-                late=alone,
+                late=process,
                 workloads=self.settings.workloads,
             )
-            built = cache.get(build_id(second.kernel_id, target))
-            assert built is not None
-            yield Job(number, first, task_message(task), solo=alone, rival=(second, built), threshold=threshold)
+            yield Job(
+                number,
+                first,
+                task_message(task),
+                build=one.build,
+                process=process,
+                extension=one.extension,
+                rival=other,
+                threshold=threshold,
+            )
 
-    def _ready_builders(self) -> Builders:
+    def _supervisor(self) -> Supervisor:
+        policy = Policy(self.settings.retries, self.settings.allow_unscreened, dry=self.gpus == (None,))
+        return Supervisor(self._ready_planners(), self._queues, policy)
+
+    def _ready_planners(self) -> Planners:
         self.open()
-        assert self._builders is not None
-        return self._builders
+        assert self._planners is not None
+        return self._planners
 
     def _run(
         self,
@@ -289,7 +318,7 @@ class Harness:
         self, jobs: Iterator[Job | None], lost: list[str], on_lost: Callable[[KernelSource, str], None] | None
     ) -> Iterator[Outcome | None]:
         """Outcomes as they are reached; what the machine failed is told, or else added to `lost`."""
-        supervisor = Supervisor(self._ready_builders(), self._lanes, self.settings.retries)
+        supervisor = self._supervisor()
         began = time.monotonic()
         for outcome in supervisor.run(jobs):
             self.tally.wall_s = time.monotonic() - began
@@ -305,14 +334,14 @@ class Harness:
 
     def close(self) -> None:
         """End all workers."""
-        if self._builders is not None:
-            self._builders.close()
-        for lane in self._lanes:
-            lane.close()
-        for spawner in {self._spawner, self._build_spawner}:
+        if self._planners is not None:
+            self._planners.close()
+        for queue in self._queues:
+            queue.close()
+        for spawner in {self._spawner, self._plan_spawner}:
             if spawner is not None:
                 spawner.close()
-        self._lanes, self._builders, self._spawner, self._build_spawner = [], None, None, None
+        self._queues, self._planners, self._spawner, self._plan_spawner = [], None, None, None
 
     @staticmethod
     def _drain(rejected: list[Measurement]) -> Iterator[Measurement]:
@@ -327,32 +356,22 @@ class Harness:
                 yield None
                 continue
             problem(kernel.problem_id)
-            reason, refused = screen(kernel.source), self.refusal(kernel)
+            refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
                 self.tally.kernels += 1
                 for workload in self._workloads(kernel, check_only):
                     verdict = failure(workload, Status.REJECTED, refused)
-                    reject(self._record(kernel, verdict, Outcome(Job(number, kernel, {}), 0)))
+                    reject(self._record(kernel, verdict, Outcome(Job(number, kernel), 0)))
                 continue
-            task = Task(
+            task = MeasureTask(
                 kernel.problem_id,
                 self.settings.timing,
                 self._rng.getrandbits(63),
-                late=reason is not None,
                 check_only=check_only,
                 second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
-            extension = adapter_for(kernel.source) is not None
-            yield Job(number, kernel, task_message(task), solo=reason is not None, extension=extension)
-
-    def refusal(self, kernel: KernelSource) -> str | None:
-        """Why a kernel may not be run at all; None when it may."""
-        form, reason = adapter_for(kernel.source), screen(kernel.source)
-        refused = refusal(form, kernel.problem_id)
-        if refused is None and reason is not None and form is None and not self.settings.allow_unscreened:
-            refused = f"{SCREENED}{reason}"
-        return refused
+            yield Job(number, kernel, task_message(task))
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)
@@ -369,7 +388,7 @@ class Harness:
         self.tally.kernels += 1
         self.tally.busy_s += outcome.busy_s
         self.tally.build_s += outcome.job.build_s
-        self.tally.deaths = sum(lane.deaths for lane in self._lanes)
+        self.tally.deaths = sum(queue.deaths for queue in self._queues)
         for place, result in enumerate(results):
             if self.on_result is not None:
                 self.on_result(outcome.job.kernel, result)
@@ -382,7 +401,7 @@ class Harness:
     def _record(
         self, kernel: KernelSource, result: dict[str, Any], outcome: Outcome, *, first: bool = True
     ) -> Measurement:
-        environment = self.environment(max(outcome.lane, 0))
+        environment = self.environment(max(outcome.device, 0))
         stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         make = functools.partial(
             make_measurement,
@@ -404,3 +423,8 @@ class Harness:
 def _report(lost: Sequence[str]) -> None:
     if lost:
         raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
+
+
+def _unplanned(outcome: Outcome) -> bool:
+    """Whether a kernel was refused only because its host code cannot be planned."""
+    return outcome.job.build is not None and outcome.job.build.unplannable

@@ -5,6 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+class Trust(StrEnum):
+    """What stood between a kernel and its judge while it was measured."""
+
+    PLAN = "plan"
+    PROCESS = "process"
+
+
 class Status(StrEnum):
     """The verdict on a kernel; `infrastructure_error` is about the machine and never becomes data."""
 

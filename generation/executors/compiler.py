@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
-from kbench.harness.build.cache import Build
-from kbench.harness.build.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.screen import screen
+from kbench.harness.plan.cache import Build
+from kbench.harness.plan.target import Target
 from kbench.schemas import InfrastructureError, KernelSource
 
 

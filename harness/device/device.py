@@ -108,6 +108,8 @@ class CudaDevice:
         self._record_anywhere, self._handle_of = torch.cuda.Event.record, torch._C._cuda_getCurrentRawStream
         self._index, self._stream = index, torch.cuda.current_stream(index)
         self._handle = int(self._stream.cuda_stream)
+        self.stream = self._handle
+        """Handle of the stream everything is queued on."""
         self._sync, self._sleep = torch._C._cuda_synchronize, torch._C._cuda_sleep
         self._marks: list[torch.cuda.Event] = []
         self._used = 0

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.harness.build.target import compiler_versions
 from kbench.harness.device.environment import software_facts
+from kbench.harness.plan.target import compiler_versions
 from kbench.schemas import InfrastructureError, UserError, to_dict
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import platform
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from kbench import __version__
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.floor import Ceilings
+from kbench.harness.plan.device_facts import facts_of
 from kbench.schemas import Environment, from_dict
 from kbench.schemas.ids import content_hash
 
@@ -33,6 +35,7 @@ def device_facts(device: Device) -> dict[str, Any]:
         "shared_bytes_per_block": properties.shared_memory_per_block_optin,
         "driver": driver.decode() if isinstance(driver, bytes) else str(driver),
         "cuda": str(torch.version.cuda),
+        "planning": dataclasses.asdict(facts_of(properties)),
     }
 
 
@@ -68,7 +71,7 @@ def nvrtc_version() -> str | None:
 
 def make_environment(facts: Mapping[str, Any], sandbox: str, ceilings: Ceilings | None) -> Environment:
     """The record; its id is the hash of everything else in it."""
-    fields = dict(facts) | software_facts()
+    fields = {name: value for name, value in facts.items() if name != "planning"} | software_facts()
     fields["sandbox"] = sandbox
     for name in ("copy_bandwidth_gbs", "matmul_peak_tflops", "timer_step_ns"):
         fields[name] = None if ceilings is None else getattr(ceilings, name)

@@ -114,11 +114,10 @@ KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG", "
 """What a worker needs of its parent's environment to find the driver and a compiler; the rest stays behind."""
 
 
-def environment(cache: Path) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The whole environment of a worker."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return kept | {
-        "TRITON_CACHE_DIR": str(cache / "triton"),
         "TRITON_STORE_BINARY_ONLY": "1",
         # Both values are legal defaults depending on the version; pinned so that a cache key means one thing.
         "TRITON_DEFAULT_FP_FUSION": "1",

@@ -65,14 +65,12 @@ class WorkerProcess:
 class Spawner:
     """Starts workers through a zygote, and the zygote again should it die."""
 
-    def __init__(self, cache: Path, *, interpret: bool = False) -> None:
-        """Prepare to start workers that share a build cache.
+    def __init__(self, *, interpret: bool = False) -> None:
+        """Prepare to start workers.
 
         Args:
-            cache: the build cache.
             interpret: run Triton kernels through its interpreter, on the CPU; decided before Triton is imported.
         """
-        self.cache = cache
         self._variables = {"TRITON_INTERPRET": "1"} if interpret else {}
         self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -89,7 +87,7 @@ class Spawner:
         control = self._ensure_zygote()
         here, there = socket.socketpair()
         scratch = Path(tempfile.mkdtemp(prefix=f"{role}-", dir=self.scratch))
-        request = {"role": role, "scratch": str(scratch), "cache": str(self.cache), **settings}
+        request = {"role": role, "scratch": str(scratch), **settings}
         try:
             socket.send_fds(control, [json.dumps(request).encode()], [there.fileno()])
             answer = self._next_message("spawned")
@@ -155,7 +153,7 @@ class Spawner:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", code, str(control.fileno()), str(self.scratch)],
             pass_fds=[control.fileno()],
-            env=sandbox.environment(self.cache) | self._variables,
+            env=sandbox.environment() | self._variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -23,9 +23,9 @@ from kbench.harness.isolate import sandbox
 
 def main() -> None:
     """Serve spawn requests on the descriptor named in argv; workers' folders are below the folder named next."""
-    from kbench.harness.isolate import worker
+    from kbench.harness.worker import serve as worker
 
-    worker.preload()
+    worker.preload(interpret="TRITON_INTERPRET" in os.environ)
     # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))
@@ -77,7 +77,9 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
         control.close()
         os.setsid()
         sandbox.die_with_parent()
-        if namespaces:
+        from kbench.harness.worker import serve as worker
+
+        if namespaces and request["role"] not in worker.TRUSTED:
             sandbox.enter_process_namespace()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
@@ -86,8 +88,6 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
         os.dup2(log, 1)
         os.dup2(log, 2)
         sandbox.close_inherited(descriptor)
-        from kbench.harness.isolate import worker
-
         worker.serve(descriptor, request, scratch)
         code = 0
     except BaseException:  # noqa: BLE001 - the process boundary: the traceback goes to the worker's log

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, problem
-from kbench.harness.build.target import Target
-from kbench.harness.cuda import CudaModule, LaunchRequest, Prebuilt, TensorMap
+from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
+from kbench.harness.plan.device_facts import DeviceFacts
+from kbench.harness.plan.instructions import largest_counts, read_instructions
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, plain_value
-from kbench.harness.plan.torch_calls import DeviceFacts, DeviceMode, RecordingMode, pretending
+from kbench.harness.plan.target import Target
+from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
 from kbench.schemas import KernelSource, Status
 from kbench.schemas.record import to_dict
@@ -44,13 +46,16 @@ class Planned:
     error: str | None = None
     unplannable: bool = False
     """Whether the error says that the host code cannot be written down, and nothing about the kernel itself."""
-
-    def fail(self, status: Status, error: str, *, unplannable: bool = False) -> Planned:
-        """The same without plans, for a reason."""
-        return Planned({}, {}, status, error[:ERROR_LENGTH], unplannable)
+    instructions: dict[str, int] | None = None
+    """Counts of PTX instructions by class, where they were asked for."""
 
 
-def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path) -> Planned:
+def failed(status: Status, error: str, *, unplannable: bool = False) -> Planned:
+    """No plans, for a reason."""
+    return Planned({}, {}, status, error[:ERROR_LENGTH], unplannable)
+
+
+def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool = False) -> Planned:
     """Plan a kernel on every workload of its problem, `tiny` included.
 
     Args:
@@ -58,22 +63,49 @@ def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache:
         target: the architecture to compile for.
         facts: what host code may ask of the device.
         cache: a private folder.
+        mix: whether to count the instructions of what the timed workloads launch.
     """
     definition, machinery = problem(kernel.problem_id), Machinery()
-    found = Planned()
-    with triton_recorded(target.triton, machinery, facts, str(cache)), cuda_recorded(target, machinery):
+    found, texts = Planned(), machinery.texts
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=mix))
+        stack.enter_context(cuda_recorded(target, machinery, ptx=mix))
+        stack.enter_context(extensions_refused())
         try:
             with pretending(facts), DeviceMode():
                 loaded = LoadedKernel(kernel)
-        except LoadError as error:
-            return refused(found, error.__cause__ or error)
-        for size in (*definition.sizes, definition.tiny):
-            try:
+            for size in definition.sizes:
                 found.plans[size.name] = list(variants(loaded, kernel, definition, size, target, machinery, facts))
-            except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
-                return refused(found, error)
+            counts = [each for text in texts for each in read_instructions(text).values()]
+            tiny = definition.tiny
+            found.plans[tiny.name] = list(variants(loaded, kernel, definition, tiny, target, machinery, facts))
+        except LoadError as error:
+            return refused(error.__cause__ or error)
+        except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
+            return refused(error)
     found.cubins = machinery.cubins
+    # Odd sizes have functions of their own with narrow loads; the tiny workload is such a size and is never timed.
+    found.instructions = largest_counts(counts) if mix else None
     return found
+
+
+@contextlib.contextmanager
+def extensions_refused() -> Iterator[None]:
+    """Inside, compiling a torch extension fails at once: what it does cannot be planned."""
+    from torch.utils import cpp_extension
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise UnplannableError("compiles a torch extension")
+
+    names = ("load", "load_inline")
+    saved = {name: getattr(cpp_extension, name) for name in names}
+    for name in names:
+        setattr(cpp_extension, name, refuse)
+    try:
+        yield
+    finally:
+        for name, function in saved.items():
+            setattr(cpp_extension, name, function)
 
 
 def variants(
@@ -185,14 +217,19 @@ def forget_choices(loaded: LoadedKernel) -> None:
 
 
 @contextlib.contextmanager
-def cuda_recorded(target: Target, machinery: Machinery) -> Iterator[None]:
+def cuda_recorded(target: Target, machinery: Machinery, *, ptx: bool = False) -> Iterator[None]:
     """Inside, launches of CUDA modules are recorded; machine code is made at a module's first launch."""
     built: dict[str, tuple[str, Mapping[str, str]]] = {}
 
     def record(module: CudaModule, request: LaunchRequest) -> None:
         recorder, key = machinery.recording(), module.key(target.nvrtc)
         if key not in built:
-            made: Prebuilt = module.compiled(target.nvrtc)
+            if ptx:
+                code, text = module.compile_with_ptx(target.nvrtc)
+                machinery.texts.append(text)
+                made = prebuilt(code)
+            else:
+                made = module.compiled(target.nvrtc)
             built[key] = machinery.keep(made.cubin), made.symbols
         sha, symbols = built[key]
         shape = LaunchShape(request.grid, request.block, request.shared_bytes, request.cluster, request.cooperative)
@@ -219,14 +256,14 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
     return found
 
 
-def refused(found: Planned, error: BaseException) -> Planned:
+def refused(error: BaseException) -> Planned:
     """What an exception says about a kernel: that it does not compile, cannot be planned, or fails on the host."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
     if isinstance(error, UnplannableError):
-        return found.fail(Status.REJECTED, f"cannot be planned: {error}", unplannable=True)
+        return failed(Status.REJECTED, f"cannot be planned: {error}", unplannable=True)
     if is_compile_error(error):
-        return found.fail(Status.COMPILE_ERROR, reason)
-    return found.fail(Status.LAUNCH_ERROR, reason)
+        return failed(Status.COMPILE_ERROR, reason)
+    return failed(Status.LAUNCH_ERROR, reason)
 
 
 def is_compile_error(error: BaseException) -> bool:

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.inputs import ITEM_BYTES
-from kbench.harness.build.resources import read_variables
-from kbench.harness.device.context import Guarded
 from kbench.harness.device.driver import DriverError, Function, Launch, LaunchShape, Parameters, call, tensor_map
+from kbench.harness.plan.resources import read_variables
+from kbench.harness.verify.context import Guarded
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.harness.device.context import Stage
+    from kbench.harness.verify.context import Stage
 
 POISON_BYTE = 0xFF
 """Fills memory before a kernel gets it: a NaN in every floating type, and -1 in the integers."""
@@ -127,7 +127,9 @@ class Place:
 
 
 class Replay:
-    """One plan on one problem's input buffers."""
+    """One plan on one problem's input buffers: a subject whose every byte the harness owns."""
+
+    owned = True
 
     def __init__(self, plan: LaunchPlan, code: LoadedCode, stages: Sequence[Stage], stream: int, device: str) -> None:
         """Make ready.
@@ -170,12 +172,14 @@ class Replay:
             queue()
         return self.places[self._next].outputs
 
-    def damaged(self) -> bool:
-        """Whether something wrote next to the plan's memory; the patterns are whole again afterwards."""
+    def damage(self) -> str | None:
+        """What wrote next to the plan's memory, if anything did; the patterns are whole again afterwards."""
         found = any(place.damaged() for place in self.places)
+        if not found:
+            return None
         for place in self.places:
             place.repair()
-        return found
+        return "memory next to a buffer was overwritten"
 
     def _addresses(self, stage: Stage) -> dict[int, int]:
         given = stage.tensors

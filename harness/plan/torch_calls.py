@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kbench.harness.plan.device_facts import DeviceFacts
 from kbench.harness.plan.recorder import Recorder, UnplannableError
 
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
@@ -95,29 +95,6 @@ def is_gpu(device: Any) -> bool:
     if isinstance(device, torch.device):
         return device.type == "cuda"
     return isinstance(device, str) and device.split(":")[0] == "cuda"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeviceFacts:
-    """What host code may ask of the device a plan is for; anything else fails the planning."""
-
-    name: str
-    major: int
-    minor: int
-    multi_processor_count: int
-    total_memory: int
-    L2_cache_size: int
-    shared_memory_per_block: int
-    shared_memory_per_block_optin: int
-    shared_memory_per_multiprocessor: int
-    regs_per_multiprocessor: int
-    max_threads_per_multi_processor: int
-    warp_size: int = 32
-    max_threads_per_block: int = 1024
-
-
-H200 = DeviceFacts("NVIDIA H200", 9, 0, 132, 150_109_880_320, 62_914_560, 49_152, 232_448, 233_472, 65_536, 2_048)
-"""What plans are made for where no device says otherwise."""
 
 
 class Properties:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kbench.harness.device.driver import LaunchShape
+from kbench.harness.plan.device_facts import DeviceFacts
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, typed_value
-from kbench.harness.plan.torch_calls import DeviceFacts
 from kbench.schemas.records.launch_plan import ArgumentKind, PlanArgument, TensorMapSpec
 
 DEVICE_TO_HOST_TYPES = {8: 10, 9: 8, 10: 9}
@@ -27,6 +27,8 @@ class Machinery:
     def __init__(self) -> None:
         """Start empty."""
         self.cubins: dict[str, bytes] = {}
+        self.texts: list[str] = []
+        """PTX of what was compiled, where it was asked for."""
         self.recorder: Recorder | None = None
         self.config = 0
         """Which of its configurations an autotuner is to choose."""
@@ -184,14 +186,17 @@ def described(recorder: Recorder, descriptor: Any, facts: Any) -> Iterator[PlanA
 
 
 @contextlib.contextmanager
-def triton_recorded(arch: int, machinery: Machinery, facts: DeviceFacts, cache: str) -> Iterator[None]:
+def triton_recorded(
+    arch: int, machinery: Machinery, facts: DeviceFacts, cache: str, *, ptx: bool = False
+) -> Iterator[None]:
     """Inside, Triton compiles for an architecture, launches are recorded, and autotuners choose as they are told.
 
     Args:
         arch: Triton's number of the architecture, such as 90.
         machinery: where machine code and launches go.
         facts: the device that is planned for.
-        cache: a private folder for Triton's cache.
+        cache: a private folder for Triton's cache, empty where PTX is wanted.
+        ptx: whether to keep the PTX of what is compiled.
     """
     from triton.backends.compiler import GPUTarget
     from triton.runtime import autotuner, driver
@@ -201,10 +206,30 @@ def triton_recorded(arch: int, machinery: Machinery, facts: DeviceFacts, cache: 
     autotuner.Autotuner._bench = chooser(machinery)
     os.environ["TRITON_CACHE_DIR"] = cache
     try:
-        yield
+        with ptx_kept(machinery.texts) if ptx else contextlib.nullcontext():
+            yield
     finally:
         autotuner.Autotuner._bench = real_bench
         driver._active = saved
+
+
+@contextlib.contextmanager
+def ptx_kept(texts: list[str]) -> Iterator[None]:
+    """Inside, every PTX text that Triton makes is added to the list."""
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    real_make = CUDABackend.make_ptx
+
+    def keep(self: Any, *args: Any, **kwargs: Any) -> Any:
+        text = real_make(self, *args, **kwargs)
+        texts.append(str(text))
+        return text
+
+    CUDABackend.make_ptx = keep
+    try:
+        yield
+    finally:
+        CUDABackend.make_ptx = real_make
 
 
 def chooser(machinery: Machinery) -> Callable[..., list[float]]:

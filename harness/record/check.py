@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from kbench.harness.build.target import Target
 from kbench.harness.harness import Harness
+from kbench.harness.plan.target import Target
 from kbench.harness.record.progress import Progress
 from kbench.harness.record.session import Named, by_kernel, make_harness
 from kbench.schemas import Backend, KernelSource, Measurement, Status
@@ -29,8 +29,7 @@ def check_without_gpu(named: Named, options: dict[str, Any], quiet: bool) -> Che
     target = Target.named(options["target"])
     kernels: list[KernelSource] = [kernel for _, kernel in named]
     with Harness(gpu=None, target=target, allow_unscreened=options["allow_unscreened"]) as harness:
-        # What the screen refuses is refused here too, not called a kernel because it compiles.
-        compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA and harness.refusal(k) is None}
+        compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
         interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
         stream = itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
         return collect(named, stream, quiet)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.harness.build.cache import Build
+from kbench.harness.plan.cache import Build
 from kbench.schemas import KernelSource, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from kbench.harness.harness import SCREENED, Harness
+from kbench.harness.harness import UNPLANNED, Harness
 from kbench.harness.kernel.adapters import problem_of
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record.journal import Journal, in_corpus
@@ -96,17 +96,15 @@ def measured_before(
     """What need not be measured: it is in the journal, or the folder's corpus has it from a GPU of this kind.
 
     Raises:
-        UserError: the screen has refused some of them before, and is now to be passed over.
+        UserError: some of them could not be planned before, and may now be run all the same.
     """
     if journal is None:
         return {}
     gpus = {harness.environment(lane).gpu for lane in range(len(harness.gpus))}
     found = in_corpus(journal.folder, kernels, gpus) | journal.measurements
-    refused = sum(any((row.error or "").startswith(SCREENED) for row in found.get(key, ())) for key in kernels)
+    refused = sum(any((row.error or "").startswith(UNPLANNED) for row in found.get(key, ())) for key in kernels)
     if refused and harness.settings.allow_unscreened:
-        raise UserError(
-            f"{journal.folder} holds {refused} of these kernels as refused by the screen; give another --out"
-        )
+        raise UserError(f"{journal.folder} holds {refused} of these kernels as impossible to plan; give another --out")
     return found
 
 
@@ -220,7 +218,7 @@ def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measur
 
 def compare_files(one: Path, other: Path, gpu: int, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Verdicts on two files, one a workload."""
-    from kbench.harness.timing.comparison import compare_kernels
+    from kbench.harness.compare import compare_kernels
 
     first = read_kernel(one, options["problem_id"], options["backend"])
     second = read_kernel(other, options["problem_id"], options["backend"])

@@ -1,8 +1,8 @@
-"""Batch: calls queued behind a busy stream, each between two marks, so that the host's launch time is not counted.
+"""Batch: calls queued on a busy stream, each between two marks, so that the host's launch time is not counted.
 
 Where a call lies in the launch queue adds up to a microsecond to the distance of its marks (docs/harness.md). Equal
 commands for every call make that a pattern that lasts for a whole batch, so a random number of spare marks lies between
-the calls and the rounds average over it. Calls with little queued behind them look shorter, so a tail of marks closes
+the calls and the rounds average over it. Calls with little queued after them look shorter, so a tail of marks closes
 each batch, and samples the host was not well ahead of are told apart. On an H200 all calls of every other batch take
 about half a microsecond longer than those of the batches between; rounds of short kernels therefore have two turns,
 each in a batch of its own.
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.harness.device.device import Device
 from kbench.harness.timing.leftovers import Leftovers
-from kbench.harness.timing.ruler import RULER, Ruler
+from kbench.harness.timing.null_kernel import NULL_KERNEL, NullKernel
 
 if TYPE_CHECKING:
-    from kbench.harness.device.context import Stage
+    from kbench.harness.verify.context import Stage
 
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""
@@ -34,11 +34,11 @@ WAITING_PROBES = 2
 HOLD_MARGIN = 1.5
 CALIBRATION_BATCH = 12
 LEAD = 8
-"""Calls that should be queued behind a call when the stream reaches it; with fewer its sample is thin."""
+"""Calls that should be queued after a call when the stream reaches it; with fewer its sample is thin."""
 SPARE_MARKS = 4
 """Spare marks before a call: 0 to one fewer than this."""
 TAIL_MARKS = 48
-"""Marks behind the last call of a batch, in place of further calls."""
+"""Marks after the last call of a batch, in place of further calls."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -49,14 +49,16 @@ class Slot:
     """Which kernel it belongs to."""
     round: int
     call: Callable[[], Any]
+    prepare: Callable[[], None] | None = None
+    """Queued ahead of every call: takes away what earlier calls left."""
     before: Callable[[], None] | None = None
-    """Queued ahead of the flush: refilling inputs, poisoning memory."""
+    """Queued ahead of an audited call: refills its inputs."""
     after: Callable[[Any], Any] | None = None
-    """Queued behind the end mark: copies of the outputs, to be judged later."""
+    """Queued after the end mark: copies of the outputs, to be judged later."""
     turn: int = 0
     """Part of its round; each turn has a batch to itself."""
     stage: Stage | None = None
-    """The buffers it is called on; what the call returns is overwritten behind it."""
+    """The buffers it is called on, where what the call returns must be overwritten after it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Sample:
     """The stream reached the call before the host had finished launching it, so host time may be inside."""
     kept: Any
     thin: bool = False
-    """Too little was queued behind the call when the stream reached it."""
+    """Too little was queued after the call when the stream reached it."""
 
     @property
     def good(self) -> bool:
@@ -101,7 +103,7 @@ class Sampler:
     def __init__(self, device: Device, *, spare_marks: int = SPARE_MARKS, tail_marks: int = TAIL_MARKS) -> None:
         """Sample on a device."""
         self.device = device
-        self.ruler = Ruler(device.model)
+        self.null_kernel = NullKernel(device.model)
         self.leftovers = Leftovers(device)
         self.spare_marks, self.tail_marks = spare_marks, tail_marks
         self.host_us: dict[tuple[str, bool], float] = {}
@@ -137,7 +139,7 @@ class Sampler:
                 done.extend(self._run_or_repeat(part, watch))
         finally:
             self.leftovers.clear()
-        self.ruler.add(s.time_us for s in done if s.label == RULER and s.good)
+        self.null_kernel.add(s.time_us for s in done if s.label == NULL_KERNEL and s.good)
         return done
 
     def _run_or_repeat(self, part: Sequence[Slot], watch: Watch | None) -> list[Sample]:
@@ -149,7 +151,7 @@ class Sampler:
         return samples
 
     def _pieces(self, part: Sequence[Slot]) -> Iterator[list[Slot]]:
-        """A batch cut behind each call that waits for the device: what follows needs the stream held anew."""
+        """A batch cut after each call that waits for the device: what follows needs the stream held anew."""
         piece: list[Slot] = []
         for slot in part:
             piece.append(slot)
@@ -171,6 +173,8 @@ class Sampler:
         """Whether a call returns only when the device has reached it, so that no hold can hide its launch."""
         self.device.hold(LONGEST_HOLD_US)
         held = self.device.mark()
+        if slot.prepare is not None:
+            slot.prepare()
         output = slot.call()
         waited = self.device.is_gpu and self.device.passed(held)
         self._leave(output, slot)
@@ -178,9 +182,9 @@ class Sampler:
         return waited
 
     def calibrate(self) -> None:
-        """Take the samples of the ruler that are still missing."""
-        places = range(self.ruler.missing)
-        self.run([Slot(RULER, 0, self.device.nothing, turn=place // CALIBRATION_BATCH % 2) for place in places])
+        """Take the samples of the null kernel that are still missing."""
+        places = range(self.null_kernel.missing)
+        self.run([Slot(NULL_KERNEL, 0, self.device.nothing, turn=place // CALIBRATION_BATCH % 2) for place in places])
 
     def _hold_us(self, slots: Sequence[Slot]) -> float:
         queued = list(itertools.accumulate(map(self._queueing_us, slots)))
@@ -221,8 +225,9 @@ class Sampler:
         began = time.perf_counter()
         for _ in range(self._rng.randrange(self.spare_marks) if self.spare_marks else 0):
             device.mark()
-        if slot.before is not None:
-            slot.before()
+        for queue in (slot.prepare, slot.before):
+            if queue is not None:
+                queue()
         opened = device.mark()
         device.flush()
         start = device.mark()

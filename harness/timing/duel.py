@@ -9,10 +9,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from kbench.harness.device.context import ProblemContext
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
-from kbench.harness.timing.rounds import Candidate, Plan, by_round, calling, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
+from kbench.harness.verify.context import ProblemContext
 
 LOOKS = (8, 13, 21, 34)
 CONFIDENCE = 0.998
@@ -80,7 +80,8 @@ def fight(
 ) -> Duel:
     """Rounds of both kernels until the verdict is not undecided, or the budget is spent."""
     pair = (first, second)
-    sampler.leftovers.reserve(context.output_bytes)
+    if any(candidate.prepare is None for candidate in pair):
+        sampler.leftovers.reserve(context.output_bytes)
     probe = [calling(candidate, context, 0, -1) for candidate in pair for _ in range(2)]
     longest = max(s.time_us for s in sampler.run(probe))
     cost = sum(sampler.device_us[c.label] for c in pair)
@@ -89,7 +90,7 @@ def fight(
     looks = tuple(look for look in LOOKS if look <= most) or (most,)
     duel, timed = Duel(), list[Sample]()
     for look in looks:
-        taken = sampler.run(make_slots(pair, context, range(duel.rounds, look), Plan(samples, 0, looks), rng))
+        taken = sampler.run(make_slots(pair, context, range(duel.rounds, look), RoundPlan(samples, 0, looks), rng))
         timed.extend(taken)
         duel.rounds = look
         if not judge(taken):

@@ -14,7 +14,7 @@ PROCESS_SIGMA = 0.002
 """Standard deviation of the log time between processes on one idle machine; no number of rounds averages it away."""
 PROCESS_SIGMA_US = 0.08
 """The same for the part that does not scale with the time: how far the two marks lie from the kernel. It is common to
-all kernels of a process; what is left of it once the ruler has been taken off (docs/evidence/harness)."""
+all kernels of a process; what is left of it once the null kernel has been taken off (docs/evidence/harness)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.harness.device.context import STAGES, ProblemContext
 from kbench.harness.device.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
 from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, log_interval, process_sigma
-from kbench.harness.timing.ruler import RULER, corrected
+from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
+from kbench.harness.verify.context import STAGES, ProblemContext
 from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"
@@ -66,7 +66,7 @@ class Timing:
     speedup: Interval | None = None
     conditions: list[Conditions] = dataclasses.field(default_factory=list)
     """One reading a round, of the rounds thrown away too."""
-    ruler_us: float | None = None
+    null_us: float | None = None
     """What an empty kernel takes in this process."""
     shift_us: float | None = None
     """What was taken off every time; None when nothing was."""
@@ -77,7 +77,7 @@ class Timing:
 
 
 Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
-"""What to queue before and behind a call."""
+"""What to queue before and after a call."""
 Audit = Callable[[int, int], Hooks]
 """For a stage and a random number that chooses its new contents, the hooks of an audited call."""
 
@@ -91,10 +91,12 @@ class Candidate:
     """Calls it on the inputs of a stage."""
     audits: Callable[[], Audit] | None = None
     """Makes ready to audit some rounds, while nothing is timed."""
+    prepare: Callable[[], None] | None = None
+    """Queued ahead of every call, where the harness owns the memory that calls use."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class RoundPlan:
     """How many calls a round has, and how many rounds there are."""
 
     samples: int
@@ -105,8 +107,8 @@ class Plan:
     """Batches a round is spread over: two for short kernels, because every other batch takes longer."""
 
     @property
-    def rulers(self) -> int:
-        """Calls of the ruler in each turn; its time depends on the rest of the batch; only short kernels need it."""
+    def null_kernels(self) -> int:
+        """Calls of the null kernel per turn; its time depends on the rest of the batch; only short kernels need it."""
         return 1 if self.turns > 1 else 0
 
 
@@ -140,26 +142,28 @@ def anchor(context: ProblemContext) -> Candidate:
 def calling(candidate: Candidate, context: ProblemContext, stage: int, number: int, turn: int = 0) -> Slot:
     """A call of a candidate on one of the buffer sets, in a round and turn."""
     call = functools.partial(candidate.call, stage)
-    return Slot(candidate.label, number, call, turn=turn, stage=context.stages[stage])
+    owned = candidate.prepare is not None
+    left = None if owned else context.stages[stage]
+    return Slot(candidate.label, number, call, prepare=candidate.prepare, turn=turn, stage=left)
 
 
-def ruler(context: ProblemContext) -> Candidate:
+def null_kernel(context: ProblemContext) -> Candidate:
     """The empty kernel as a candidate."""
-    return Candidate(RULER, lambda stage: context.device.nothing())
+    return Candidate(NULL_KERNEL, lambda stage: context.device.nothing())
 
 
-def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> Plan:
+def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> RoundPlan:
     """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
     turns = 2 if candidate_us < SHORT_US else 1
     samples = 8 if candidate_us < VERY_SHORT_US else 3 if candidate_us < 500.0 else 1
     # Three or more a round, so that one that was held up is cut off.
     anchors = 1 if turns * anchor_us >= 500.0 else 3 if turns == 1 else 4 if anchor_us < SHORT_US else 2
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
-        return Plan(1, 1, (3,))
+        return RoundPlan(1, 1, (3,))
     cost = turns * (samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us))
     most = max(3, int(settings.budget_us / cost))
     looks = tuple(look for look in settings.looks if look <= most) or (most,)
-    return Plan(samples, anchors, looks, turns=turns)
+    return RoundPlan(samples, anchors, looks, turns=turns)
 
 
 def time_candidate(
@@ -186,7 +190,8 @@ def time_candidate(
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
     sampler.calibrate()
     steady = context.anchor_us if context.anchor_us is not None else ramp(context, sampler)
-    sampler.leftovers.reserve(context.output_bytes)
+    if candidate.prepare is None:
+        sampler.leftovers.reserve(context.output_bytes)
     chosen = probe(candidate, context, sampler, steady, settings)
     timed: list[Sample] = []
     begun = 0
@@ -199,7 +204,7 @@ def time_candidate(
         spoilt = {number for number, conditions in readings.items() if conditions.harmful}
         timed.extend(s for s in samples if s.round not in spoilt)
         timing.rounds += len(numbers) - len(spoilt)
-        summarise(timing, timed, candidate.label, settings, sampler.ruler.shift_us)
+        summarise(timing, timed, candidate.label, settings, sampler.null_kernel.shift_us)
         if not judge(samples):
             break
         give_up_when_throttled(timing.conditions)
@@ -209,7 +214,7 @@ def time_candidate(
             time.sleep(PAUSE_S)
     if settings.trace:
         timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
-    timing.ruler_us = sampler.ruler.time_us
+    timing.null_us = sampler.null_kernel.time_us
     timing.exposed = sum(s.exposed for s in timed)
     timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
@@ -217,7 +222,7 @@ def time_candidate(
 
 def probe(
     candidate: Candidate, context: ProblemContext, sampler: Sampler, steady_us: float, settings: TimingSettings
-) -> Plan:
+) -> RoundPlan:
     """Call a kernel twice to plan its rounds."""
     slots = [calling(candidate, context, at, -1) for at in range(STAGES)]
     first = min(s.time_us for s in sampler.run(slots))
@@ -251,11 +256,11 @@ def give_up_when_throttled(seen: Sequence[Conditions]) -> None:
 
 
 def make_slots(
-    candidates: Sequence[Candidate], context: ProblemContext, rounds: range, chosen: Plan, rng: random.Random
+    candidates: Sequence[Candidate], context: ProblemContext, rounds: range, chosen: RoundPlan, rng: random.Random
 ) -> list[Slot]:
     """The calls of some rounds, in random order within each, with audits at random places."""
     blocks = [(c, chosen.samples) for c in candidates]
-    blocks += [(anchor(context), chosen.anchors), (ruler(context), chosen.rulers)]
+    blocks += [(anchor(context), chosen.anchors), (null_kernel(context), chosen.null_kernels)]
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     seen = {c.label: set(range(STAGES)) for c in candidates}

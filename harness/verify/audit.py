@@ -1,6 +1,6 @@
 """Audit: timed calls on inputs changed unannounced, whose answers are judged, and whose time must be the usual one.
 
-Each look at a kernel has a stranger among the inputs to show: drawn for that look alone, so that no kept answer fits. A
+Each look at a kernel has held-out inputs among those to show: drawn for that look alone, so that no kept answer fits. A
 kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls.
 """
 
@@ -15,21 +15,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.device.context import ProblemContext, Stage
-from kbench.harness.device.master import Master
-from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.timing.batch import Sample, Sampler
-from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, Plan, make_slots
+from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, RoundPlan, make_slots
+from kbench.harness.verify.context import ProblemContext, Stage
+from kbench.harness.verify.reference_inputs import ReferenceInputs
+from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict, erase, judge_answer, misfit
 from kbench.schemas import InfrastructureError, Status
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-VERIFIED = (0, 1)
-"""Masters a kernel is verified on; the others it first meets in audited calls."""
+VERIFIED = 2
+"""Random inputs a kernel is verified on; the others it first meets in audited calls."""
 SLOWER, SLOWER_US = 1.25, 2.0
-"""A kernel is suspected when its fastest call on strangers takes longer than others at their best, by both of these."""
+"""A kernel is suspected when its fastest call on held-out inputs takes longer than others at best, by both."""
 QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
 LOOKS, ROUNDS = 6, 5
@@ -40,9 +40,9 @@ LOOKS, ROUNDS = 6, 5
 class Kept:
     """What an audited call left to be judged."""
 
-    master: Master
+    reference: ReferenceInputs
     fresh: bool
-    """These inputs were drawn for this call: a stranger."""
+    """Whether these inputs were drawn for this look: held out."""
     wrong: str | None
     """Why what it returned has not the declared form."""
     outputs: tuple[Tensor, ...]
@@ -72,63 +72,68 @@ class Auditor:
         self.context, self.verdict, self.late, self.tampered, self.several = context, verdict, late, tampered, several
         self._fresh_us: dict[str, list[float]] = {}
         self._usual_us: dict[str, list[float]] = {}
-        self._strangers = 1
-        """Drawn for each look."""
+        self._held_out = 1
+        """Inputs drawn for each look."""
 
-    def candidate(self, label: str, loaded: LoadedKernel) -> Candidate:
+    def candidate(self, label: str, subject: Subject) -> Candidate:
         """A kernel, with calls that can be audited."""
         stages = self.context.stages
 
-        def call(stage: int) -> Any:
-            return loaded.run(*stages[stage].inputs)
-
         def audits() -> Audit:
-            strangers, known = self._strangers_to_come(), list(self.context.masters)
-            return lambda stage, choice: self._hooks(stages[stage], choice, strangers, known)
+            held_out, known = self._inputs_to_come(), list(self.context.references)
+            return lambda stage, choice: self._hooks(subject, stages[stage], choice, held_out, known)
 
-        return Candidate(label, call, audits)
+        return Candidate(label, subject.call, audits, subject.prepare if subject.owned else None)
 
-    def _strangers_to_come(self) -> list[Master | None]:
-        """The strangers of a look; None is drawn when it is shown, not to be found by kernels that search memory.
+    def _inputs_to_come(self) -> list[ReferenceInputs | None]:
+        """Held-out inputs of a look; None is drawn when it is shown, not to be found by kernels that search memory.
 
         Where drawing keeps the host busy, as for problems that draw on the CPU, it cannot wait: the launch of the call
-        behind it would not be hidden.
+        after it would not be hidden.
         """
         began = time.perf_counter()
-        first = self._stranger()
+        first = self._fresh_inputs()
         if self.late and time.perf_counter() - began < QUICK_S:
-            return [None] * self._strangers
-        return [first, *(self._stranger() for _ in range(self._strangers - 1))]
+            return [None] * self._held_out
+        return [first, *(self._fresh_inputs() for _ in range(self._held_out - 1))]
 
-    def _stranger(self) -> Master:
+    def _fresh_inputs(self) -> ReferenceInputs:
         with machine("inputs cannot be drawn"):
-            return self.context.stranger()
+            return self.context.held_out()
 
-    def _hooks(self, stage: Stage, choice: int, strangers: list[Master | None], known: list[Master]) -> Hooks:
-        """What to queue before and behind a call that is shown other inputs.
+    def _hooks(
+        self,
+        subject: Subject,
+        stage: Stage,
+        choice: int,
+        held_out: list[ReferenceInputs | None],
+        known: list[ReferenceInputs],
+    ) -> Hooks:
+        """What to queue before and after a call that is shown other inputs.
 
         Args:
+            subject: the kernel.
             stage: the buffers it is called on.
             choice: a random number.
-            strangers: not shown yet in this look; they come first, because no kept answer fits them.
+            held_out: not shown yet in this look; they come first, because no kept answer fits them.
             known: what else there is to show.
         """
-        shown: list[tuple[Master, bool]] = []
+        shown: list[tuple[ReferenceInputs, bool]] = []
 
         def before() -> None:
-            fresh = bool(strangers)
+            fresh = bool(held_out)
             if fresh:
-                known.append(strangers.pop() or self._stranger())
+                known.append(held_out.pop() or self._fresh_inputs())
             # Never what the buffers hold: an answer kept by address is wrong then.
-            others = known[-1:] if fresh else [master for master in known if master is not stage.holds]
+            others = known[-1:] if fresh else [inputs for inputs in known if inputs is not stage.holds]
             shown.append((others[choice % len(others)], fresh))
             stage.fill(shown[-1][0])
-            for nbytes in self.context.output_bytes:
-                self.context.device.poison(nbytes)
+            if not subject.owned:
+                subject.prepare()
 
         def after(returned: Any) -> Kept:
             wrong = misfit(returned, self.context, stage)
-            # Copied in stream order right behind the end mark: work still running elsewhere is not in the copy.
+            # Copied in stream order right after the end mark: work still running elsewhere is not in the copy.
             return Kept(*shown[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
 
         return before, after
@@ -163,13 +168,13 @@ class Auditor:
                 self.verdict.fail(Status.INCORRECT, f"{where}{kept.wrong}")
                 continue
             with machine("an answer cannot be computed"):
-                kept.master.expected()
-            if not judge_answer(self.context, kept.master, kept.outputs, self.verdict, where):
+                correct = judge_answer(self.context, kept.reference, kept.outputs, self.verdict, where)
+            if not correct:
                 break
             erase(self.context, kept.outputs)
         for sample in audited:
-            if sample.kept.master not in self.context.masters:
-                sample.kept.master.forget_answer()
+            if sample.kept.reference not in self.context.references:
+                sample.kept.reference.forget_answer()
 
     def _name(self, label: str) -> str:
         """How an error says which of two kernels it is about."""
@@ -178,19 +183,19 @@ class Auditor:
     def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Reject a kernel that takes longer on inputs it has not been shown.
 
-        A suspicion from its rounds, where few calls are on strangers, is followed by more rounds of the same kind, with
-        more of them: an answer that is kept where anything out of the ordinary destroys it is kept there, too.
+        A suspicion from its rounds, where few calls are on held-out inputs, is followed by more rounds of the same kind
+        with more of them: an answer that is kept where anything out of the ordinary destroys it is kept there, too.
         """
         if not self._suspicious(candidate.label):
             return
         usual = statistics.median(self._usual_us[candidate.label])
-        chosen = Plan(6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1, 0, (ROUNDS,))
-        self._strangers = AUDITS
+        chosen = RoundPlan(6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1, 0, (ROUNDS,))
+        self._held_out = AUDITS
         for look in range(LOOKS):
             rounds = range(ROUNDS * look, ROUNDS * (look + 1))
             if not self.judge(sampler.run(make_slots([candidate], self.context, rounds, chosen, rng))):
                 return
-        self._strangers = 1
+        self._held_out = 1
         if self._suspicious(candidate.label):
             spent, best = min(self._fresh_us[candidate.label]), at_best(self._usual_us[candidate.label])
             said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"

@@ -1,42 +1,118 @@
-"""Judge: what an exception, a death or a time says about a kernel."""
+"""Judge: compares a kernel's outputs with the expected ones, in this process or in one that runs no kernel."""
 
 from __future__ import annotations
 
-import signal
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kbench.schemas import Status
+from kbench.benchmark.problems import ProblemDefinition, Size
+from kbench.benchmark.problems.compare import Comparison, compare
+from kbench.harness.device.driver import call
+from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
+from kbench.harness.verify.reference_inputs import ReferenceInputs
+from kbench.schemas import InfrastructureError
 
-REASON_LENGTH = 600
-COMPILE_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct",
-                            "PTXASError", "NVRTCError"})  # fmt: skip
+if TYPE_CHECKING:
+    from torch import Tensor
 
-
-def classify(error: BaseException) -> tuple[Status, str]:
-    """The status and reason for what a kernel raised."""
-    name, text = type(error).__name__, str(error).strip()
-    reason = f"{name}: {text}"[:REASON_LENGTH]
-    if name == "OutOfMemoryError" or isinstance(error, MemoryError) or "CUDA_ERROR_OUT_OF_MEMORY" in text:
-        return Status.OUT_OF_MEMORY, reason
-    if name in COMPILE_ERRORS or "nvrtc" in text.lower():
-        return Status.COMPILE_ERROR, reason
-    return Status.LAUNCH_ERROR, reason
+ALIGNMENT = 256
+"""Outputs begin at multiples of this in the exchange buffer, as every element type needs."""
 
 
-def killed_from_outside(exit_code: int | None) -> bool:
-    """Whether a death says nothing about screened code, which cannot send itself a signal.
+class Judge(Protocol):
+    """Knows the answers."""
 
-    SIGKILL comes from an operator or the system's memory killer; no code at all means that the starter died too.
+    def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
+        """Have the answer for some inputs ready."""
+
+    def compare(
+        self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs, outputs: Sequence[Tensor]
+    ) -> Comparison:
+        """Whether outputs are correct for some inputs."""
+
+
+class LocalJudge:
+    """Keeps answers in this process: for dry runs, and for kernels that run beside their judge anyway."""
+
+    def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
+        reference.expected()
+
+    def compare(
+        self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs, outputs: Sequence[Tensor]
+    ) -> Comparison:
+        tolerance = reference.drawing.tolerance(definition)
+        return compare(tuple(outputs), reference.expected(), tolerance, definition.outputs(size.params))
+
+
+class RemoteJudge:
+    """Asks the process that holds the answers; outputs go there through GPU memory that both have mapped.
+
+    A kernel's machine code can reach all memory of its own process, so no answer is ever in it.
     """
-    return exit_code is None or exit_code == -signal.SIGKILL
+
+    def __init__(self, address: str, key: bytes) -> None:
+        """Connect.
+
+        Args:
+            address: path of the socket the oracle listens on.
+            key: authenticates both sides.
+
+        Raises:
+            InfrastructureError: nobody listens there.
+        """
+        end = socket.socket(socket.AF_UNIX)
+        try:
+            end.connect(address)
+        except OSError as error:
+            raise InfrastructureError(f"the process that holds the answers cannot be reached: {error}") from error
+        self._channel = Channel(end, key)
+        self._exchange, self._size, self._handle = 0, 0, ""
+
+    def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
+        self._ask({"op": "expect"} | _named(definition, size, reference))
+
+    def compare(
+        self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs, outputs: Sequence[Tensor]
+    ) -> Comparison:
+        import torch
+
+        offsets: list[int] = []
+        end = 0
+        for output in outputs:
+            offsets.append(end)
+            end += -(-output.numel() * output.element_size() // ALIGNMENT) * ALIGNMENT
+        self._reserve(end)
+        for output, offset in zip(outputs, offsets, strict=True):
+            if output.numel():
+                nbytes = output.numel() * output.element_size()
+                call("cuMemcpyDtoD", self._exchange + offset, output.data_ptr(), nbytes)
+        torch.cuda.synchronize()
+        request = {"op": "compare", "handle": self._handle, "bytes": self._size, "offsets": offsets}
+        answer = self._ask(request | _named(definition, size, reference))
+        return Comparison(answer["ok"], answer["reason"], answer["max_abs_error"], answer["max_rel_error"])
+
+    def _reserve(self, nbytes: int) -> None:
+        if nbytes <= self._size:
+            return
+        if self._exchange:
+            call("cuMemFree", self._exchange)
+        # Not torch's memory: only whole allocations can be shared, and torch keeps several tensors in one.
+        self._size = max(nbytes, 64 << 20)
+        self._exchange = int(call("cuMemAlloc", self._size))
+        self._handle = bytes(call("cuIpcGetMemHandle", self._exchange).reserved).hex()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._channel.send(request)
+            answer = self._channel.receive()
+        except (ClosedError, ProtocolError) as error:
+            raise InfrastructureError(f"the process that holds the answers is gone: {error}") from error
+        if "broken" in answer:
+            raise InfrastructureError(str(answer["broken"]))
+        return answer
 
 
-def judge_death(exit_code: int | None, stage: str) -> tuple[Status, str]:
-    """The status and reason when a worker died while a kernel was in its hands."""
-    if exit_code is None:
-        how = "ended without a trace"
-    elif exit_code < 0:
-        how = f"was ended by {signal.Signals(-exit_code).name}"
-    else:
-        how = f"exited with code {exit_code}"
-    status = Status.OUT_OF_MEMORY if exit_code == -signal.SIGKILL else Status.LAUNCH_ERROR
-    return status, f"the process {how} while the kernel was in {stage}"
+def _named(definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> dict[str, Any]:
+    drawing = reference.drawing
+    return {"problem_id": definition.id, "size": size.name, "seed": drawing.seed, "case": drawing.case}

@@ -1,21 +1,20 @@
-"""Verify: is the answer right, whole, repeatable, and all the kernel wrote?"""
+"""Verify: is the answer correct, whole, repeatable, and all the kernel wrote?"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.device.context import STAGES, ProblemContext, Stage, same_bits
-from kbench.harness.device.master import Master
+from kbench.harness.verify.context import STAGES, ProblemContext, Stage, same_bits
+from kbench.harness.verify.reference_inputs import ReferenceInputs
+from kbench.harness.verify.subject import Subject
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Run = Callable[..., Any]
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,30 +46,30 @@ class Verdict:
 
 
 def verify(
-    run: Run,
+    subject: Subject,
     context: ProblemContext,
     verdict: Verdict,
-    masters: tuple[int, ...],
+    references: Sequence[ReferenceInputs],
     *,
     late: bool,
     judging: Callable[[], str | None] | None = None,
 ) -> Verdict:
-    """Call a kernel on several masters, the first of them twice, and judge what it returns.
+    """Call a kernel on several inputs, the first of them twice, and judge what it returns.
 
     Args:
-        run: the kernel.
+        subject: the kernel.
         context: the problem and size.
         verdict: where failures and errors are recorded.
-        masters: which masters to use.
+        references: the inputs, at least one.
         late: make the expected answers only after the kernel has run, so that it cannot find them in memory.
         judging: called when the kernel has run and before answers are made late; says what the kernel has tampered
             with, if anything.
     """
     if late:
         context.forget_answers()
-    held: list[tuple[Master, tuple[Tensor, ...]]] = []
+    held: list[tuple[ReferenceInputs, tuple[Tensor, ...]]] = []
     try:
-        return _verify(run, context, verdict, masters, held, late=late, judging=judging)
+        return _verify(subject, context, verdict, references, held, late=late, judging=judging)
     finally:
         for _, outputs in held:
             erase(context, outputs)
@@ -83,51 +82,51 @@ def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
 
 
 def _verify(
-    run: Run,
+    subject: Subject,
     context: ProblemContext,
     verdict: Verdict,
-    masters: tuple[int, ...],
-    held: list[tuple[Master, tuple[Tensor, ...]]],
+    references: Sequence[ReferenceInputs],
+    held: list[tuple[ReferenceInputs, tuple[Tensor, ...]]],
     *,
     late: bool,
     judging: Callable[[], str | None] | None,
 ) -> Verdict:
-    for turn, at in enumerate((masters[0], *masters)):
-        master = context.masters[at]
+    for turn, reference in enumerate((references[0], *references)):
         # Two sets for three calls: the third finds other numbers at the addresses of the first.
-        stage = context.stages[turn % STAGES]
-        outputs = call(run, context, stage, master, verdict)
+        outputs = call(subject, context, turn % STAGES, reference, verdict)
         if outputs is None:
             return verdict
-        held.append((master, outputs))
+        held.append((reference, outputs))
         repeated = turn == 1 and equal_bits(held[0][1], outputs)
         if not late and not repeated:
-            judge_answer(context, master, outputs, verdict)
+            judge_answer(context, reference, outputs, verdict)
             if not verdict.ok and turn == 0:
                 return verdict
     if judging is not None and (what := judging()) is not None:
         return verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
     if late:
-        for master, outputs in held:
-            judge_answer(context, master, outputs, verdict)
+        for reference, outputs in held:
+            judge_answer(context, reference, outputs, verdict)
     judge_repeat(context, held[0][1], held[1][1], verdict)
     return verdict
 
 
 def call(
-    run: Run, context: ProblemContext, stage: Stage, master: Master, verdict: Verdict
+    subject: Subject, context: ProblemContext, stage: int, reference: ReferenceInputs, verdict: Verdict
 ) -> tuple[Tensor, ...] | None:
     """One call on fresh inputs into poisoned memory; its outputs when they have the declared form."""
-    stage.fill(master)
-    for nbytes in context.output_bytes:
-        context.device.poison(nbytes)
-    returned = run(*stage.inputs)
+    buffers = context.stages[stage]
+    buffers.fill(reference)
+    subject.prepare()
+    returned = subject.call(stage)
     context.device.synchronize()
-    problem = misfit(returned, context, stage) or stage.changed()
-    if problem is not None:
-        verdict.fail(Status.INCORRECT, problem)
+    wrong = misfit(returned, context, buffers) or buffers.changed() or subject.damage()
+    if wrong is not None:
+        verdict.fail(Status.INCORRECT, wrong)
         return None
-    return as_tuple(returned)
+    outputs = as_tuple(returned)
+    # Memory of the harness is used again by the call after next.
+    return tuple(output.clone() for output in outputs) if subject.owned else outputs
 
 
 def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
@@ -160,13 +159,20 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
 
 
 def judge_answer(
-    context: ProblemContext, master: Master, outputs: tuple[Tensor, ...], verdict: Verdict, where: str = ""
+    context: ProblemContext,
+    reference: ReferenceInputs,
+    outputs: tuple[Tensor, ...],
+    verdict: Verdict,
+    where: str = "",
 ) -> bool:
     """Compare outputs with the expected ones; False when they are wrong."""
-    found = compare(outputs, master.expected(), context.definition.tolerance, context.outputs)
-    verdict.note_errors(found.max_abs_error, found.max_rel_error)
+    found = context.compare(reference, outputs)
+    case = reference.drawing.case
+    if case is None:
+        verdict.note_errors(found.max_abs_error, found.max_rel_error)
     if not found.ok:
-        verdict.fail(Status.INCORRECT, f"{where}{context.size.name}: {found.reason}")
+        on = "" if case is None else f" on adversarial inputs {case!r}"
+        verdict.fail(Status.INCORRECT, f"{where}{context.size.name}{on}: {found.reason}")
     return found.ok
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from kbench.schemas.record import Count, Name, NonNegative, Positive, Record, Sha
-from kbench.schemas.status import Status
+from kbench.schemas.status import Status, Trust
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Measurement(Record):
     """One kernel on one GPU and one workload: verdict, raw samples, interval, conditions."""
 
     TYPE: ClassVar[str] = "measurement"
-    VERSION: ClassVar[str] = "1.2.0"
+    VERSION: ClassVar[str] = "1.3.0"
 
     measurement_id: Sha
     """Hash of kernel, GPU, workload, environment and start time."""
@@ -92,3 +92,8 @@ class Measurement(Record):
     """GPU seconds spent timing; null when imported."""
     started_at: str | None
     """Start, ISO 8601 in UTC; null when the origin does not state it."""
+    trust: Trust | None = None
+    """What stood between the kernel and its judge: `plan`, no foreign Python in the process that timed it; `process`,
+    its host code ran beside the judge. Null in rows measured before plans, and when not run."""
+    not_restored: tuple[str, ...] | None = None
+    """What a call could find as an earlier one left it; empty when nothing."""

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.context import ProblemContext
 from kbench.harness.device.device import CpuDevice
-from kbench.harness.device.master import Master
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import AUDITS, Candidate, Plan, make_slots
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
+from kbench.harness.verify.context import ProblemContext
+from kbench.harness.verify.reference_inputs import Master
 from kbench.harness.verify.verify import Verdict
 from kbench.schemas import InfrastructureError, Status
 

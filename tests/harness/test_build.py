@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kbench.harness.plan.builder import build
 
-from kbench.harness.build.builder import build
-from kbench.harness.build.cache import BuildCache
-from kbench.harness.build.resources import kept_bytes, read_resources
-from kbench.harness.build.target import Target
 from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.resources import kept_bytes, read_resources
+from kbench.harness.plan.target import Target
 from kbench.schemas import Status, UnknownNameError
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.harness.cli import compare, doctor, measure
+from kbench.harness.compare import compare_kernels
 from kbench.harness.device.doctor import examine, gpu_count
 from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
@@ -18,7 +19,6 @@ from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record import session
 from kbench.harness.record.progress import Progress
 from kbench.harness.record.session import compare_files
-from kbench.harness.timing.comparison import compare_kernels
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.context import ContextCache
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.nvml import NoConditions
-from kbench.harness.isolate.execute import Bench, Task, execute, held_up, time_references
-from kbench.harness.isolate.job import Job
-from kbench.harness.isolate.lane import machines_stage
-from kbench.harness.isolate.worker import PREPARING
+from kbench.harness.queue.device_queue import machines_stage
+from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import Timing, TimingSettings
+from kbench.harness.verify.context import ContextCache
+from kbench.harness.worker.execute import Bench, Task, execute, held_up, time_references
+from kbench.harness.worker.serve import PREPARING
 from kbench.schemas import Backend, KernelSource
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.harness.build.cache import Build, BuildCache
-from kbench.harness.build.target import Target, build_id
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.cache import Build, BuildCache
+from kbench.harness.plan.target import Target, build_id
 from kbench.harness.record.journal import Journal
 from kbench.schemas import KernelSource
 

@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
+from kbench.harness.plan.builder import build
+from kbench.harness.plan.triton_target import compile_only
 
-from kbench.harness.build.builder import build
-from kbench.harness.build.cache import BuildCache
-from kbench.harness.build.instructions import CLASSES, TOTAL, largest_counts, read_instructions
-from kbench.harness.build.target import Target, build_id
-from kbench.harness.build.triton_target import compile_only
 from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.instructions import CLASSES, TOTAL, largest_counts, read_instructions
+from kbench.harness.plan.target import Target, build_id
 
 KERNELS = Path(__file__).parent / "kernels"
 TARGET = Target.named("sm_90")

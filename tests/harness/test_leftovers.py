@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.context import Stage
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
-from kbench.harness.device.master import Master
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES, Leftovers
+from kbench.harness.verify.context import Stage
+from kbench.harness.verify.reference_inputs import Master
 
 
 def stage() -> Stage:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kbench.harness.plan.builder import build
 
 from kbench.benchmark.problems.registry import resolve
-from kbench.harness.build.builder import build
-from kbench.harness.build.cache import BuildCache
-from kbench.harness.build.target import Target
 from kbench.harness.cli import show_agreement
 from kbench.harness.device.environment import make_environment
 from kbench.harness.kernel.adapters import adapter_for
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.target import Target
 from kbench.harness.record import session
 from kbench.harness.record.progress import Progress
 from kbench.harness.record.record import make_measurement

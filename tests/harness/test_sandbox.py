@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kbench.harness.plan.builder import build
+from kbench.harness.plan.triton_target import compile_only
 
-from kbench.harness.build.builder import build
-from kbench.harness.build.cache import BuildCache
-from kbench.harness.build.target import Target
-from kbench.harness.build.triton_target import compile_only
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.target import Target
 
 KERNELS = Path(__file__).parent / "kernels"
 

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.context import STAGES, ProblemContext
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.nvml import Conditions
-from kbench.harness.timing import ruler
+from kbench.harness.timing import null_kernel as ruler
 from kbench.harness.timing.batch import (
     LEAD,
     LONGEST_BATCH,
@@ -28,6 +27,7 @@ from kbench.harness.timing.batch import (
     batches,
 )
 from kbench.harness.timing.centre import centre
+from kbench.harness.timing.null_kernel import CALIBRATION, RULER, WINDOW, Ruler, corrected
 from kbench.harness.timing.rounds import (
     DISCARDS,
     PAUSE_S,
@@ -41,7 +41,7 @@ from kbench.harness.timing.rounds import (
     shuffled_stages,
     time_candidate,
 )
-from kbench.harness.timing.ruler import CALIBRATION, RULER, WINDOW, Ruler, corrected
+from kbench.harness.verify.context import STAGES, ProblemContext
 from kbench.schemas import InfrastructureError
 
 PATIENCE = 3

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage
 from kbench.harness.device.device import CpuDevice
+from kbench.harness.verify.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage
 from kbench.harness.verify.verify import Verdict, verify
 from kbench.schemas import Status
 

@@ -17,7 +17,7 @@ from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.benchmark.surrogates.static.training.train import train
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.build import training_kernels
-from kbench.harness.build.instructions import CLASSES
+from kbench.harness.plan.instructions import CLASSES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError
 

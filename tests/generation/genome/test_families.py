@@ -12,15 +12,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from kbench.harness.plan.builder import build
 
 from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
 from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families, families_for
-from kbench.harness.build.builder import build
-from kbench.harness.build.cache import BuildCache
-from kbench.harness.build.target import Target
 from kbench.harness.kernel.screen import screen
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.target import Target
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, KernelSource
 

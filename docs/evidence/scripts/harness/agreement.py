@@ -29,21 +29,21 @@ def main() -> None:
     if DRY:
         os.environ["TRITON_INTERPRET"] = "1"
     import torch
+    from kbench.harness.plan.builder import build
     from triton.testing import do_bench
 
     from kbench.benchmark.problems import problem
-    from kbench.harness.build.builder import build
-    from kbench.harness.build.cache import BuildCache
-    from kbench.harness.build.target import Target
     from kbench.harness.cuda import CudaModule
-    from kbench.harness.device.context import ContextCache
     from kbench.harness.device.device import CpuDevice, CudaDevice, Device
     from kbench.harness.device.nvml import NoConditions, NvmlReader
-    from kbench.harness.isolate.execute import Bench, Task, execute
     from kbench.harness.kernel.loading import LoadedKernel
+    from kbench.harness.plan.cache import BuildCache
+    from kbench.harness.plan.target import Target
     from kbench.harness.timing.batch import Sampler
     from kbench.harness.timing.rounds import TimingSettings
     from kbench.harness.timing.second_clock import both_clocks_us, events_us
+    from kbench.harness.verify.context import ContextCache
+    from kbench.harness.worker.execute import Bench, Task, execute
 
     folder = out_folder()
     rows = json.loads((folder / "throughput.json").read_text())["rows"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pool import make_harness, out_folder, pool, say, write
 
-from kbench.harness.build.cache import default_folder
+from kbench.harness.plan.cache import default_folder
 from kbench.schemas import to_dict
 
 

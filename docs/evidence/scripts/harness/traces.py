@@ -8,10 +8,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.harness.isolate.execute import CANDIDATE
 from kbench.harness.timing.interval import PROCESS_SIGMA, Interval, log_interval
+from kbench.harness.timing.null_kernel import RULER
 from kbench.harness.timing.rounds import ANCHOR
-from kbench.harness.timing.ruler import RULER
+from kbench.harness.worker.execute import CANDIDATE
 
 Average = Callable[[Sequence[float]], float]
 LETTERS = {CANDIDATE: "c", ANCHOR: "a", RULER: "r"}

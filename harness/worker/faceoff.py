@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.benchmark.problems import Size, problem
-from kbench.harness.isolate.execute import Bench, Report, Task, before_judging, chosen_sizes, guard, make_context
-from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.verify.audit import VERIFIED, Auditor
-from kbench.harness.verify.verify import Verdict, verify
+from kbench.harness.verify.subject import Subject
+from kbench.harness.verify.verify import Verdict
+from kbench.harness.worker.execute import Bench, MeasureTask, Report, Runnable, check, chosen_sizes, guard, make_context
+
+NAMES = ("first", "second")
 
 
 def face_off(
-    pair: Sequence[LoadedKernel], task: Task, bench: Bench, report: Report, threshold: float
+    pair: Sequence[Runnable], task: MeasureTask, bench: Bench, report: Report, threshold: float
 ) -> list[dict[str, Any]]:
     """Compare two kernels on every workload.
 
@@ -29,22 +31,21 @@ def face_off(
 
 
 def _workload(
-    pair: Sequence[LoadedKernel], size: Size, task: Task, bench: Bench, report: Report, threshold: float
+    pair: Sequence[Runnable], size: Size, task: MeasureTask, bench: Bench, report: Report, threshold: float
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
     verdict = Verdict()
-    for name, loaded in zip(("first", "second"), pair, strict=True):
+    subjects: list[Subject] = []
+    for name, kernel in zip(NAMES, pair, strict=True):
         report(f"verify {name}")
-        check = functools.partial(
-            verify, loaded.run, context, verdict, VERIFIED, late=task.late, judging=before_judging(bench, task, report)
-        )
-        guard(check, verdict, bench)
+        action = functools.partial(check, kernel, context, task, bench, report, verdict, VERIFIED)
+        guard(lambda act=action: subjects.append(act()), verdict, bench)  # type: ignore[misc]
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
     report("duel")
     auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
-    first, second = (auditor.candidate(label, loaded) for label, loaded in zip(("first", "second"), pair, strict=True))
-    for label in ("first", "second"):
+    first, second = (auditor.candidate(label, subject) for label, subject in zip(NAMES, subjects, strict=True))
+    for label in NAMES:
         bench.sampler.forget(label)
     duels: list[Duel] = []
     rng = random.Random(task.seed)

@@ -1,4 +1,4 @@
-"""Ruler: an empty kernel timed like any other, which shows how far apart the marks themselves lie in this process."""
+"""Null kernel: an empty kernel timed like any other, which shows how far apart the marks lie in this process."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping
 
 from kbench.harness.timing.centre import centre
 
-RULER = "ruler"
+NULL_KERNEL = "null kernel"
 NOMINAL_US: Mapping[str, float] = {"NVIDIA H200": 3.27}
-"""The ruler's usual time by GPU name: what the figures of that GPU are stated for. Without one nothing is corrected.
+"""Its usual time by GPU name: what the figures of that GPU are stated for. Without one nothing is corrected.
 
 The H200's is 0.16 us above what five processes showed (docs/evidence/harness), so that figures agree with those that
-were recorded before there was a ruler, in longer batches."""
+were recorded before there was a null kernel, in longer batches."""
 CALIBRATION = 192
 """Samples a process takes before its first timing; one varies by 0.4 us, so that their centre is known to 0.03 us."""
 MOST_SHIFT_US = 0.5
-"""Processes differ by less than 0.3 us; more is not the marks, and a kernel that slows the ruler down gains no more."""
+"""Processes differ by less than 0.3 us; more is not the marks, and a kernel that slows it down gains no more."""
 WINDOW = 512
 """Latest samples that count."""
 
 
-class Ruler:
-    """The ruler's samples in one process on one GPU."""
+class NullKernel:
+    """The null kernel's samples in one process on one GPU."""
 
     def __init__(self, model: str) -> None:
         """Start without samples on a GPU of this name."""
@@ -35,17 +35,17 @@ class Ruler:
 
     @property
     def missing(self) -> int:
-        """Samples that should be taken before the ruler is used."""
+        """Samples that should be taken before it is used."""
         return max(0, CALIBRATION - len(self._recent))
 
     @property
     def time_us(self) -> float | None:
-        """What the ruler takes in this process; None before the first sample."""
+        """What the null kernel takes in this process; None before the first sample."""
         return centre(self._recent) if self._recent else None
 
     @property
     def shift_us(self) -> float | None:
-        """How much longer than usual the ruler takes here, within bounds; None where its usual time is not known."""
+        """How much longer than usual it takes here, within bounds; None where its usual time is not known."""
         if self.nominal_us is None or self.time_us is None:
             return None
         return min(max(self.time_us - self.nominal_us, -MOST_SHIFT_US), MOST_SHIFT_US)

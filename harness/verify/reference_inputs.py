@@ -1,45 +1,70 @@
-"""Master: one drawing of a problem's inputs, which no kernel ever holds, with the answer expected for it."""
+"""Reference inputs: one drawing of a problem's inputs, which no kernel ever holds, and on demand its answer."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems import ProblemDefinition
-from kbench.benchmark.problems.definition import as_tuple
+from kbench.benchmark.problems import ProblemDefinition, Size
+from kbench.benchmark.problems.definition import Tolerance, as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-Settings = Callable[[], contextlib.AbstractContextManager[None]]
-"""Has torch set as the harness set it, for a while."""
+TorchSettings = Callable[[], contextlib.AbstractContextManager[None]]
+"""Sets torch as the harness set it, for a while."""
 
 
-class Master:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drawing:
+    """Which inputs of a problem and size: a seed, and the adversarial case they are drawn for, if any."""
+
+    seed: int
+    case: str | None = None
+
+    def inputs(self, definition: ProblemDefinition, size: Size, device: str) -> tuple[Any, ...]:
+        """The inputs; equal drawings give equal inputs in every process on the same device."""
+        if self.case is None:
+            return definition.draw(size, self.seed, device)
+        return definition.draw_case(definition.case(self.case), size, self.seed, device)
+
+    def tolerance(self, definition: ProblemDefinition) -> Tolerance:
+        """What counts as correct on these inputs."""
+        return definition.tolerance if self.case is None else definition.tolerance_of(definition.case(self.case))
+
+
+class ReferenceInputs:
     """Inputs, and on demand their answer."""
 
     def __init__(
         self,
         definition: ProblemDefinition,
-        inputs: tuple[Any, ...],
+        size: Size,
+        drawing: Drawing,
+        device: str,
         *,
         sealed: bool = False,
-        settings: Settings = contextlib.nullcontext,
+        settings: TorchSettings = contextlib.nullcontext,
     ) -> None:
-        """Keep inputs.
+        """Draw inputs.
 
         Args:
             definition: the problem.
-            inputs: drawn for it.
+            size: the workload.
+            drawing: which inputs.
+            device: where they are kept.
             sealed: remember sums over the bytes, so that damage done by a kernel is noticed.
-            settings: how torch is to be set while the answer is computed.
+            settings: how torch is to be set while inputs are drawn and the answer is computed.
         """
-        self.inputs = inputs
+        self.drawing = drawing
         self._definition, self._sealed, self._settings = definition, sealed, settings
+        with settings():
+            self.inputs = drawing.inputs(definition, size, device)
         self._answer: tuple[Tensor, ...] | None = None
-        self._sums = {"inputs": sums(inputs)} if sealed else {}
+        self._sums = {"inputs": sums(self.inputs)} if sealed else {}
 
     def expected(self) -> tuple[Tensor, ...]:
         """The answer, computed on first use and kept."""
@@ -51,11 +76,6 @@ class Master:
             if self._sealed:
                 self._sums["answer"] = sums(self._answer)
         return self._answer
-
-    @property
-    def answered(self) -> bool:
-        """Whether the answer is in memory."""
-        return self._answer is not None
 
     def forget_answer(self) -> None:
         """Drop the answer, so that nothing in this process holds it."""

@@ -1,6 +1,6 @@
 """ProblemContext: what every kernel of one problem and size shares inside a worker.
 
-Stages are the buffers kernels read: guarded on both sides and refilled from a master before a call, so the same
+Stages are the buffers kernels read: guarded on both sides and refilled from reference inputs before a call, so the same
 addresses hold different numbers from call to call.
 """
 
@@ -10,11 +10,14 @@ import contextlib
 import dataclasses
 import random
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
+from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.device.device import Device
-from kbench.harness.device.master import Master, Settings, nbytes
+from kbench.harness.verify.judge import Judge, LocalJudge
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, nbytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,12 +34,12 @@ and a process that has but one or two places for them has that time for good."""
 class Guarded:
     """A tensor with a known pattern before and after it in memory."""
 
-    def __init__(self, like: Tensor, *, behind: bool = True) -> None:
-        """Allocate room for a tensor of the same type and shape, with a pattern behind it or ending with the block."""
+    def __init__(self, like: Tensor, *, after: bool = True) -> None:
+        """Allocate room for a tensor of the same type and shape, with a pattern after it or ending with the block."""
         import torch
 
         self._bytes = like.numel() * like.element_size()
-        padded = (-(-self._bytes // GUARD_BYTES) + 1) * GUARD_BYTES if behind else self._bytes
+        padded = (-(-self._bytes // GUARD_BYTES) + 1) * GUARD_BYTES if after else self._bytes
         self._block = torch.full((GUARD_BYTES + padded,), GUARD_BYTE, dtype=torch.uint8, device=like.device)
         inner = self._block[GUARD_BYTES : GUARD_BYTES + self._bytes]
         self.tensor: Tensor = inner.view(like.dtype).view(like.shape)
@@ -55,12 +58,12 @@ class Guarded:
 class Stage:
     """One set of input buffers."""
 
-    def __init__(self, like: tuple[Any, ...], *, behind: bool = True) -> None:
-        """Allocate buffers for inputs of this form, with a guard behind each or none."""
-        self._guarded = [Guarded(v, behind=behind) if hasattr(v, "data_ptr") else None for v in like]
+    def __init__(self, like: tuple[Any, ...], *, after: bool = True) -> None:
+        """Allocate buffers for inputs of this form, with a guard after each or none."""
+        self._guarded = [Guarded(v, after=after) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
         self._handed: list[tuple[Any, ...]] = []
-        self.holds: Master | None = None
+        self.holds: ReferenceInputs | None = None
         """What the buffers were filled from."""
 
     @property
@@ -81,20 +84,20 @@ class Stage:
         """The buffers themselves, in the order of the inputs; None where an input is a number."""
         return tuple(guarded.tensor if guarded else None for guarded in self._guarded)
 
-    def reset(self, master: Master) -> None:
-        """Make ready for the next kernel, whatever the last one did to the buffers: a master, whole guards."""
+    def reset(self, reference: ReferenceInputs) -> None:
+        """Make ready for the next kernel, whatever the last one did to the buffers: fresh inputs, whole guards."""
         self._handed.clear()
         for guarded in self._guarded:
             if guarded:
                 guarded.restore()
-        self.fill(master)
+        self.fill(reference)
 
-    def fill(self, master: Master) -> None:
-        """Queue a copy of a master into the buffers."""
-        for guarded, value in zip(self._guarded, master.inputs, strict=True):
+    def fill(self, reference: ReferenceInputs) -> None:
+        """Queue a copy of reference inputs into the buffers."""
+        for guarded, value in zip(self._guarded, reference.inputs, strict=True):
             if guarded:
                 guarded.tensor.copy_(value)
-        self.holds = master
+        self.holds = reference
 
     def changed(self) -> str | None:
         """Why the buffers are not as they were filled; None when they are."""
@@ -133,34 +136,56 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class ProblemContext:
-    """Inputs, expected outputs and anchor of one problem and size on one device."""
+    """Inputs, judge and anchor of one problem and size on one device."""
 
     definition: ProblemDefinition
     size: Size
     device: Device
     seeds: tuple[int, ...]
-    settings: Settings = contextlib.nullcontext
+    settings: TorchSettings = contextlib.nullcontext
     """How torch is to be set for whatever is not the kernel."""
-    masters: list[Master] = dataclasses.field(default_factory=list)
+    judge: Judge = dataclasses.field(default_factory=LocalJudge)
+    """Knows the answers."""
+    references: list[ReferenceInputs] = dataclasses.field(default_factory=list)
+    """Drawn at random, one per seed."""
     stages: list[Stage] = dataclasses.field(default_factory=list)
     anchor_us: float | None = None
-    """Steady time of the reference; None until the anchor was ramped."""
+    """Steady time of the PyTorch reference; None until it was ramped."""
+    _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Draw the masters and allocate the stages."""
-        self.masters = [self._draw(seed, sealed=True) for seed in self.seeds]
-        form = self.masters[0].inputs
+        """Draw inputs and allocate the stages."""
+        self.references = [self._draw(Drawing(seed), sealed=True) for seed in self.seeds]
+        form = self.references[0].inputs
         count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES
-        self.stages = [Stage(form, behind=not self.device.fenced) for _ in range(count)]
+        self.stages = [Stage(form, after=not self.device.fenced) for _ in range(count)]
 
-    def _draw(self, seed: int, *, sealed: bool) -> Master:
-        with self.settings():
-            inputs = self.definition.draw(self.size, seed, self.device.torch_name)
-        return Master(self.definition, inputs, sealed=sealed, settings=self.settings)
+    def _draw(self, drawing: Drawing, *, sealed: bool) -> ReferenceInputs:
+        place = self.device.torch_name
+        return ReferenceInputs(self.definition, self.size, drawing, place, sealed=sealed, settings=self.settings)
 
-    def stranger(self) -> Master:
-        """Inputs nobody has seen: from a seed that is used once and never kept."""
-        return self._draw(random.SystemRandom().getrandbits(62), sealed=False)
+    def held_out(self) -> ReferenceInputs:
+        """Inputs no call has seen: from a seed that is used once and never kept."""
+        return self._draw(Drawing(random.SystemRandom().getrandbits(62)), sealed=False)
+
+    def adversarial(self) -> Iterator[ReferenceInputs]:
+        """Inputs of each adversarial case of the problem; small ones are kept for the next kernel."""
+        for case in self.definition.cases:
+            found = self._cases.get(case.name)
+            if found is None:
+                found = self._draw(Drawing(self.seeds[0], case.name), sealed=False)
+                if found.nbytes <= SMALL_BYTES:
+                    self._cases[case.name] = found
+            yield found
+
+    def expect(self) -> None:
+        """Have the answers to the random inputs ready."""
+        for reference in self.references:
+            self.judge.expect(self.definition, self.size, reference)
+
+    def compare(self, reference: ReferenceInputs, outputs: Sequence[Tensor]) -> Comparison:
+        """Whether outputs are correct for some inputs."""
+        return self.judge.compare(self.definition, self.size, reference, outputs)
 
     def reference(self, stage: int) -> Any:
         """Call the PyTorch reference on a set of input buffers."""
@@ -179,30 +204,32 @@ class ProblemContext:
 
     def forget_answers(self) -> None:
         """Drop the answers, so that nothing in this process holds them."""
-        for master in self.masters:
-            master.forget_answer()
+        for reference in (*self.references, *self._cases.values()):
+            reference.forget_answer()
 
     def corrupted(self) -> str | None:
-        """Which part of which master no longer has the bytes it was made with; None when all do."""
-        for at, master in enumerate(self.masters):
-            part = master.damaged()
+        """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
+        for at, reference in enumerate(self.references):
+            part = reference.damaged()
             if part is not None:
-                return f"{part} of master {at}"
+                return f"{part} of reference inputs {at}"
         return None
 
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        return sum(master.nbytes for master in self.masters) + nbytes(self.masters[0].inputs) * len(self.stages)
+        held = sum(reference.nbytes for reference in (*self.references, *self._cases.values()))
+        return held + nbytes(self.references[0].inputs) * len(self.stages)
 
 
 class ContextCache:
     """The contexts used last, within a memory budget."""
 
-    def __init__(self, device: Device, budget_bytes: int, seeds: tuple[int, ...]) -> None:
+    def __init__(self, device: Device, budget_bytes: int, seeds: tuple[int, ...], judge: Judge | None = None) -> None:
         """Keep contexts on a device, drawn from these seeds, until they exceed the budget."""
         self.device, self.budget_bytes, self.seeds = device, budget_bytes, seeds
-        self.settings: Settings = contextlib.nullcontext
+        self.judge = judge if judge is not None else LocalJudge()
+        self.settings: TorchSettings = contextlib.nullcontext
         """How torch is to be set for whatever is not a kernel; contexts made before follow."""
         self._held: OrderedDict[tuple[str, str], ProblemContext] = OrderedDict()
 
@@ -213,9 +240,10 @@ class ContextCache:
         if found is not None and found.corrupted() is not None:
             found = None
         if found is None:
-            found = ProblemContext(problem(problem_id), size, self.device, self.seeds, lambda: self.settings())
+            settings: TorchSettings = lambda: self.settings()  # noqa: E731 - it must follow what is set later
+            found = ProblemContext(problem(problem_id), size, self.device, self.seeds, settings, self.judge)
         for stage in found.stages:
-            stage.reset(found.masters[0])
+            stage.reset(found.references[0])
         self._held[key] = found
         self._shrink()
         return found

@@ -8,7 +8,6 @@ import importlib.metadata
 
 from kbench.harness.cuda import architecture
 from kbench.schemas import UnknownNameError
-from kbench.schemas.ids import content_hash
 
 KNOWN_TARGETS = {
     "sm_80": (8, 0),
@@ -63,12 +62,3 @@ def compiler_versions() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return " ".join(found)
-
-
-BUILD_VERSION = "2"
-"""Raised when the build stage itself changes what an entry holds."""
-
-
-def build_id(kernel_id: str, target: Target) -> str:
-    """Identity of a build: kernel, target, compilers and this code."""
-    return content_hash("build", BUILD_VERSION, kernel_id, str(target), compiler_versions())

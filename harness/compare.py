@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbench.harness.harness import Harness
-from kbench.harness.isolate.job import Outcome
+from kbench.harness.queue.job import Outcome
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
 from kbench.schemas import KernelSource, Status

@@ -1,4 +1,4 @@
-"""Execute: one kernel, in a worker, from loaded module to one plain result for each workload."""
+"""Execute: one kernel, in a worker, from a subject to one plain result per workload."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kbench.benchmark.problems import ProblemDefinition, Size, problem
-from kbench.harness.device.context import ContextCache, ProblemContext
 from kbench.harness.device.device import Device
 from kbench.harness.device.floor import Ceilings, floor_us, implausible
 from kbench.harness.device.nvml import ConditionsReader
-from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
 from kbench.harness.verify.audit import VERIFIED, Auditor
-from kbench.harness.verify.judge import classify
-from kbench.harness.verify.verify import Verdict, verify
+from kbench.harness.verify.context import ContextCache, ProblemContext
+from kbench.harness.verify.failures import classify
+from kbench.harness.verify.subject import Subject
+from kbench.harness.verify.verify import Verdict, call, erase, judge_answer, verify
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
@@ -45,26 +45,38 @@ class Bench:
     reader: ConditionsReader
     ceilings: Ceilings | None = None
     tampered: Callable[[], str | None] | None = None
-    """For unscreened kernels: says what they have replaced."""
+    """For kernels that run beside their judge: says what they have replaced."""
     undisturbed_us: dict[str, float] = dataclasses.field(default_factory=dict)
-    """For unscreened kernels: what the reference takes on each workload while none is loaded."""
+    """For kernels that run beside their judge: what the reference takes on each workload while none is loaded."""
 
 
 @dataclasses.dataclass(slots=True)
-class Task:
+class MeasureTask:
     """One kernel's instructions."""
 
     problem_id: str
     settings: TimingSettings
     seed: int
     late: bool = False
+    """Make answers only after the kernel has run: it runs beside its judge."""
     check_only: bool = False
     """Verify and time nothing: on the tiny workload, and on all where there is a fence."""
     second_clock: bool = False
     workloads: tuple[str, ...] | None = None
 
 
-def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> list[dict[str, Any]]:
+class Runnable(Protocol):
+    """A kernel at hand."""
+
+    def subject(self, context: ProblemContext, bench: Bench) -> Subject:
+        """The kernel on one problem and size.
+
+        Raises:
+            DriverError: its machine code cannot be used.
+        """
+
+
+def execute(kernel: Runnable, task: MeasureTask, bench: Bench, report: Report) -> list[dict[str, Any]]:
     """Verify and time a kernel on every workload of its problem.
 
     Raises:
@@ -77,18 +89,51 @@ def execute(loaded: LoadedKernel, task: Task, bench: Bench, report: Report) -> l
     first = Verdict()
     tiny = make_context(bench, task.problem_id, definition.tiny, report, late=task.late)
     report("verify tiny")
-    guard(
-        lambda: verify(loaded.run, tiny, first, (0,), late=task.late, judging=before_judging(bench, task, report)),
-        first,
-        bench,
-    )
+    subjects: list[Subject] = []
+    guard(lambda: subjects.append(check(kernel, tiny, task, bench, report, first, 1)), first, bench)
     spent = time.perf_counter() - started
     if task.check_only and not bench.device.fenced:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
     before = [_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
     if not first.ok:
         return before + [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
-    return before + [_workload(loaded, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+    return before + [_workload(kernel, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+
+
+def check(
+    kernel: Runnable,
+    context: ProblemContext,
+    task: MeasureTask,
+    bench: Bench,
+    report: Report,
+    verdict: Verdict,
+    count: int,
+) -> Subject:
+    """Verify a kernel on random inputs and on every adversarial case.
+
+    Args:
+        kernel: what to verify.
+        context: the problem and size.
+        task: its instructions.
+        bench: where it runs.
+        report: told where it is.
+        verdict: where failures are recorded.
+        count: random inputs to use.
+    """
+    subject = kernel.subject(context, bench)
+    judging = before_judging(bench, task, report)
+    verify(subject, context, verdict, context.references[:count], late=task.late, judging=judging)
+    for reference in context.adversarial() if verdict.ok else ():
+        outputs = call(subject, context, 0, reference, verdict)
+        if outputs is None:
+            break
+        correct = judge_answer(context, reference, outputs, verdict)
+        erase(context, outputs)
+        if task.late:
+            reference.forget_answer()
+        if not correct:
+            break
+    return subject
 
 
 def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> list[Size]:
@@ -104,8 +149,7 @@ def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, l
     try:
         context = bench.contexts.get(problem_id, size)
         if not late:
-            for master in context.masters:
-                master.expected()
+            context.expect()
             bench.device.synchronize()
     except Exception as error:
         bench.contexts.drop()
@@ -113,7 +157,7 @@ def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, l
     return context
 
 
-def time_references(task: Task, bench: Bench, report: Report) -> None:
+def time_references(task: MeasureTask, bench: Bench, report: Report) -> None:
     """Time the problem's reference on every workload, before a kernel is loaded that may hold it up.
 
     Raises:
@@ -125,7 +169,7 @@ def time_references(task: Task, bench: Bench, report: Report) -> None:
         bench.undisturbed_us[size.name] = ramp(context, bench.sampler)
 
 
-def before_judging(bench: Bench, task: Task, report: Report) -> Callable[[], str | None]:
+def before_judging(bench: Bench, task: MeasureTask, report: Report) -> Callable[[], str | None]:
     """What verification calls once the kernel has run."""
 
     def judging() -> str | None:
@@ -156,7 +200,7 @@ def _probe(bench: Bench, verdict: Verdict) -> None:
 
 
 def _workload(
-    loaded: LoadedKernel, size: Size, task: Task, bench: Bench, report: Report, tiny: Verdict, spent: float
+    kernel: Runnable, size: Size, task: MeasureTask, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
@@ -165,56 +209,63 @@ def _workload(
         ramp(context, bench.sampler)
     started = time.perf_counter()
     report(f"verify {size.name}")
-    guard(
-        lambda: verify(
-            loaded.run, context, verdict, VERIFIED, late=task.late, judging=before_judging(bench, task, report)
-        ),
-        verdict,
-        bench,
-    )
+    subjects: list[Subject] = []
+    guard(lambda: subjects.append(check(kernel, context, task, bench, report, verdict, VERIFIED)), verdict, bench)
     verified = time.perf_counter()
     timing: Timing | None = None
     if verdict.ok and not task.check_only:
         report(f"time {size.name}")
         timings: list[Timing] = []
-        guard(lambda: timings.append(_time(loaded, context, task, bench, verdict)), verdict, bench)
+        guard(lambda: timings.append(_time(subjects[0], context, task, bench, verdict)), verdict, bench)
         timing = timings[0] if timings else None
     timed = time.perf_counter()
-    damaged = context.corrupted()
-    if damaged is not None:
-        bench.contexts.drop()
-        verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
-    floor = (
-        None
-        if bench.ceilings is None or not bench.device.is_gpu
-        else floor_us(context.definition, size, bench.ceilings)
-    )
+    _look_for_damage(context, subjects, bench, verdict)
+    floor = _floor(context, bench)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
             verdict.fail(Status.REJECTED, reason)
     result = _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
+    if subjects:
+        result |= {"trust": "plan" if subjects[0].owned else "process", "not_restored": subjects[0].not_restored}
     if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
-        result |= _referee(loaded, context, bench)
+        result |= _referee(subjects[0], bench)
     return result
 
 
-def _referee(loaded: LoadedKernel, context: ProblemContext, bench: Bench) -> dict[str, Any]:
-    cupti, events = both_clocks_us(lambda stage: loaded.run(*context.stages[stage].inputs), bench.device)
+def _look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+    damaged = context.corrupted()
+    if damaged is not None:
+        bench.contexts.drop()
+        verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
+    for subject in subjects:
+        found = subject.damage()
+        if found is not None:
+            verdict.fail(Status.INCORRECT, f"in a timed call: {found}")
+
+
+def _floor(context: ProblemContext, bench: Bench) -> float | None:
+    if bench.ceilings is None or not bench.device.is_gpu:
+        return None
+    return floor_us(context.definition, context.size, bench.ceilings)
+
+
+def _referee(subject: Subject, bench: Bench) -> dict[str, Any]:
+    cupti, events = both_clocks_us(subject.call, bench.device)
     if not cupti:
         return {}
     second, first = statistics.median(cupti), statistics.median(events)
     return {"second_clock_us": second, "clocks_disagree": disagree(first, second)}
 
 
-def _time(loaded: LoadedKernel, context: ProblemContext, task: Task, bench: Bench, verdict: Verdict) -> Timing:
+def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict) -> Timing:
     """Time a verified kernel."""
     bench.sampler.forget(CANDIDATE)
     if task.late:
         context.forget_answers()
     rng = random.Random(task.seed)
     auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
-    candidate = auditor.candidate(CANDIDATE, loaded)
+    candidate = auditor.candidate(CANDIDATE, subject)
     for attempt in range(2):
         auditor.begin()
         timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, auditor.judge)
@@ -275,7 +326,7 @@ def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
         "temperature_c": _readings([c.temperature_c for c in seen]),
         "power_w": _readings([c.power_w for c in seen]),
         "throttle_reasons": sorted({reason for c in seen for reason in c.throttle_reasons}),
-        "ruler_us": timing.ruler_us,
+        "ruler_us": timing.null_us,
         "shift_us": timing.shift_us,
         "trace": timing.trace,
         "exposed": timing.exposed,

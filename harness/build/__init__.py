@@ -1,1 +1,0 @@
-"""Build: source text to machine code, off the GPU, with what the compiler says about it."""

@@ -1,0 +1,124 @@
+"""Accept: what a planning process sent becomes a build, checked by the parent, with identities the parent computes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from kbench.benchmark.problems import problem
+from kbench.harness.plan.cache import Build
+from kbench.harness.plan.check import PlanError, read_plan
+from kbench.harness.plan.planner import Planned
+from kbench.harness.plan.resources import Resources, kept_bytes, largest, read_resources, uses_heap
+from kbench.harness.plan.target import Target
+from kbench.schemas import DataError, KernelSource, Status, to_dict
+from kbench.schemas.ids import content_hash
+from kbench.schemas.records.launch_plan import LaunchPlan, StepKind
+
+KEPT_BYTES = 64 << 20
+"""Device variables a kernel may have: all are given their first values again before every call."""
+REASON_LENGTH = 2000
+
+
+def as_message(planned: Planned) -> dict[str, Any]:
+    """What a planning process sends."""
+    return {
+        "plans": {name: [to_dict(plan) for plan in plans] for name, plans in planned.plans.items()},
+        "cubins": [base64.b64encode(cubin).decode() for cubin in planned.cubins.values()],
+        "status": planned.status.value,
+        "error": planned.error,
+        "unplannable": planned.unplannable,
+        "instructions": planned.instructions,
+    }
+
+
+def accept(
+    message: Mapping[str, Any], identity: str, kernel: KernelSource, target: Target, compile_ms: float
+) -> tuple[Build, dict[str, bytes]]:
+    """A build and its machine code from what a planning process sent; nothing of it is believed.
+
+    Args:
+        message: what it sent.
+        identity: the build's id.
+        kernel: what it was asked to plan.
+        target: what it was asked to compile for.
+        compile_ms: how long it took.
+    """
+    try:
+        if message["error"] is not None:
+            return _failed(message, identity), {}
+        cubins = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
+        plans = _plans(message["plans"], kernel, target, cubins)
+        _refuse_state(cubins)
+        made = _described(identity, plans, cubins, compile_ms)
+    except PlanError as error:
+        return Build(identity, error.status.value, error.reason[:REASON_LENGTH]), {}
+    except (DataError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        reason = f"left no valid plan: {type(error).__name__}: {error}"
+        return Build(identity, Status.REJECTED.value, reason[:REASON_LENGTH]), {}
+    counts = message.get("instructions")
+    if isinstance(counts, dict):
+        made = dataclasses.replace(made, instructions={str(name): int(count) for name, count in counts.items()})
+    return made, cubins
+
+
+def _failed(message: Mapping[str, Any], identity: str) -> Build:
+    status = Status(message["status"])
+    if status not in (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.REJECTED):
+        raise ValueError(f"status is {status}")
+    reason = str(message["error"])[:REASON_LENGTH]
+    return Build(identity, status.value, reason, unplannable=bool(message["unplannable"]))
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"machine code is no base64: {error}") from None
+
+
+def _plans(
+    data: Mapping[str, Any], kernel: KernelSource, target: Target, cubins: Mapping[str, bytes]
+) -> dict[str, list[LaunchPlan]]:
+    definition = problem(kernel.problem_id)
+    found: dict[str, list[LaunchPlan]] = {}
+    for size in (*definition.sizes, definition.tiny):
+        plans = [read_plan(plan, kernel, definition, size, target.nvrtc, cubins) for plan in data[size.name]]
+        if not plans:
+            raise DataError(f"workload {size.name!r} has no plan")
+        found[size.name] = plans
+    return found
+
+
+def _refuse_state(cubins: Mapping[str, bytes]) -> None:
+    kept = sum(map(kept_bytes, cubins.values()))
+    if kept > KEPT_BYTES:
+        reason = f"has {kept} bytes of device variables, at most {KEPT_BYTES} are allowed; put scratch into a tensor"
+        raise PlanError(Status.REJECTED, reason)
+    if any(map(uses_heap, cubins.values())):
+        reason = "allocates on the device's heap, which outlives the call; put scratch into a tensor"
+        raise PlanError(Status.REJECTED, reason)
+
+
+def _described(
+    identity: str, plans: Mapping[str, list[LaunchPlan]], cubins: Mapping[str, bytes], compile_ms: float
+) -> Build:
+    found: list[Resources] = [r for cubin in cubins.values() for r in read_resources(cubin).values()]
+    most = largest(found)
+    launches = [step for each in plans.values() for plan in each for step in plan.steps if step.kind is StepKind.LAUNCH]
+    dynamic = max((step.shared_bytes or 0 for step in launches), default=0)
+    used = tuple(sorted({step.code for step in launches if step.code is not None}))
+    return Build(
+        identity,
+        compile_ms=compile_ms,
+        registers=most.registers if most else None,
+        shared_bytes=max(most.shared_bytes, dynamic) if most else None,
+        spill_bytes=most.spill_bytes if most else None,
+        cubin_sha=content_hash(*sorted(cubins.values())) if cubins else None,
+        plans={name: [to_dict(plan) for plan in each] for name, each in plans.items()},
+        code=used,
+    )

@@ -1,0 +1,116 @@
+"""Cache: one folder per build, written aside and renamed so that what is there is complete.
+
+builds/<build id>/build.json   the Build record, plans included
+builds/<build id>/<sha>.cubin  machine code by hash
+extensions/<kernel id>/        torch extensions that a kernel which cannot be planned compiles on import
+
+Only the parent process writes here. A build's name is a hash that the parent computes from everything that decides it:
+the kernel, the target, the compilers and the facts that host code may ask of the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.plan.device_facts import DeviceFacts
+from kbench.harness.plan.target import Target, compiler_versions
+from kbench.schemas import Status
+from kbench.schemas.ids import content_hash
+
+BUILD_VERSION = "3"
+"""Raised when planning itself changes what an entry holds."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Build:
+    """What planning found out about a kernel."""
+
+    build_id: str
+    status: str = Status.OK.value
+    error: str | None = None
+    """Why it cannot be run; None when it can."""
+    unplannable: bool = False
+    """Whether the error only says that its host code cannot be written down as a plan."""
+    machine: bool = False
+    """Whether the error is the machine's, which lacks a tool, and says nothing about the kernel; never stored."""
+    compile_ms: float | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_bytes: int | None = None
+    cubin_sha: str | None = None
+    plans: Mapping[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
+    """Checked plans by workload, as plain values."""
+    code: tuple[str, ...] = ()
+    """Hashes of the machine code that the plans launch."""
+    instructions: Mapping[str, int] | None = None
+    """Counts of PTX instructions by class (see `plan.instructions`), the largest over the functions; None where nobody
+    asked."""
+
+    def answers(self, mix: bool) -> bool:
+        """Whether nothing is left to build, where the instruction mix is wanted or not."""
+        return not mix or self.error is not None or self.instructions is not None
+
+
+def build_id(kernel_id: str, target: Target, facts: DeviceFacts) -> str:
+    """Identity of a build: kernel, target, compilers, device facts and this code."""
+    asked = json.dumps(dataclasses.asdict(facts), sort_keys=True)
+    return content_hash("build", BUILD_VERSION, kernel_id, str(target), compiler_versions(), asked)
+
+
+class BuildCache:
+    """A folder of builds, safe to share between processes and machines of the same kind."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a cache folder, creating it when absent."""
+        self.folder = folder
+        self.builds, self.extensions = folder / "builds", folder / "extensions"
+        for place in (self.builds, self.extensions):
+            place.mkdir(parents=True, exist_ok=True)
+
+    def extension_folder(self, kernel_id: str) -> Path:
+        """Where a kernel's torch extension is built, once."""
+        place = self.extensions / kernel_id
+        place.mkdir(exist_ok=True)
+        return place
+
+    def get(self, identity: str) -> Build | None:
+        """A finished build, or None."""
+        try:
+            fields = json.loads((self.builds / identity / "build.json").read_text())
+        except FileNotFoundError:
+            return None
+        return Build(**fields | {"code": tuple(fields["code"])})
+
+    def put(self, build: Build, cubins: Mapping[str, bytes]) -> None:
+        """Store a build, in place of one that says less about the same kernel."""
+        aside = Path(tempfile.mkdtemp(prefix="tmp.", dir=self.builds))
+        for sha, cubin in cubins.items():
+            (aside / f"{sha}.cubin").write_bytes(cubin)
+        (aside / "build.json").write_text(json.dumps(dataclasses.asdict(build)))
+        place = self.builds / build.build_id
+        try:
+            os.rename(aside, place)
+        except OSError:
+            # It is there: what compilers make of equal inputs is equal, so only the record may say more now.
+            os.replace(aside / "build.json", place / "build.json")
+            shutil.rmtree(aside)
+
+    def code_files(self, build: Build) -> dict[str, str]:
+        """The files of a build's machine code, by hash."""
+        return {sha: str(self.builds / build.build_id / f"{sha}.cubin") for sha in build.code}
+
+
+def default_folder() -> Path:
+    """Where builds are kept unless told otherwise: $KBENCH_CACHE, or the user's cache folder."""
+    told = os.environ.get("KBENCH_CACHE")
+    if told:
+        return Path(told)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kbench"

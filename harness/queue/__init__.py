@@ -1,0 +1,1 @@
+"""Queue: the parent's side, which plans kernels in sandboxes and hands them to the devices."""

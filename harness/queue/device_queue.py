@@ -1,0 +1,393 @@
+"""Device queue: one device, one kernel at a time on it, and a warm spare for the worker on duty.
+
+Planned kernels share a worker that never loads foreign Python. A kernel whose host code runs beside its judge gets a
+fresh worker of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import secrets
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.isolate.protocol import KEY_BYTES, ClosedError, ProtocolError
+from kbench.harness.isolate.spawner import Spawner, WorkerProcess
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.verify.failures import judge_death, killed_from_outside
+from kbench.harness.worker.runner import PREPARING
+from kbench.harness.worker.serve import kernel_message
+from kbench.schemas import InfrastructureError, Status
+
+AHEAD = 2
+"""Planned jobs handed to the worker on duty ahead of time, so that it never waits for its parent."""
+CONTEXT_SECONDS = 180.0
+DYING_SECONDS = 20.0
+"""Longest to wait for a killed worker; its kernel may run on the device until the driver has torn it down."""
+STARTS_IN_A_ROW = 4
+"""Workers that may fail to start before the device is given up."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class DeviceWorker:
+    """A worker on the device as the queue sees it."""
+
+    process: WorkerProcess
+    role: str
+    ready: bool = False
+    jobs: deque[Job] = dataclasses.field(default_factory=deque)
+    done: int = 0
+    """Kernels it has finished."""
+    since: float = dataclasses.field(default_factory=time.monotonic)
+    """When the current stage began."""
+    unconfirmed: dict[str, Any] | None = None
+    """Results of foreign code that wait for the worker's confirmation."""
+    nonce: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """How workers use a device."""
+
+    index: int | None
+    """The GPU's; None for the CPU, in dry runs."""
+    seeds: tuple[int, ...]
+    fenced: bool = False
+    stage_timeout_s: float = 10.0
+    """Longest a kernel may stay in one stage."""
+    spares: int = 1
+    """Warm workers kept in reserve."""
+
+    @property
+    def role(self) -> str:
+        """The kind of worker kept ready."""
+        return "run" if self.index is None else "replay"
+
+
+class DeviceQueue:
+    """Runs jobs on one device."""
+
+    def __init__(self, number: int, spawner: Spawner, cache: BuildCache, settings: DeviceSettings) -> None:
+        """Use a device.
+
+        Args:
+            number: position among the queues.
+            spawner: starts workers.
+            cache: where machine code lies.
+            settings: the device, and how it is used.
+        """
+        self.number, self.spawner, self.cache, self.settings = number, spawner, cache, settings
+        self.workers: list[DeviceWorker] = []
+        self.waiting: deque[Job] = deque()
+        self.facts: dict[str, Any] = {}
+        self.sandbox: list[str] = []
+        self.ceilings: dict[str, Any] | None = None
+        self.failed_starts = 0
+        self.busy_s = 0.0
+        self.deaths = 0
+        self.dying: list[WorkerProcess] = []
+        """Killed workers whose end has not been seen."""
+        self._oracle: WorkerProcess | None = None
+        self._oracle_address: dict[str, str] | None = None
+
+    def open(self) -> None:
+        """Start the workers and wait for the first to be ready and to have measured the device's ceilings.
+
+        Raises:
+            InfrastructureError: the device cannot be used.
+        """
+        if self.settings.index is not None and not self.settings.fenced:
+            self._start_oracle()
+        self._staff()
+        first = self.workers[0]
+        self._await(first, "ready")
+        first.process.channel.send({"op": "ceilings"})
+        self.ceilings = self._await(first, "ceilings")["ceilings"]
+
+    def _start_oracle(self) -> None:
+        """Start the process that holds the answers."""
+        address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=self.spawner.scratch)) / "socket")
+        self._oracle_address = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
+        self._oracle = self.spawner.spawn("oracle", index=self.settings.index, **self._oracle_address)
+        try:
+            message = self._oracle.channel.receive()
+        except (ClosedError, ProtocolError) as error:
+            said = self._oracle.log_tail() or error
+            raise InfrastructureError(f"the process that holds the answers did not start: {said}") from error
+        if "broken" in message:
+            raise InfrastructureError(str(message["broken"]))
+
+    def _await(self, worker: DeviceWorker, wanted: str) -> dict[str, Any]:
+        try:
+            while True:
+                message = worker.process.channel.receive()
+                self._greet(worker, message)
+                if "broken" in message:
+                    raise InfrastructureError(str(message["broken"]))
+                if wanted in message:
+                    return message
+        except (ClosedError, ProtocolError) as error:
+            raise InfrastructureError(f"the worker did not start: {worker.process.log_tail() or error}") from error
+
+    def _greet(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
+        if "ready" in message:
+            worker.ready, self.failed_starts = True, 0
+            self.facts, self.sandbox = dict(message["facts"]), list(message["sandbox"])
+
+    @property
+    def load(self) -> int:
+        """Jobs waiting or running."""
+        return len(self.waiting) + sum(len(worker.jobs) for worker in self.workers)
+
+    def channels(self) -> dict[int, DeviceWorker]:
+        """Descriptors to wait on."""
+        return {worker.process.channel.fileno(): worker for worker in self.workers}
+
+    def assign(self) -> None:
+        """Hand out waiting jobs, one worker busy at a time, and none while a killed one still holds the device."""
+        self._staff()
+        self.dying = [process for process in self.dying if not self._gone(process)]
+        if self.dying:
+            return
+        while self.waiting:
+            busy = next((worker for worker in self.workers if worker.jobs), None)
+            if self.waiting[0].process or self.waiting[0].suspected:
+                if busy is not None or not self._send_alone():
+                    return
+                continue
+            worker = busy or next((w for w in self.workers if w.ready and w.role == "replay"), None)
+            if worker is None or worker.role != "replay" or len(worker.jobs) >= AHEAD:
+                return
+            self._send(worker, self._next_job(worker))
+
+    def _gone(self, process: WorkerProcess) -> bool:
+        return self.spawner.has_ended(process) or time.monotonic() - process.killed > DYING_SECONDS
+
+    def _next_job(self, worker: DeviceWorker) -> Job:
+        """The first waiting job of the problem the worker has at hand, else the first."""
+        last = worker.jobs[-1].kernel.problem_id if worker.jobs else None
+        for place, job in enumerate(list(self.waiting)[:64]):
+            if job.kernel.problem_id == last and not (job.process or job.suspected):
+                del self.waiting[place]
+                return job
+        return self.waiting.popleft()
+
+    def _send_alone(self) -> bool:
+        """Give the first job to a worker that has run nothing yet."""
+        role = "run" if self.waiting[0].process else "replay"
+        fresh = next((w for w in self.workers if w.ready and w.done == 0 and w.role == role), None)
+        if fresh is None:
+            own = [w for w in self.workers if w.role == role]
+            if not own:
+                self._start(role)
+            elif all(w.ready for w in own):
+                self._retire(own[0])
+            return False
+        self._send(fresh, self.waiting.popleft())
+        return True
+
+    def _send(self, worker: DeviceWorker, job: Job) -> None:
+        if not worker.jobs:
+            worker.since = time.monotonic()
+        worker.jobs.append(job)
+        job.stage, job.started_at = "load", _now()
+        try:
+            worker.process.channel.send(self._message(job))
+        except ClosedError:
+            # Noticed as a death when the channel is read.
+            return
+
+    def _message(self, job: Job) -> dict[str, Any]:
+        jobs = [job] if job.rival is None else [job, job.rival]
+        return {
+            "op": "measure",
+            "task": job.task,
+            "target": str(self.facts["compute_capability"]),
+            "ceilings": self.ceilings,
+            "threshold": job.threshold,
+            "kernels": [self._entry(each, process=job.process) for each in jobs],
+        }
+
+    def _entry(self, job: Job, *, process: bool) -> dict[str, Any]:
+        """What a worker needs of a kernel: its text where its host code runs there, its plans and code else."""
+        if process:
+            return kernel_message(job.kernel) | {"extension": job.extension}
+        assert job.build is not None
+        return {"plans": job.build.plans, "code": self.cache.code_files(job.build)}
+
+    def read(self, worker: DeviceWorker) -> Iterator[Outcome]:
+        """What a worker has to say."""
+        try:
+            for message in worker.process.channel.drain():
+                self._greet(worker, message)
+                yield from self._hear(worker, message)
+                if worker not in self.workers:
+                    return
+        except ClosedError:
+            yield from self._bury(worker)
+        except ProtocolError as error:
+            yield from self._blame(worker, Status.REJECTED, f"forged a message to the harness: {error}")
+
+    def _hear(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
+        if "stage" in message and worker.jobs:
+            worker.jobs[0].stage, worker.since = str(message["stage"]), time.monotonic()
+        elif "results" in message and worker.jobs:
+            yield from self._finish(worker, message)
+        elif "confirmed" in message and worker.jobs and worker.unconfirmed is not None:
+            if message["confirmed"] == worker.nonce:
+                yield self._complete(worker, worker.unconfirmed)
+                self._retire(worker)
+        elif message.get("loaded") is False and worker.jobs:
+            yield from self._blame(worker, Status(message["status"]), str(message["error"]))
+        elif "poisoned" in message:
+            yield from self._suspect(worker, Status(message["status"]), str(message["error"]))
+        elif "broken" in message:
+            yield from self._excuse(worker, str(message["broken"]))
+
+    def _finish(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
+        """Accept results; a worker that ran foreign code must still be in step with the parent afterwards.
+
+        Code that forged a result through the worker's own channel is given away by the worker's real result that
+        follows, or by a worker that ends without answering the question.
+        """
+        if worker.role == "replay":
+            yield self._complete(worker, message)
+        elif worker.unconfirmed is not None:
+            yield from self._blame(worker, Status.REJECTED, "sent more than one result")
+        else:
+            worker.unconfirmed, worker.nonce = dict(message), secrets.token_hex(8)
+            with contextlib.suppress(ClosedError):
+                worker.process.channel.send({"op": "confirm", "nonce": worker.nonce})
+
+    def _complete(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Outcome:
+        job = worker.jobs.popleft()
+        worker.done, worker.since = worker.done + 1, time.monotonic()
+        self.busy_s += float(message["busy_s"])
+        return Outcome(job, self.number, tuple(message["results"]), busy_s=float(message["busy_s"]))
+
+    def expire(self) -> Iterator[Outcome]:
+        """Kernels that stay in one stage too long."""
+        for worker in list(self.workers):
+            if not worker.jobs:
+                continue
+            stage = worker.jobs[0].stage
+            patient = stage in (PREPARING, "context") or (stage == "load" and worker.jobs[0].extension)
+            limit = CONTEXT_SECONDS if patient else self.settings.stage_timeout_s
+            if time.monotonic() - worker.since > limit:
+                if machines_stage(worker.jobs[0]):
+                    yield from self._excuse(worker, f"making the problem's inputs took longer than {limit:g} s")
+                else:
+                    yield from self._blame(worker, Status.TIMEOUT, f"took longer than {limit:g} s in {stage}")
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in list(self.workers):
+            self._retire(worker)
+        if self._oracle is not None:
+            self._oracle.kill()
+            self._oracle.clean()
+            self._oracle = None
+
+    def _bury(self, worker: DeviceWorker) -> Iterator[Outcome]:
+        code, said = self.spawner.exit_code(worker.process), worker.process.log_tail()
+        if not worker.jobs:
+            self._fail_start(worker, said)
+            return
+        stage = worker.jobs[0].stage
+        if machines_stage(worker.jobs[0]):
+            yield from self._excuse(worker, f"worker died while making inputs: {said}")
+            return
+        status, reason = judge_death(code, stage)
+        if killed_from_outside(code) and worker.role == "replay":
+            yield from self._excuse(worker, reason)
+            return
+        if worker.unconfirmed is not None:
+            status, reason = Status.REJECTED, f"{reason}, after results that it did not confirm"
+        yield from self._suspect(worker, status, reason)
+
+    def _fail_start(self, worker: DeviceWorker, said: str) -> None:
+        started = worker.ready
+        self._retire(worker)
+        if not started:
+            self.failed_starts += 1
+            if self.failed_starts >= STARTS_IN_A_ROW:
+                raise InfrastructureError(f"workers cannot start on device {self.number}: {said or 'no message'}")
+
+    def _suspect(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
+        """A death in a worker that had run other kernels may be theirs: try the job once more in a fresh worker."""
+        job = worker.jobs[0]
+        if worker.done == 0 or job.suspected:
+            yield from self._blame(worker, status, reason)
+            return
+        job.suspected = True
+        self.waiting.appendleft(job)
+        worker.jobs.popleft()
+        self._drop(worker)
+
+    def _blame(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
+        """The kernel at hand gets the verdict; those after it go back into the queue."""
+        job = worker.jobs.popleft()
+        self._drop(worker)
+        yield Outcome(job, self.number, status=status.value, reason=reason)
+
+    def _excuse(self, worker: DeviceWorker, reason: str) -> Iterator[Outcome]:
+        """The machine failed: no verdict on the kernel."""
+        if not worker.jobs:
+            self._fail_start(worker, reason)
+            return
+        job = worker.jobs.popleft()
+        self._drop(worker)
+        yield Outcome(job, self.number, infrastructure=reason)
+
+    def _drop(self, worker: DeviceWorker) -> None:
+        self.deaths += 1
+        self.waiting.extendleft(reversed(worker.jobs))
+        worker.jobs.clear()
+        self._retire(worker)
+        self._staff()
+
+    def _retire(self, worker: DeviceWorker) -> None:
+        worker.process.kill()
+        worker.process.clean()
+        if worker in self.workers:
+            self.workers.remove(worker)
+            if worker.process.exit_code is None:
+                self.dying.append(worker.process)
+
+    def _staff(self) -> None:
+        """Keep the usual workers ready, and a spare for kernels that each need a fresh one."""
+        role = self.settings.role
+        while sum(worker.role == role for worker in self.workers) < 1 + self.settings.spares:
+            self._start(role)
+        wanted = min(sum(job.process for job in self.waiting), 1 + self.settings.spares)
+        while sum(worker.role == "run" for worker in self.workers) < wanted:
+            self._start("run")
+
+    def _start(self, role: str) -> None:
+        index = self.settings.index
+        settings: dict[str, Any] = {
+            "device": "cpu" if index is None else "cuda",
+            "index": index or 0,
+            "seeds": list(self.settings.seeds),
+            "fenced": self.settings.fenced,
+            "ceilings": self.ceilings,
+        }
+        if role == "replay" and self._oracle_address is not None:
+            settings["oracle"] = self._oracle_address
+        self.workers.append(DeviceWorker(self.spawner.spawn(role, **settings), role))
+
+
+def machines_stage(job: Job) -> bool:
+    """Whether what goes wrong now is the machine's fault: no kernel is at hand, or a planned one waits for inputs."""
+    return job.stage == PREPARING or (job.stage == "context" and not job.process)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat()

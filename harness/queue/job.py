@@ -1,0 +1,50 @@
+"""Job: one kernel, or two to be compared, on the way through planning and measuring, and what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from kbench.harness.plan.cache import Build
+from kbench.schemas import KernelSource
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Job:
+    """A kernel and how far it has come."""
+
+    number: int
+    kernel: KernelSource
+    task: dict[str, Any] = dataclasses.field(default_factory=dict)
+    compile_only: bool = False
+    """Only the build is wanted."""
+    mix: bool = False
+    """The build is to say which instructions the kernel consists of."""
+    build: Build | None = None
+    build_s: float = 0.0
+    process: bool = False
+    """Its host code runs beside its judge, alone in a fresh process."""
+    extension: str | None = None
+    """Folder of the torch extension it compiles on import."""
+    attempts: int = 0
+    """Times the machine failed it."""
+    suspected: bool = False
+    """A worker that had run other kernels died on it; tried once more in a fresh one before it is blamed."""
+    stage: str = "queue"
+    started_at: str = ""
+    rival: Job | None = None
+    """A second kernel to be compared with, already built."""
+    threshold: float = 0.01
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job: plain results, a verdict for all its workloads, or the machine's failure."""
+
+    job: Job
+    device: int
+    results: tuple[dict[str, Any], ...] = ()
+    status: str | None = None
+    reason: str | None = None
+    infrastructure: str | None = None
+    busy_s: float = 0.0

@@ -1,0 +1,151 @@
+"""Supervisor: moves jobs from planners to devices and outcomes out, in one loop without threads."""
+
+from __future__ import annotations
+
+import dataclasses
+import select
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from kbench.harness.queue.device_queue import DeviceQueue
+from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.queue.planners import Planners
+from kbench.schemas import Status
+
+AHEAD = 3
+"""Jobs taken in advance for each planning process."""
+READY_AHEAD = 256
+"""Planned kernels that may wait for a device before no more are taken in."""
+TICK_SECONDS = 0.05
+EXTENSION = "torch extension"
+"""How the reason reads why a kernel that compiles one cannot be planned."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """What becomes of kernels."""
+
+    retries: int = 2
+    """Times work is repeated when the machine fails."""
+    allow_process: bool = False
+    """Run what cannot be planned beside its judge, instead of rejecting it."""
+    dry: bool = False
+    """There is no GPU: everything runs beside its judge, on the CPU."""
+
+
+class Supervisor:
+    """Runs jobs to their outcomes."""
+
+    def __init__(self, planners: Planners, queues: list[DeviceQueue], policy: Policy) -> None:
+        """Use these planners and devices."""
+        self.planners, self.queues, self.policy = planners, queues, policy
+        self.finished: deque[Outcome] = deque()
+        self.starved = False
+
+    def run(self, jobs: Iterable[Job | None]) -> Iterator[Outcome | None]:
+        """Outcomes in the order they are reached.
+
+        A source that has nothing to offer now but may have later yields None; so does this, once a turn, until it has.
+        """
+        source: Iterator[Job | None] | None = iter(jobs)
+        while True:
+            if source is not None and self._take(source):
+                source = None
+            self.planners.assign()
+            for queue in self.queues:
+                queue.assign()
+            if source is None and not self.finished and not self._loaded():
+                return
+            self._listen()
+            while self.finished:
+                yield self.finished.popleft()
+            if self.starved:
+                yield None
+
+    def _loaded(self) -> bool:
+        return bool(self.planners.load or any(queue.load for queue in self.queues))
+
+    def _take(self, source: Iterator[Job | None]) -> bool:
+        """Take jobs in while there is room; True when the source has ended."""
+        room = AHEAD * len(self.planners.seats)
+        self.starved = False
+        while self.planners.load < room and sum(queue.load for queue in self.queues) < READY_AHEAD:
+            try:
+                job = next(source)
+            except StopIteration:
+                return True
+            if job is None:
+                self.starved = True
+                return False
+            if job.rival is not None:
+                self._queue(job)
+            elif self.planners.add(job):
+                self._planned(job)
+        return False
+
+    def _planned(self, job: Job) -> None:
+        """Decide what becomes of a job whose build is known."""
+        build = job.build
+        assert build is not None
+        if build.unplannable and self.policy.allow_process:
+            self._beside_its_judge(job)
+        elif build.error is not None:
+            self.finished.append(Outcome(job, -1, status=build.status, reason=build.error))
+        elif job.compile_only:
+            self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
+        else:
+            if self.policy.dry:
+                job.process = job.task["late"] = True
+            self._queue(job)
+
+    def _beside_its_judge(self, job: Job) -> None:
+        """Run a kernel that cannot be planned in a process of its own; a torch extension is built for it first."""
+        assert job.build is not None
+        if EXTENSION in (job.build.error or "") and job.extension is None:
+            job.extension = str(self.planners.cache.extension_folder(job.kernel.kernel_id))
+            self.planners.add(job)
+        elif job.compile_only:
+            self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
+        else:
+            job.process = job.task["late"] = True
+            self._queue(job)
+
+    def _queue(self, job: Job) -> None:
+        min(self.queues, key=lambda queue: queue.load).waiting.append(job)
+
+    def _listen(self) -> None:
+        seats = self.planners.channels()
+        workers = {fd: (queue, worker) for queue in self.queues for fd, worker in queue.channels().items()}
+        timeout = 0.0 if self.finished else TICK_SECONDS
+        ready, _, _ = select.select([*seats, *workers], [], [], timeout)
+        for descriptor in ready:
+            if descriptor in seats:
+                for found in self.planners.read(seats[descriptor]):
+                    self._accept(found)
+            else:
+                queue, worker = workers[descriptor]
+                if worker in queue.workers:
+                    for outcome in queue.read(worker):
+                        self._settle(outcome)
+        for found in self.planners.expire():
+            self._accept(found)
+        for queue in self.queues:
+            for outcome in queue.expire():
+                self._settle(outcome)
+
+    def _accept(self, found: Job | Outcome) -> None:
+        if isinstance(found, Job):
+            self._planned(found)
+        else:
+            self.finished.append(found)
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Pass an outcome on, unless the machine failed and the job may be tried again."""
+        job = outcome.job
+        if outcome.infrastructure is not None and job.attempts < self.policy.retries:
+            job.attempts += 1
+            # Another device if there is one: a fault tends to stay where it is.
+            others = [queue for queue in self.queues if queue.number != outcome.device] or self.queues
+            min(others, key=lambda queue: queue.load).waiting.append(job)
+            return
+        self.finished.append(outcome)

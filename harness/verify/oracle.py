@@ -1,0 +1,153 @@
+"""Oracle: the process that holds expected answers and runs no kernel.
+
+It draws the same inputs from the same seeds as the process that runs kernels, computes answers in higher precision,
+and compares outputs that it reads from memory the other process shares. Nothing of its own is shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.problems import ProblemDefinition, Size, problem
+from kbench.benchmark.problems.compare import Comparison, compare
+from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.harness.device.driver import call
+from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
+from kbench.harness.verify.reference_inputs import Drawing, nbytes
+from kbench.schemas import InfrastructureError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ANSWER_BYTES = 24 << 30
+"""Answers kept on the GPU; the ones used longest ago go first."""
+Key = tuple[str, str, Drawing]
+
+
+class Oracle:
+    """Answers of all problems, by inputs."""
+
+    def __init__(self, index: int) -> None:
+        """Use a GPU.
+
+        Raises:
+            InfrastructureError: it cannot be used.
+        """
+        import torch
+
+        torch.set_grad_enabled(False)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        try:
+            torch.cuda.set_device(index)
+            torch.zeros(1, device="cuda")
+        except (RuntimeError, AssertionError) as error:
+            raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
+        self._device = f"cuda:{index}"
+        self._answers: OrderedDict[Key, tuple[Tensor, ...]] = OrderedDict()
+        self._mapped: dict[str, int] = {}
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one request: make an answer ready, or compare outputs with it."""
+        definition = problem(request["problem_id"])
+        size, drawing = definition.size(request["size"]), Drawing(int(request["seed"]), request["case"])
+        expected = self._expected(definition, size, drawing)
+        if request["op"] == "expect":
+            return {"ready": True}
+        outputs = self._outputs(definition, size, request)
+        found = compare(outputs, expected, drawing.tolerance(definition), definition.outputs(size.params))
+        return as_message(found)
+
+    def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
+        import torch
+
+        key = (definition.id, size.name, drawing)
+        found = self._answers.pop(key, None)
+        if found is None:
+            found = definition.expected(drawing.inputs(definition, size, self._device))
+            torch.cuda.synchronize()
+        self._answers[key] = found
+        while len(self._answers) > 1 and sum(nbytes(a) for a in self._answers.values()) > ANSWER_BYTES:
+            self._answers.popitem(last=False)
+        return found
+
+    def _outputs(self, definition: ProblemDefinition, size: Size, request: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        import torch
+
+        start = self._map(str(request["handle"]))
+        found = []
+        for spec, offset in zip(definition.outputs(size.params), request["offsets"], strict=True):
+            end = int(offset) + spec.numel * ITEM_BYTES[spec.dtype]
+            if end > int(request["bytes"]):
+                raise ValueError(f"output {spec.name!r} ends at byte {end} of {request['bytes']}")
+            flat = torch.as_tensor(_Shared(start + int(offset), spec.nbytes), device=self._device)
+            found.append(flat.view(getattr(torch, spec.dtype)).view(spec.shape))
+        return tuple(found)
+
+    def _map(self, handle: str) -> int:
+        from cuda.bindings import driver
+
+        if handle not in self._mapped:
+            for address in self._mapped.values():
+                call("cuIpcCloseMemHandle", address)
+            shared = driver.CUipcMemHandle()
+            shared.reserved = bytes.fromhex(handle)
+            lazily = driver.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.value
+            self._mapped = {handle: int(call("cuIpcOpenMemHandle", shared, lazily))}
+        return self._mapped[handle]
+
+
+class _Shared:
+    """Bytes at an address, as torch takes memory from elsewhere."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+
+def as_message(found: Comparison) -> dict[str, Any]:
+    """A comparison as plain values."""
+    return {
+        "ok": found.ok,
+        "reason": found.reason,
+        "max_abs_error": found.max_abs_error,
+        "max_rel_error": found.max_rel_error,
+    }
+
+
+def serve(oracle: Oracle, listener: socket.socket, parent: socket.socket, key: bytes) -> None:
+    """Answer whoever connects with the key, until the parent hangs up."""
+    channels: dict[int, Channel] = {}
+    while True:
+        ready, _, _ = select.select([listener.fileno(), parent.fileno(), *channels], [], [])
+        if parent.fileno() in ready:
+            return
+        if listener.fileno() in ready:
+            end, _ = listener.accept()
+            channels[end.fileno()] = Channel(end, key)
+        for descriptor in [fd for fd in ready if fd in channels]:
+            if not _hear(oracle, channels[descriptor]):
+                channels.pop(descriptor).close()
+
+
+def _hear(oracle: Oracle, channel: Channel) -> bool:
+    """Answer what has arrived on a channel; False when it is of no further use."""
+    try:
+        for request in channel.drain():
+            channel.send(_safely(oracle, request))
+    except (ClosedError, ProtocolError):
+        return False
+    return True
+
+
+def _safely(oracle: Oracle, request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return oracle.answer(request)
+    except Exception as error:  # noqa: BLE001 - the process boundary: the asker says that the machine failed
+        with contextlib.suppress(Exception):
+            oracle._answers.clear()
+        return {"broken": f"the answer cannot be computed: {type(error).__name__}: {error}"}

@@ -1,0 +1,52 @@
+"""Subject: a kernel on one problem and size, ready to be called, however it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kbench.harness.verify.context import ProblemContext
+
+
+class Subject(Protocol):
+    """What verification and timing call."""
+
+    owned: bool
+    """Whether the harness owns all memory a call uses: then every call is prepared, and outputs stay in place."""
+
+    @property
+    def not_restored(self) -> list[str]:
+        """What a call may find as the last one left it, although it was prepared."""
+
+    def prepare(self) -> None:
+        """Queue taking away what earlier calls left where the next one may find it."""
+
+    def call(self, stage: int) -> Any:
+        """Call the kernel on a set of input buffers; what it returns."""
+
+    def damage(self) -> str | None:
+        """What the calls so far wrote where they must not; None when nothing."""
+
+
+class ProcessSubject:
+    """A kernel whose host code runs in this process; the memory is whatever it allocates."""
+
+    owned = False
+
+    def __init__(self, run: Callable[..., Any], context: ProblemContext) -> None:
+        """Call `run` on the buffers of a context."""
+        self._run, self._context = run, context
+
+    @property
+    def not_restored(self) -> list[str]:
+        return ["memory and state of its own process"]
+
+    def prepare(self) -> None:
+        for nbytes in self._context.output_bytes:
+            self._context.device.poison(nbytes)
+
+    def call(self, stage: int) -> Any:
+        return self._run(*self._context.stages[stage].inputs)
+
+    def damage(self) -> str | None:
+        return None

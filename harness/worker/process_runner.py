@@ -1,0 +1,139 @@
+"""Process runner: runs a kernel whose host code stays in this process, beside its judge, with every guard we have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.isolate.mounts import freeze_files
+from kbench.harness.isolate.pristine import Pristine
+from kbench.harness.isolate.protocol import Channel
+from kbench.harness.isolate.sandbox import limit_growth
+from kbench.harness.isolate.seccomp import lock_down
+from kbench.harness.isolate.set_aside import SetAside
+from kbench.harness.isolate.switches import Switches
+from kbench.harness.kernel.loading import LoadedKernel, LoadError
+from kbench.harness.verify.context import ContextCache, ProblemContext
+from kbench.harness.verify.subject import ProcessSubject
+from kbench.harness.worker.execute import Bench, MeasureTask, execute, time_references
+from kbench.harness.worker.faceoff import face_off
+from kbench.harness.worker.runner import PREPARING, Runner
+from kbench.harness.worker.serve import extension_variables, kernel_of, task_of
+from kbench.schemas import Status
+
+CONTEXT_BYTES, CPU_CONTEXT_BYTES = 16 << 30, 1 << 30
+GPU_WORKER_BYTES, CPU_WORKER_BYTES = 32 << 30, 2 << 30
+"""Host memory a kernel may add to its worker."""
+
+
+class ProcessKernel:
+    """A kernel's module, loaded in this process."""
+
+    def __init__(self, loaded: LoadedKernel) -> None:
+        """Call this module's `run`."""
+        self._loaded = loaded
+
+    def subject(self, context: ProblemContext, bench: Bench) -> ProcessSubject:
+        """The kernel on one problem and size."""
+        return ProcessSubject(self._loaded.run, context)
+
+
+class ProcessRunner(Runner):
+    """Verifies and times one kernel, or two that are compared, and ends."""
+
+    def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
+        """Make the device context.
+
+        Raises:
+            InfrastructureError: the device cannot be used.
+        """
+        device: Device
+        reader: ConditionsReader
+        if request["device"] == "cuda":
+            index = int(request["index"])
+            device, reader = CudaDevice(index, fenced=request["fenced"]), NvmlReader(index)
+        else:
+            device, reader = CpuDevice(), NoConditions()
+        self.scratch = Path(request["scratch"])
+        budget = CONTEXT_BYTES if device.is_gpu else CPU_CONTEXT_BYTES
+        super().__init__(channel, request, device, reader, ContextCache(device, budget, tuple(request["seeds"])))
+
+    def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
+        return super().operations() | {"measure": self._measure, "confirm": self._confirm}
+
+    def _confirm(self, message: dict[str, Any]) -> bool:
+        self.channel.send({"confirmed": message["nonce"]})
+        return False
+
+    def _measure(self, message: dict[str, Any]) -> bool:
+        task = task_of(message)
+        if not self._prepare(task):
+            return False
+        extensions = [entry["extension"] for entry in message["kernels"] if entry["extension"]]
+        self._lock_down(extensions, strict=not self.device.is_gpu)
+        kernels: list[ProcessKernel] = []
+        try:
+            for entry in message["kernels"]:
+                if entry["extension"]:
+                    os.environ |= extension_variables(entry["extension"], message["target"])
+                kernels.append(ProcessKernel(LoadedKernel(kernel_of(entry))))
+        except LoadError as error:
+            self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})
+            return False
+        self.channel.send({"loaded": True})
+        return self.measured(lambda: self._results(kernels, task, message), message)
+
+    def _results(
+        self, kernels: Sequence[ProcessKernel], task: MeasureTask, message: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        if len(kernels) == 1:
+            return execute(kernels[0], task, self.bench, self.report)
+        return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))
+
+    def _prepare(self, task: MeasureTask) -> bool:
+        """Time the null kernel and the references, before a kernel could make them look slow.
+
+        What fails here is the machine's fault.
+        """
+        self.report(PREPARING)
+        try:
+            self.bench.sampler.calibrate()
+            if self.device.is_gpu:
+                time_references(task, self.bench, lambda _: None)
+                start_triton()
+        except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
+            self.channel.send({"broken": f"the device cannot be made ready: {error}"})
+            return False
+        self.report("load")
+        return True
+
+    def _lock_down(self, extensions: Sequence[str], *, strict: bool) -> None:
+        """Give up more before foreign code is loaded; this process will run nothing else.
+
+        Args:
+            extensions: folders of torch extensions that were built for the kernels.
+            strict: forbid starting programs; Triton needs one to compile at a first call on a GPU.
+        """
+        self.bench.contexts.settings = Switches().ours
+        checks = [Pristine().changed]
+        if self.device.is_gpu:
+            set_aside = SetAside()
+            set_aside.forbid()
+            checks.append(set_aside.changed)
+        self.bench.tampered = lambda: next((what for check in checks if (what := check()) is not None), None)
+        os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
+        freeze_files([self.scratch, *map(Path, extensions)])
+        limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_WORKER_BYTES)
+        if strict:
+            lock_down()
+
+
+def start_triton() -> None:
+    """Have Triton load its helper library, which it compiles when its cache has none, while programs may be started."""
+    from triton.runtime import driver
+
+    driver.active.get_current_target()

@@ -1,0 +1,198 @@
+"""Serve: a process forked from the zygote becomes the worker it was asked to be.
+
+plan     runs foreign host code once, in a sandbox without a GPU; one kernel per process
+replay   carries out plans on a GPU; never loads foreign Python
+oracle   holds the expected answers; runs no kernel
+run      runs foreign host code beside its judge, one kernel per process: for what cannot be planned, and dry runs
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.harness.isolate import sandbox
+from kbench.harness.isolate.mounts import freeze_files
+from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
+from kbench.harness.plan.target import Target
+from kbench.schemas import Backend, InfrastructureError, KernelSource
+
+TRUSTED = frozenset({"replay", "oracle"})
+"""Workers that never run foreign Python; they keep the machine's namespaces, which sharing GPU memory needs."""
+
+
+def preload(*, interpret: bool) -> None:
+    """Import what every worker needs, in the zygote."""
+    import scipy.special
+    import torch
+    import triton
+    import triton.language
+
+    from kbench.benchmark.problems.registry import problems, unlisted
+    from kbench.harness.plan import planner
+    from kbench.harness.worker import process_runner, replay_runner
+
+    assert all((scipy.special, torch, triton.language, planner, process_runner, replay_runner))
+    problems()
+    unlisted()
+    if not interpret:
+        warm_compilers()
+
+
+def warm_compilers() -> None:
+    """Do once, before forking, what every planning process would otherwise do at its first kernel.
+
+    torch's meta device imports a computer algebra system, Triton hashes its own installation, and NVRTC loads a large
+    library.
+    """
+    import torch
+    from triton.backends.nvidia import compiler
+    from triton.runtime.cache import triton_key
+
+    from kbench.harness.cuda import CudaModule
+
+    torch.empty_like(torch.empty(1, device="meta"))
+    triton_key()
+    for arch in (80, 90, 100):
+        compiler.get_ptxas_version(arch)
+    CudaModule('extern "C" __global__ void nothing() {}').compile("sm_90")
+    CudaModule.declared.clear()
+
+
+def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
+    """Become the worker the request names and answer until the parent hangs up."""
+    channel = take_key(socket.socket(fileno=descriptor))
+    roles = {"plan": serve_plan, "replay": serve_replays, "oracle": serve_oracle, "run": serve_run}
+    try:
+        roles[str(request["role"])](channel, request, scratch)
+    except ClosedError:
+        return
+
+
+def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
+    """Plan one kernel; only a private folder can be written to, and there is no network."""
+    from kbench.harness.plan.accept import as_message
+    from kbench.harness.plan.device_facts import DeviceFacts
+    from kbench.harness.plan.planner import plan_kernel
+
+    applied = sandbox.enter(scratch, gpu=False)
+    channel.send({"ready": True, "sandbox": applied})
+    message = channel.receive()
+    kernel, target = kernel_of(message), Target(*message["target"])
+    extension = message["extension"]
+    freeze_files([scratch, Path(extension)] if extension else [scratch])
+    if extension:
+        channel.send({"planned": build_extension(kernel, target, extension)})
+        return
+    cache = scratch / "triton"
+    planned = plan_kernel(kernel, target, DeviceFacts(**message["facts"]), cache, mix=message["mix"])
+    channel.send({"planned": as_message(planned)})
+
+
+def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[str, Any]:
+    """Import a kernel for the torch extension it compiles; the worker that runs it finds it in the folder."""
+    from kbench.harness.kernel.loading import LoadedKernel, LoadError
+    from kbench.harness.plan.extension import missing_tool
+    from kbench.schemas import Status
+
+    os.environ |= extension_variables(folder, f"{target.major}.{target.minor}")
+    found: dict[str, Any] = {"plans": {}, "cubins": [], "status": Status.REJECTED.value, "instructions": None}
+    try:
+        LoadedKernel(kernel).unload()
+    except LoadError as error:
+        missing = missing_tool(error.__cause__)
+        status = Status.COMPILE_ERROR.value
+        return found | {"status": status, "error": missing or str(error), "machine": missing is not None}
+    return found | {"error": "compiles a torch extension", "unplannable": True}
+
+
+def extension_variables(folder: str, target: str) -> dict[str, str]:
+    """Environment under which a torch extension is built once and found again."""
+    return {"TORCH_EXTENSIONS_DIR": folder, "TORCH_CUDA_ARCH_LIST": target}
+
+
+def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
+    """Carry out plans; end after the first kernel that breaks the device."""
+    from kbench.harness.worker.replay_runner import ReplayRunner
+
+    try:
+        runner = ReplayRunner(channel, request)
+    except InfrastructureError as error:
+        channel.send({"broken": str(error)})
+        return
+    channel.send({"ready": True, "sandbox": ["plan"], "facts": runner.facts()})
+    while runner.answer(channel.receive()):
+        pass
+    end_now()
+
+
+def serve_oracle(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
+    """Hold answers and compare outputs with them."""
+    from kbench.harness.verify import oracle
+
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(request["address"])
+    listener.listen()
+    try:
+        held = oracle.Oracle(int(request["index"]))
+    except InfrastructureError as error:
+        channel.send({"broken": str(error)})
+        return
+    channel.send({"ready": True})
+    oracle.serve(held, listener, channel.socket, bytes.fromhex(request["key"]))
+    end_now()
+
+
+def serve_run(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
+    """Run one kernel whose host code stays beside its judge."""
+    from kbench.harness.worker.process_runner import ProcessRunner
+
+    applied = sandbox.enter(scratch, gpu=request["device"] == "cuda")
+    try:
+        runner = ProcessRunner(channel, request)
+    except InfrastructureError as error:
+        channel.send({"broken": str(error)})
+        return
+    channel.send({"ready": True, "sandbox": applied, "facts": runner.facts()})
+    while runner.answer(channel.receive()):
+        pass
+    end_now()
+
+
+def end_now() -> None:
+    """End without destructors: a broken device context may hang in them."""
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def kernel_of(message: Mapping[str, Any]) -> KernelSource:
+    """The kernel a message carries."""
+    return KernelSource(message["problem_id"], Backend(message["backend"]), message["source"])
+
+
+def kernel_message(kernel: KernelSource) -> dict[str, Any]:
+    """A kernel as plain values."""
+    return {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source}
+
+
+def task_of(message: Mapping[str, Any]) -> Any:
+    """The task a message carries."""
+    from kbench.harness.timing.rounds import TimingSettings
+    from kbench.harness.worker.execute import MeasureTask
+
+    fields = dict(message["task"])
+    settings = fields.pop("settings")
+    settings["looks"] = tuple(settings["looks"])
+    workloads = fields.pop("workloads")
+    names = None if workloads is None else tuple(workloads)
+    return MeasureTask(settings=TimingSettings(**settings), workloads=names, **fields)
+
+
+def task_message(task: Any) -> dict[str, Any]:
+    """A task as plain values."""
+    return dataclasses.asdict(task)

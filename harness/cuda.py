@@ -19,8 +19,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
+import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -250,15 +251,27 @@ def architecture(major: int, minor: int) -> str:
 
 @functools.cache
 def include_folders() -> tuple[Path, ...]:
-    """Folders with the CUDA headers kernels may include (cuda_fp16.h, cuda_bf16.h, mma.h, …).
+    """Folders with the CUDA headers kernels may include (cuda_fp16.h, cuda_bf16.h, mma.h, cooperative_groups.h, …).
 
-    Triton ships them, so they are there without a CUDA toolkit.
+    Triton ships most of them, so they are there without a CUDA toolkit. Cooperative groups need <nv/target> besides,
+    from NVIDIA's cccl package or a toolkit.
     """
-    spec = importlib.util.find_spec("triton")
-    if spec is None or spec.origin is None:
-        return ()
-    folder = Path(spec.origin).parent / "backends" / "nvidia" / "include"
-    return (folder,) if folder.is_dir() else ()
+    found: list[Path] = []
+    triton = importlib.util.find_spec("triton")
+    if triton is not None and triton.origin is not None:
+        found.append(Path(triton.origin).parent / "backends" / "nvidia" / "include")
+    found += [folder for folder in _core_libraries() if (folder / "nv" / "target").is_file()][:1]
+    return tuple(folder for folder in found if folder.is_dir())
+
+
+def _core_libraries() -> Iterator[Path]:
+    """Where <nv/target> may be: in installed packages of NVIDIA, then in a CUDA toolkit."""
+    packages = importlib.util.find_spec("nvidia")
+    for folder in (packages.submodule_search_locations or ()) if packages is not None else ():
+        for include in sorted(Path(folder).glob("*/include")):
+            yield from (include, include / "cccl")
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
+    yield from (Path(home) / "include" / "cccl", Path(home) / "include")
 
 
 def _ptx(program: Program) -> str:

@@ -150,8 +150,7 @@ class Harness:
         cache = BuildCache((self.settings.cache or default_folder()).resolve())
         dry = self.gpus == (None,)
         self._spawner = self.spawner_type(interpret=dry)
-        # The interpreter replaces the compiler in a whole process, so a dry run's planners have a zygote of their own.
-        self._plan_spawner = self.spawner_type() if dry else self._spawner
+        self._plan_spawner = self.spawner_type(planning=True)
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
         for number, index in enumerate(self.gpus):

@@ -55,7 +55,7 @@ def compare(outputs: Any, expected: Any, tolerance: Tolerance, specs: Sequence[T
             continue
         stats = _statistics(actual, target, tolerance)
         worst_abs, worst_rel = max(worst_abs, stats.max_abs), max(worst_rel, stats.max_rel)
-        reason = reason or _verdict(stats, spec, tolerance)
+        reason = reason or verdict(stats, spec, tolerance)
     return Comparison(not reason, reason, worst_abs, worst_rel)
 
 
@@ -72,7 +72,9 @@ def _misfit(actual: Any, spec: TensorSpec) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Statistics:
+class Statistics:
+    """How far one output is from the expected one."""
+
     numel: int
     beyond: int
     nonfinite: int
@@ -80,10 +82,15 @@ class _Statistics:
     max_rel: float
 
 
-def _statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> _Statistics:
+def relative_floor(tolerance: Tolerance) -> float:
+    """The size below which an expected value's error is taken relative to this size instead: there atol rules."""
+    return tolerance.atol / tolerance.rtol if tolerance.rtol and tolerance.atol else 1e-30
+
+
+def _statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> Statistics:
     exact = not (actual.is_floating_point() or actual.is_complex())
     rtol = 0.0 if exact else tolerance.rtol
-    floor = tolerance.atol / rtol if rtol and tolerance.atol else 1.0 if exact else 1e-30
+    floor = 1.0 if exact else relative_floor(tolerance)
     totals = torch.zeros(4, dtype=torch.float64, device=actual.device)
     for out, want in _chunks(actual, target):
         # Where the answer overflows its type, the specification asks for nothing.
@@ -96,7 +103,7 @@ def _statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> _Statis
         totals[2] = torch.maximum(totals[2], error.max())
         totals[3] = torch.maximum(totals[3], (error / size.clamp_min(floor)).nan_to_num_(0.0).max())
     beyond_count, nonfinite, max_abs, max_rel = totals.tolist()
-    return _Statistics(actual.numel(), int(beyond_count), int(nonfinite), max_abs, max_rel)
+    return Statistics(actual.numel(), int(beyond_count), int(nonfinite), max_abs, max_rel)
 
 
 def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -107,7 +114,7 @@ def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         yield flat[start : start + CHUNK].to(torch.float64), flat_target[start : start + CHUNK].to(torch.float64)
 
 
-def _verdict(stats: _Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
+def verdict(stats: Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
     """Why an output is wrong; empty when it is right."""
     if stats.nonfinite:
         return f"output {spec.name!r} has {stats.nonfinite} NaN or Inf of {stats.numel} elements"

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.harness.device.fence import fence_torch
+from kbench.harness.device.scrub import Scrubber
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
@@ -111,9 +112,17 @@ class CudaDevice:
         self.stream = self._handle
         """Handle of the stream everything is queued on."""
         self._sync, self._sleep = torch._C._cuda_synchronize, torch._C._cuda_sleep
+        self._scrubber: Scrubber | None = None
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
+
+    @property
+    def scrubber(self) -> Scrubber:
+        """Overwrites on-chip memory; made when first wanted, because it takes a compiler."""
+        if self._scrubber is None:
+            self._scrubber = Scrubber(self.properties, self.stream)
+        return self._scrubber
 
     def _calibrate_spin(self) -> float:
         for _ in range(3):

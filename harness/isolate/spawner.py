@@ -65,12 +65,14 @@ class WorkerProcess:
 class Spawner:
     """Starts workers through a zygote, and the zygote again should it die."""
 
-    def __init__(self, *, interpret: bool = False) -> None:
+    def __init__(self, *, planning: bool = False, interpret: bool = False) -> None:
         """Prepare to start workers.
 
         Args:
+            planning: whether they plan kernels or hold devices.
             interpret: run Triton kernels through its interpreter, on the CPU; decided before Triton is imported.
         """
+        self._purpose = "plan" if planning else "run"
         self._variables = {"TRITON_INTERPRET": "1"} if interpret else {}
         self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -151,7 +153,7 @@ class Spawner:
         # -P and an explicit path: the caller's working directory must not shadow a module in the worker.
         code = f"import sys; sys.path.insert(0, {package!r}); from kbench.harness.isolate.zygote import main; main()"
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", code, str(control.fileno()), str(self.scratch)],
+            [sys.executable, "-P", "-c", code, str(control.fileno()), str(self.scratch), self._purpose],
             pass_fds=[control.fileno()],
             env=sandbox.environment() | self._variables,
             stdin=subprocess.DEVNULL,

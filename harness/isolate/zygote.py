@@ -22,10 +22,13 @@ from kbench.harness.isolate import sandbox
 
 
 def main() -> None:
-    """Serve spawn requests on the descriptor named in argv; workers' folders are below the folder named next."""
+    """Serve spawn requests on the descriptor named in argv; workers' folders are below the folder named next.
+
+    The last argument is `plan` where the workers plan kernels, `run` where they hold devices.
+    """
     from kbench.harness.worker import serve as worker
 
-    worker.preload(interpret="TRITON_INTERPRET" in os.environ)
+    worker.preload(planning=sys.argv[3] == "plan")
     # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))

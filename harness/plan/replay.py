@@ -1,7 +1,8 @@
 """Replay: a plan carried out on memory that this process owns, as often as wanted, without a line of foreign Python.
 
 Before every call, timed or not, everything a kernel could have kept from the last one is taken away: its outputs and
-scratch memory are overwritten, its variables get their first values again, and its memory lies elsewhere.
+scratch memory are overwritten, its variables get their first values again, shared and local memory are overwritten, and
+its memory lies elsewhere.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.driver import DriverError, Function, Launch, LaunchShape, Parameters, call, tensor_map
+from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan.resources import read_variables
-from kbench.harness.verify.context import Guarded
+from kbench.harness.verify.context import Guarded, intact
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from kbench.harness.device.device import CudaDevice
     from kbench.harness.verify.context import Stage
 
 POISON_BYTE = 0xFF
@@ -116,10 +119,6 @@ class Place:
             if tensor.numel():
                 call("cuMemsetD8Async", tensor.data_ptr(), POISON_BYTE, tensor.numel(), stream)
 
-    def damaged(self) -> bool:
-        """Whether something wrote next to one of its buffers."""
-        return not all(bool(block.intact()) for block in self.blocks.values())
-
     def repair(self) -> None:
         """Queue writing the patterns around its buffers again."""
         for block in self.blocks.values():
@@ -131,53 +130,59 @@ class Replay:
 
     owned = True
 
-    def __init__(self, plan: LaunchPlan, code: LoadedCode, stages: Sequence[Stage], stream: int, device: str) -> None:
+    def __init__(self, plan: LaunchPlan, code: LoadedCode, stages: Sequence[Stage], device: CudaDevice) -> None:
         """Make ready.
 
         Args:
             plan: a plan that was checked.
             code: its machine code.
             stages: sets of input buffers.
-            stream: handle of the stream everything is queued on.
-            device: torch's name of the GPU.
+            device: the GPU.
 
         Raises:
             DriverError: a function is missing, or its parameters do not fit the arguments.
         """
-        self.plan, self._code, self._stages, self._stream = plan, code, stages, stream
+        self.plan, self._code, self._stream, self._scrubber = plan, code, device.stream, device.scrubber
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
-        self.places = [Place(plan, device) for _ in range(count)]
+        self.places = [Place(plan, device.torch_name) for _ in range(count)]
         self._turn = itertools.cycle(range(count))
         self._next = next(self._turn)
+        self._touched: set[int] = set()
+        """Places called on since damage was last looked for."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         self._pointers = [self._addresses(stage) for stage in stages]
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
+        self._local_bytes = code.local_bytes
 
     @property
     def not_restored(self) -> list[str]:
         """What calls may find as the last one left it."""
-        return [f"variable {name}" for name in self._code.lost_variables]
+        stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
+        return [f"variable {name}" for name in self._code.lost_variables] + stack
 
     def prepare(self) -> None:
         """Queue taking away all that the last calls left; the next call uses memory prepared by this."""
         self._next = next(self._turn)
         self.places[self._next].poison(self._stream)
         self._code.restore(self._stream)
+        self._scrubber.queue(self._local_bytes)
 
     def call(self, stage: int) -> tuple[Tensor, ...]:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""
+        self._touched.add(self._next)
         for queue in self._prepared(stage, self._next):
             queue()
         return self.places[self._next].outputs
 
     def damage(self) -> str | None:
-        """What wrote next to the plan's memory, if anything did; the patterns are whole again afterwards."""
-        found = any(place.damaged() for place in self.places)
-        if not found:
+        """What wrote next to the plan's memory since this was asked last; the patterns are whole again afterwards."""
+        touched = [self.places[at] for at in sorted(self._touched)]
+        self._touched.clear()
+        if intact([block for place in touched for block in place.blocks.values()]):
             return None
-        for place in self.places:
+        for place in touched:
             place.repair()
         return "memory next to a buffer was overwritten"
 

@@ -46,13 +46,19 @@ class Guarded:
 
     def restore(self) -> None:
         """Queue writing the pattern again."""
-        self._block[:GUARD_BYTES].fill_(GUARD_BYTE)
-        self._block[GUARD_BYTES + self._bytes :].fill_(GUARD_BYTE)
+        for guard in self.guards:
+            guard.fill_(GUARD_BYTE)
 
-    def intact(self) -> Tensor:
-        """A one-element tensor: whether both guards still hold their pattern."""
-        after = self._block[GUARD_BYTES + self._bytes :]
-        return (self._block[:GUARD_BYTES] == GUARD_BYTE).all() & (after == GUARD_BYTE).all()
+    @property
+    def guards(self) -> tuple[Tensor, Tensor]:
+        """The memory before and after the tensor."""
+        return self._block[:GUARD_BYTES], self._block[GUARD_BYTES + self._bytes :]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First address of the block, and the one after its last."""
+        start = self._block.data_ptr()
+        return start, start + self._block.numel()
 
 
 class Stage:
@@ -103,35 +109,56 @@ class Stage:
         """Why the buffers are not as they were filled; None when they are."""
         if self.holds is None:
             return None
-        for at, (guarded, value) in enumerate(zip(self._guarded, self.holds.inputs, strict=True)):
-            if guarded is None:
-                continue
+        pairs = [(g, v) for g, v in zip(self._guarded, self.holds.inputs, strict=True) if g is not None]
+        # One wait for the device in the usual case; only what is damaged is told apart.
+        if intact([guarded for guarded, _ in pairs]) and all_same([(g.tensor, value) for g, value in pairs]):
+            return None
+        for at, (guarded, value) in enumerate(pairs):
             if not same_bits(guarded.tensor, value):
-                return f"input {at} was modified"
-            if not bool(guarded.intact()):
-                return f"memory next to input {at} was overwritten"
-        return None
+                return f"tensor input {at} was modified"
+        return "memory next to an input was overwritten"
 
     def shares_memory(self, output: Tensor) -> bool:
         """Whether an output lies in the memory of an input."""
         start = output.data_ptr()
         end = start + output.numel() * output.element_size()
         for guarded in self._guarded:
-            if guarded:
-                block = guarded._block
-                if start < block.data_ptr() + block.numel() and block.data_ptr() < end:
-                    return True
+            if guarded and start < guarded.span[1] and guarded.span[0] < end:
+                return True
         return False
+
+
+def intact(blocks: Sequence[Guarded]) -> bool:
+    """Whether the guards of all blocks still hold their pattern."""
+    import torch
+
+    guards = [guard for block in blocks for guard in block.guards]
+    return bool((torch.cat(guards) == GUARD_BYTE).all()) if guards else True
+
+
+def all_same(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
+    """Whether every two tensors hold the same bytes."""
+    import torch
+
+    found = [(one == other).all() for one, other in (as_words(*pair) for pair in pairs)]
+    return bool(torch.stack(found).all()) if found else True
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors of one type hold the same bytes; NaN equals itself."""
     import torch
 
+    return bool(torch.equal(*as_words(one, other)))
+
+
+def as_words(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Two tensors of one type as words of eight bytes, or as bytes where that does not go."""
+    import torch
+
     wide = torch.int64 if one.numel() * one.element_size() % 8 == 0 else torch.uint8
     if one.data_ptr() % 8 or other.data_ptr() % 8 or one.numel() == 0:
         wide = torch.uint8
-    return bool(torch.equal(one.reshape(-1).view(wide), other.reshape(-1).view(wide)))
+    return one.reshape(-1).view(wide), other.reshape(-1).view(wide)
 
 
 @dataclasses.dataclass(slots=True)

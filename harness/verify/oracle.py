@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, problem
-from kbench.benchmark.problems.compare import Comparison, compare
+from kbench.benchmark.problems.compare import Comparison
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.driver import call
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
+from kbench.harness.verify.fused_compare import compare_fused
 from kbench.harness.verify.reference_inputs import Drawing, nbytes
 from kbench.schemas import InfrastructureError
 
@@ -60,7 +61,7 @@ class Oracle:
         if request["op"] == "expect":
             return {"ready": True}
         outputs = self._outputs(definition, size, request)
-        found = compare(outputs, expected, drawing.tolerance(definition), definition.outputs(size.params))
+        found = compare_fused(outputs, expected, drawing.tolerance(definition), definition.outputs(size.params))
         return as_message(found)
 
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:

@@ -48,7 +48,7 @@ class PlannedKernel:
         failure: DriverError | None = None
         for plan in self._plans[context.size.name]:
             try:
-                found.append(Replay(plan, self._code, context.stages, device.stream, device.torch_name))
+                found.append(Replay(plan, self._code, context.stages, device))
             except DriverError as error:
                 failure = error
         if not found:

@@ -33,6 +33,8 @@ class ReplayRunner(Runner):
         """
         index = int(request["index"])
         device = CudaDevice(index, fenced=request["fenced"])
+        # Compiled now, before a kernel is waited for.
+        assert device.scrubber is not None
         oracle = request.get("oracle")
         # Behind a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))

@@ -26,8 +26,13 @@ TRUSTED = frozenset({"replay", "oracle"})
 """Workers that never run foreign Python; they keep the machine's namespaces, which sharing GPU memory needs."""
 
 
-def preload(*, interpret: bool) -> None:
-    """Import what every worker needs, in the zygote."""
+def preload(*, planning: bool) -> None:
+    """Import what workers need, in the zygote.
+
+    Args:
+        planning: whether they will plan kernels; compilers are warmed up only then, because some of them initialise the
+            CUDA driver, and no process forked from one that did can use a GPU.
+    """
     import scipy.special
     import torch
     import triton
@@ -40,28 +45,33 @@ def preload(*, interpret: bool) -> None:
     assert all((scipy.special, torch, triton.language, planner, process_runner, replay_runner))
     problems()
     unlisted()
-    if not interpret:
+    if planning:
         warm_compilers()
 
 
 def warm_compilers() -> None:
     """Do once, before forking, what every planning process would otherwise do at its first kernel.
 
-    torch's meta device imports a computer algebra system, Triton hashes its own installation, and NVRTC loads a large
-    library.
+    torch's dispatch modes import its compiler, its meta device a computer algebra system; Triton hashes its own
+    installation, and NVRTC loads a large library. Together that takes seconds.
     """
     import torch
+    from cuda.bindings import nvrtc
+    from torch.utils import cpp_extension
     from triton.backends.nvidia import compiler
     from triton.runtime.cache import triton_key
 
-    from kbench.harness.cuda import CudaModule
+    from kbench.harness.plan.recorder import Recorder
+    from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode
 
-    torch.empty_like(torch.empty(1, device="meta"))
+    assert cpp_extension is not None
+    with RecordingMode(Recorder(())), DeviceMode():
+        torch.zeros_like(torch.empty(1, device="meta"))
     triton_key()
     for arch in (80, 90, 100):
         compiler.get_ptxas_version(arch)
-    CudaModule('extern "C" __global__ void nothing() {}').compile("sm_90")
-    CudaModule.declared.clear()
+    _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void nothing() {}', b"nothing.cu", 0, [], [])
+    nvrtc.nvrtcCompileProgram(program, 1, [b"--gpu-architecture=sm_90"])
 
 
 def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:

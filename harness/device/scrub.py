@@ -1,0 +1,64 @@
+"""Scrub: overwrites on-chip and stack memory that a launch may find as the last one left it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbench.harness.cuda import CudaModule, architecture
+from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, call
+
+LOCAL_BYTES = (512, 4096, 32_768)
+"""Stack sizes there is a scrubbing function for; a kernel with a larger stack keeps what it wrote there."""
+BLOCK, WARPS_TO_FILL = 256, 2048
+SOURCE = r"""
+extern "C" __global__ void scrub_shared(int words) {
+    extern __shared__ volatile unsigned int memory[];
+    for (int i = threadIdx.x; i < words; i += blockDim.x) memory[i] = 0xFFFFFFFFu;
+}
+
+template <int BYTES>
+__global__ void scrub_local(int step) {
+    volatile unsigned int stack[BYTES / 4];
+    // A step that is not known when compiling keeps the array out of registers.
+    for (int i = 0; i < BYTES / 4; i += step) stack[i] = 0xFFFFFFFFu;
+}
+"""
+
+
+class Scrubber:
+    """Functions that overwrite shared and local memory on every multiprocessor of a device."""
+
+    def __init__(self, properties: Any, stream: int) -> None:
+        """Compile them for a device.
+
+        Args:
+            properties: the device's, as torch reports them.
+            stream: handle of the stream everything is queued on.
+        """
+        major, minor = int(properties.major), int(properties.minor)
+        shared = int(properties.shared_memory_per_block_optin)
+        count = int(properties.multi_processor_count)
+        names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
+        code = CudaModule(SOURCE, names=names).compiled(architecture(major, minor))
+        CudaModule.declared.pop()
+        module = call("cuModuleLoadData", code.cubin)
+        everywhere = Function(module, "scrub_shared")
+        # So much shared memory that a multiprocessor has room for one block; twice as many blocks reach them all.
+        shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
+        self._shared = Launch(everywhere, shape, Parameters(everywhere, [_word(shared // 4)]), stream)
+        full = LaunchShape((count * WARPS_TO_FILL // BLOCK, 1, 1), (BLOCK, 1, 1))
+        self._local: dict[int, Launch] = {}
+        for size, name in zip(LOCAL_BYTES, names, strict=True):
+            function = Function(module, code.symbols.get(name, name))
+            self._local[size] = Launch(function, full, Parameters(function, [_word(1)]), stream)
+
+    def queue(self, local_bytes: int) -> None:
+        """Queue overwriting shared memory, and stacks of up to so many bytes per thread."""
+        self._shared.queue()
+        if local_bytes:
+            covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])
+            self._local[covering].queue()
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(8, "little")

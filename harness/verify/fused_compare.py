@@ -1,0 +1,123 @@
+"""Fused comparison: the statistics of `kbench.benchmark.problems.compare` in one pass over GPU memory.
+
+The same rules in one function: what torch does in a dozen passes takes longer than most kernels that are judged.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.compare import Comparison, Statistics, compare, relative_floor, verdict
+from kbench.benchmark.problems.definition import Tolerance
+from kbench.benchmark.problems.inputs import TensorSpec
+from kbench.harness.cuda import CudaModule
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TYPES = {"float64": "double", "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+"""Output types it knows; answers are double."""
+BLOCKS, THREADS = 1024, 256
+SOURCE = r"""
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+__device__ double widen(double v) { return v; }
+__device__ double widen(float v) { return v; }
+__device__ double widen(__half v) { return __half2float(v); }
+__device__ double widen(__nv_bfloat16 v) { return __bfloat162float(v); }
+
+template <typename T> __device__ T narrow(double v) { return T(float(v)); }
+template <> __device__ double narrow<double>(double v) { return v; }
+template <> __device__ float narrow<float>(double v) { return float(v); }
+
+struct Totals {
+    unsigned long long beyond, nonfinite;
+    double largest_error, largest_relative;
+};
+
+// Doubles that are not negative are ordered as their bits are.
+__device__ void keep_largest(double* place, double value) {
+    atomicMax(reinterpret_cast<unsigned long long*>(place), (unsigned long long)__double_as_longlong(value));
+}
+
+template <typename T>
+__global__ void measure(const T* out, const double* want, long long n, double atol, double rtol, double floor,
+                        Totals* totals) {
+    unsigned long long beyond = 0, nonfinite = 0;
+    double error = 0.0, relative = 0.0;
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) {
+        const double w = want[i], o = widen(out[i]);
+        // Where the answer overflows its type, the specification asks for nothing.
+        if (!isfinite(widen(narrow<T>(w)))) continue;
+        const double miss = fabs(o - w), size = fabs(w);
+        if (!(miss <= atol + rtol * size)) ++beyond;
+        if (!isfinite(o)) ++nonfinite;
+        if (isfinite(miss)) {
+            error = fmax(error, miss);
+            relative = fmax(relative, miss / fmax(size, floor));
+        }
+    }
+    for (int lane = 16; lane > 0; lane >>= 1) {
+        beyond += __shfl_down_sync(0xffffffffu, beyond, lane);
+        nonfinite += __shfl_down_sync(0xffffffffu, nonfinite, lane);
+        error = fmax(error, __shfl_down_sync(0xffffffffu, error, lane));
+        relative = fmax(relative, __shfl_down_sync(0xffffffffu, relative, lane));
+    }
+    if (threadIdx.x % 32 == 0) {
+        if (beyond) atomicAdd(&totals->beyond, beyond);
+        if (nonfinite) atomicAdd(&totals->nonfinite, nonfinite);
+        keep_largest(&totals->largest_error, error);
+        keep_largest(&totals->largest_relative, relative);
+    }
+}
+"""
+
+
+def compare_fused(
+    outputs: Sequence[Tensor], expected: Sequence[Tensor], tolerance: Tolerance, specs: Sequence[TensorSpec]
+) -> Comparison:
+    """What `compare` says, in one pass where the types allow it."""
+    if not all(known(out, want) for out, want in zip(outputs, expected, strict=True)):
+        return compare(tuple(outputs), tuple(expected), tolerance, specs)
+    worst_abs, worst_rel, reason = 0.0, 0.0, ""
+    for out, want, spec in zip(outputs, expected, specs, strict=True):
+        if spec.name in tolerance.unjudged:
+            continue
+        found = statistics(out, want, tolerance)
+        worst_abs, worst_rel = max(worst_abs, found.max_abs), max(worst_rel, found.max_rel)
+        reason = reason or verdict(found, spec, tolerance)
+    return Comparison(not reason, reason, worst_abs, worst_rel)
+
+
+def known(out: Tensor, want: Tensor) -> bool:
+    """Whether there is a function for these types."""
+    name = str(out.dtype).removeprefix("torch.")
+    fits = out.is_contiguous() and want.is_contiguous() and out.shape == want.shape
+    return name in TYPES and str(want.dtype) == "torch.float64" and fits and out.numel() > 0
+
+
+def statistics(out: Tensor, want: Tensor, tolerance: Tolerance) -> Statistics:
+    """How far an output is from the answer."""
+    import torch
+
+    totals = torch.zeros(4, dtype=torch.float64, device=out.device)
+    kind = TYPES[str(out.dtype).removeprefix("torch.")]
+    bounds = (tolerance.atol, tolerance.rtol, relative_floor(tolerance))
+    arguments = (out, want, out.numel(), *map(ctypes.c_double, bounds), totals)
+    module().launch(f"measure<{kind}>", BLOCKS, THREADS, arguments)
+    counts = totals[:2].view(torch.int64).tolist()
+    max_abs, max_rel = totals[2:].tolist()
+    return Statistics(out.numel(), int(counts[0]), int(counts[1]), max_abs, max_rel)
+
+
+@functools.cache
+def module() -> CudaModule:
+    """The functions, compiled at their first launch."""
+    made = CudaModule(SOURCE, names=[f"measure<{kind}>" for kind in TYPES.values()])
+    CudaModule.declared.pop()
+    return made

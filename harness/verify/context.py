@@ -122,10 +122,7 @@ class Stage:
         """Whether an output lies in the memory of an input."""
         start = output.data_ptr()
         end = start + output.numel() * output.element_size()
-        for guarded in self._guarded:
-            if guarded and start < guarded.span[1] and guarded.span[0] < end:
-                return True
-        return False
+        return any(g is not None and start < g.span[1] and g.span[0] < end for g in self._guarded)
 
 
 def intact(blocks: Sequence[Guarded]) -> bool:

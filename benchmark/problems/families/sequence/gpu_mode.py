@@ -136,7 +136,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             large("x", factor=1e3, atol_scale=1.0),
             small("x", factor=1e-3, atol_scale=1.0),
             EMPTY_MASK,
-            shifted("x", by=1e3),
+            shifted("x", by=30.0),
         ),
     ),
     ProblemDefinition(

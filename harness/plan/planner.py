@@ -24,8 +24,7 @@ from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, plain
 from kbench.harness.plan.target import Target
 from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
-from kbench.schemas import KernelSource, Status
-from kbench.schemas.record import to_dict
+from kbench.schemas import KernelSource, Status, to_dict
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
 
 ERROR_LENGTH = 2000

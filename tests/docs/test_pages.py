@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+import kbench
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.cli import COMMANDS, cli
 from kbench.schemas import Status
@@ -133,6 +134,12 @@ def test_the_reference_names_every_command() -> None:
     found = [name for name in commands(cli, "kbench") if name != "kbench generate assemble"]
     assert len(found) > len(COMMANDS)
     assert [name for name in found if f"`{name}`" not in text] == []
+
+
+def test_the_reference_shows_every_public_name() -> None:
+    text = "".join(page.read_text("utf-8") for page in (DOCS / "reference").glob("*.md"))
+    public = [name for name in kbench.__all__ if name != "__version__"]
+    assert [name for name in public if not re.search(rf"^::: kbench\.\S+\.{name}$", text, re.MULTILINE)] == []
 
 
 def test_the_guide_names_every_status() -> None:

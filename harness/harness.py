@@ -164,10 +164,10 @@ class Harness:
             raise
         seats = self.settings.builders or max(1, min(14, (os.cpu_count() or 4) - 2))
         self._planners = Planners(
-            self._plan_spawner, cache, self.target(), self._facts(), seats, self.settings.build_timeout_s
+            self._plan_spawner, cache, self.target(), self.device_facts(), seats, self.settings.build_timeout_s
         )
 
-    def _facts(self) -> DeviceFacts:
+    def device_facts(self) -> DeviceFacts:
         """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
         known = self._queues[0].facts.get("planning")
         return H200 if known is None else DeviceFacts(**known)
@@ -205,7 +205,7 @@ class Harness:
         Args:
             kernels: taken in as they are needed, a few ahead of the device; None in it means that there is nothing
                 now and may be something later, so that a search can feed what it decides while others are measured.
-            check_only: verify and time nothing: on the tiny workload, and on all others too where there is a fence.
+            check_only: verify and time nothing: on the tiny workload, and on a GPU on all others too.
             on_lost: told of every kernel that the machine failed despite retries, at once, instead of the error.
 
         Raises:
@@ -376,7 +376,7 @@ class Harness:
         definition = problem(kernel.problem_id)
         sizes = chosen_sizes(definition, self.settings.workloads)
         if check_only:
-            sizes = [definition.tiny, *(sizes if self.settings.fenced else [])]
+            sizes = [definition.tiny, *(sizes if self.gpus != (None,) else [])]
         return [size.name for size in sizes]
 
     def _records(self, outcome: Outcome) -> Iterator[Measurement]:

@@ -60,7 +60,7 @@ class MeasureTask:
     late: bool = False
     """Make answers only after the kernel has run: it runs beside its judge."""
     check_only: bool = False
-    """Verify and time nothing: on the tiny workload, and on all where there is a fence."""
+    """Verify and time nothing: on the tiny workload, and on a GPU on all others too."""
     second_clock: bool = False
     workloads: tuple[str, ...] | None = None
 
@@ -92,7 +92,7 @@ def execute(kernel: Runnable, task: MeasureTask, bench: Bench, report: Report) -
     subjects: list[Subject] = []
     guard(lambda: subjects.append(check(kernel, tiny, task, bench, report, first, 1)), first, bench)
     spent = time.perf_counter() - started
-    if task.check_only and not bench.device.fenced:
+    if task.check_only and not bench.device.is_gpu:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
     before = [_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
     if not first.ok:

@@ -1,0 +1,134 @@
+"""Agreement of plans and processes: the same kernels by replay and by their own `run`, in the same rounds.
+
+Usage: plan_agreement.py OUT [SECONDS]. Writes plan_agreement.json: for each kernel of the dataset that was drawn, the
+ratio of the two times with its interval. Both ways are timed by one process on the same buffers; the kernels are the
+dataset's own, so their host code may run beside the timer.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pool import out_folder, say, write
+
+from kbench.benchmark.problems import problem
+from kbench.harness.cuda import CudaModule
+from kbench.harness.device.device import CudaDevice
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.planner import Planned, plan_kernel
+from kbench.harness.plan.target import Target
+from kbench.harness.timing.batch import Sampler
+from kbench.harness.timing.duel import fight
+from kbench.harness.timing.rounds import Candidate
+from kbench.harness.verify.context import ContextCache
+from kbench.harness.verify.subject import ProcessSubject
+from kbench.harness.worker.execute import Bench
+from kbench.harness.worker.planned import PlannedKernel
+from kbench.loaders.corpus.corpus import load
+from kbench.schemas import Backend, KernelSource
+
+KERNELS, SHORTEST_US = 330, 20.0
+COLUMNS = ["kernel_id", "problem_id", "backend", "source", "runtime_us"]
+
+
+def plan(kernel: KernelSource) -> Planned:
+    """Plan a kernel of the dataset."""
+    with tempfile.TemporaryDirectory() as folder:
+        return plan_kernel(kernel, Target(9, 0), H200, Path(folder))
+
+
+def drawn() -> list[KernelSource]:
+    """Kernels of at least 20 us, spread over problems and backends."""
+    where = f"status == 'ok' and runtime_us >= {1.2 * SHORTEST_US}"
+    rows = load(where=where, columns=COLUMNS).to_arrow().to_pylist()
+    random.Random(7).shuffle(rows)
+    counts: dict[tuple[str, str], int] = {}
+    ranked = []
+    for row in rows:
+        key = (row["problem_id"], row["backend"])
+        counts[key] = counts.get(key, 0) + 1
+        ranked.append((counts[key], row))
+    chosen = [row for _, row in sorted(ranked, key=lambda pair: pair[0])[:KERNELS]]
+    chosen.sort(key=lambda row: row["problem_id"])
+    return [KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in chosen]
+
+
+def compared(kernel: KernelSource, planned: Planned, bench: Bench) -> list[dict[str, Any]]:
+    """Both ways on every workload."""
+    found = []
+    loaded, replayed = LoadedKernel(kernel), PlannedKernel(planned.plans, planned.cubins)
+    for size in problem(kernel.problem_id).sizes:
+        context = bench.contexts.get(kernel.problem_id, size)
+        first, second = replayed.subject(context, bench), ProcessSubject(loaded.run, context)
+        for label in ("plan", "process"):
+            bench.sampler.forget(label)
+        duel = fight(
+            Candidate("plan", first.call, None, first.prepare),
+            Candidate("process", second.call),
+            context,
+            bench.sampler,
+            random.Random(0),
+            0.01,
+            lambda samples: True,
+        )
+        ratio = duel.ratio
+        if ratio is not None:
+            found.append(
+                {
+                    "kernel_id": kernel.kernel_id,
+                    "problem_id": kernel.problem_id,
+                    "backend": kernel.backend.value,
+                    "workload": size.name,
+                    "plan_us": duel.first_us,
+                    "process_us": duel.second_us,
+                    "ratio": [ratio.value, ratio.low, ratio.high],
+                    "launches": len(planned.plans[size.name][0].steps),
+                }
+            )
+    loaded.unload()
+    replayed.unload()
+    CudaModule.declared.clear()
+    return found
+
+
+def main() -> None:
+    folder = out_folder()
+    limit = float(sys.argv[2]) if len(sys.argv) > 2 else 600.0
+    kernels = drawn()
+    with multiprocessing.get_context("spawn").Pool(14) as workers:
+        planned = workers.map(plan, kernels, chunksize=4)
+    say(f"{len(kernels)} kernels, {sum(p.error is None for p in planned)} planned")
+    import torch
+
+    torch.set_grad_enabled(False)
+    device = CudaDevice(0)
+    bench = Bench(device, ContextCache(device, 16 << 30, (1, 2)), Sampler(device), None)  # type: ignore[arg-type]
+    bench.sampler.calibrate()
+    rows: list[dict[str, Any]] = []
+    began = time.monotonic()
+    for kernel, made in zip(kernels, planned, strict=True):
+        if time.monotonic() - began > limit:
+            break
+        if made.error is None:
+            rows += compared(kernel, made, bench)
+    long = [row for row in rows if row["process_us"] >= SHORTEST_US]
+    near = sum(abs(row["ratio"][0] - 1.0) <= 0.01 for row in long)
+    kernels_seen = {row["kernel_id"] for row in long}
+    worst = {k: max(abs(r["ratio"][0] - 1.0) for r in long if r["kernel_id"] == k) for k in kernels_seen}
+    agreeing = sum(value <= 0.01 for value in worst.values())
+    say(f"{len(long)} measurements of {len(kernels_seen)} kernels >= {SHORTEST_US:g} us: {near} within 1 %")
+    say(f"kernels within 1 % on every workload: {agreeing} of {len(kernels_seen)}")
+    write(folder, "plan_agreement.json", {"rows": rows, "gpu": device.model})
+    for row in sorted(long, key=lambda row: -abs(row["ratio"][0] - 1.0))[:12]:
+        say(str(row))
+
+
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,8 @@ CAPTIONS: Mapping[str, str] = {
 """What each plot shows, in the card's order."""
 COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#bf3989", "#7d4e00")
 WIDTH_PX = 760
+DRAWN = (1e-6, 1e9)
+"""Figures beyond are drawn at the edge: a logarithmic axis cannot span what a float can."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 STYLE: Any = {
     "svg.hashsalt": "kbench", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10,
@@ -94,7 +96,7 @@ def _ranges(axes: Axes, rows: Sequence[tuple[str, Values]], size: float) -> None
 
 def _spread(kernels: Timed) -> str:
     runtimes = kernels.figures["runtime_us"]
-    rows = [(name, runtimes[at]) for (name,), at in kernels.groups("problem_id")]
+    rows = [(name, runtimes[at].clip(*DRAWN)) for (name,), at in kernels.groups("problem_id")]
     rows.sort(key=lambda row: (numpy.median(row[1]), row[0]))
 
     def draw(axes: Axes) -> None:
@@ -106,7 +108,7 @@ def _spread(kernels: Timed) -> str:
 
 def _families(kernels: Timed) -> str:
     speedups = kernels.figures["speedup"]
-    rows = [(name, speedups[at]) for (name,), at in kernels.groups("family")]
+    rows = [(name, speedups[at].clip(*DRAWN)) for (name,), at in kernels.groups("family")]
     rows.sort(key=lambda row: (-numpy.median(row[1]), row[0]))
 
     def draw(axes: Axes) -> None:

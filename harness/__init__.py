@@ -6,10 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kbench.harness.cuda import CudaModule as CudaModule
     from kbench.harness.harness import Harness as Harness
 
-_PLACES = {"CudaModule": "kbench.harness.cuda", "Harness": "kbench.harness.harness"}
+_PLACES = {"Harness": "kbench.harness.harness"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.harness.timing.interval import PROCESS_SIGMA, Interval, log_interval
-from kbench.harness.timing.null_kernel import RULER
+from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import ANCHOR
 from kbench.harness.worker.execute import CANDIDATE
 
 Average = Callable[[Sequence[float]], float]
-LETTERS = {CANDIDATE: "c", ANCHOR: "a", RULER: "r"}
+LETTERS = {CANDIDATE: "c", ANCHOR: "a", NULL_KERNEL: "r"}
 
 
 def pack(trace: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -151,6 +151,7 @@ class Harness:
         dry = self.gpus == (None,)
         self._spawner = self.spawner_type(interpret=dry)
         self._plan_spawner = self.spawner_type(planning=True)
+        self._plan_spawner.start()
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
         for number, index in enumerate(self.gpus):

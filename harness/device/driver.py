@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.schemas.records.launch_plan import TensorMapSpec
@@ -30,6 +31,42 @@ def call(name: str, *arguments: Any) -> Any:
     if error != driver.CUresult.CUDA_SUCCESS:
         raise DriverError(f"{name}: {error.name}")
     return rest[0] if len(rest) == 1 else tuple(rest)
+
+
+Queue = Callable[[], None]
+"""Queues one operation on a stream."""
+
+
+def bound(name: str, *arguments: Any) -> Queue:
+    """A call that is made many times, with nothing left to look up but its error code.
+
+    Raises, when called:
+        DriverError: it failed.
+    """
+    from cuda.bindings import driver
+
+    function, fine = functools.partial(getattr(driver, name), *arguments), driver.CUresult.CUDA_SUCCESS
+
+    def queue() -> None:
+        (error,) = function()
+        if error != fine:
+            raise DriverError(f"{name}: {error.name}")
+
+    return queue
+
+
+def pointer(address: int) -> Any:
+    """An address as the driver takes it."""
+    from cuda.bindings import driver
+
+    return driver.CUdeviceptr(address)
+
+
+def stream_handle(handle: int) -> Any:
+    """A stream as the driver takes it."""
+    from cuda.bindings import driver
+
+    return driver.CUstream(handle)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,23 +166,14 @@ class Launch:
     def __init__(self, function: Function, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
         """Make ready."""
         function.allow_shared(shape.shared_bytes)
-        self.function, self.shape, self.parameters, self.stream = function, shape, parameters, stream
-        self._config = None if shape.plain else _config(function, shape, stream)
-
-    def queue(self) -> None:
-        """Queue it."""
-        from cuda.bindings import driver
-
-        handle, address = self.function.handle, self.parameters.address
-        if self._config is not None:
-            (error,) = driver.cuLaunchKernelEx(self._config, handle, address, 0)
+        # The driver reads the parameters at every launch, so they must live as long as this does.
+        self._parameters = parameters
+        address = parameters.address
+        if shape.plain:
+            where = (*shape.grid, *shape.block, shape.shared_bytes, stream_handle(stream))
+            self.queue = bound("cuLaunchKernel", function.handle, *where, address, 0)
         else:
-            shape = self.shape
-            (error,) = driver.cuLaunchKernel(
-                handle, *shape.grid, *shape.block, shape.shared_bytes, self.stream, address, 0
-            )
-        if error != driver.CUresult.CUDA_SUCCESS:
-            raise DriverError(f"launch of {self.function.name}: {error.name}")
+            self.queue = bound("cuLaunchKernelEx", _config(function, shape, stream), function.handle, address, 0)
 
 
 def _config(function: Function, shape: LaunchShape, stream: int) -> Any:

@@ -77,8 +77,17 @@ class Spawner:
         self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._pending = b""
+        self._pending, self._ready = b"", False
         self._exits: dict[int, int] = {}
+
+    def start(self) -> None:
+        """Start the zygote and do not wait until it is ready, so that several get ready at once."""
+        if self._zygote is not None and self._zygote.poll() is None and self._control is not None:
+            return
+        self._control, there = self._pair()
+        self._zygote = self._start_zygote(there)
+        there.close()
+        self._pending, self._ready = b"", False
 
     def spawn(self, role: str, **settings: Any) -> WorkerProcess:
         """Fork a worker.
@@ -132,18 +141,17 @@ class Spawner:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _ensure_zygote(self) -> socket.socket:
-        if self._zygote is not None and self._zygote.poll() is None and self._control is not None:
-            return self._control
-        here, there = self._pair()
-        self._zygote = self._start_zygote(there)
-        there.close()
-        self._control, self._pending = here, b""
-        try:
-            self._next_message("ready")
-        except OSError as error:
-            said = self._zygote.stderr.read().decode(errors="replace")[-LOG_TAIL:] if self._zygote.stderr else ""
-            raise InfrastructureError(f"workers cannot start: {said.strip() or error}") from error
-        return here
+        self.start()
+        assert self._zygote is not None
+        assert self._control is not None
+        if not self._ready:
+            try:
+                self._next_message("ready")
+            except OSError as error:
+                said = self._zygote.stderr.read().decode(errors="replace")[-LOG_TAIL:] if self._zygote.stderr else ""
+                raise InfrastructureError(f"workers cannot start: {said.strip() or error}") from error
+            self._ready = True
+        return self._control
 
     def _pair(self) -> tuple[socket.socket, socket.socket]:
         return socket.socketpair()

@@ -8,16 +8,28 @@ its memory lies elsewhere.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.inputs import ITEM_BYTES
-from kbench.harness.device.driver import DriverError, Function, Launch, LaunchShape, Parameters, call, tensor_map
+from kbench.harness.device.driver import (
+    DriverError,
+    Function,
+    Launch,
+    LaunchShape,
+    Parameters,
+    Queue,
+    bound,
+    call,
+    pointer,
+    stream_handle,
+    tensor_map,
+)
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan.resources import read_variables
-from kbench.harness.verify.context import Guarded, intact
-from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
+from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,8 +43,8 @@ PLACES, PLACES_BYTES = 16, 512 << 20
 """Sets of output and scratch memory a kernel is called on in turn, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them."""
 POINTER = struct.Struct("<Q")
-Queue = Callable[[], None]
-"""Queues one operation on the stream."""
+GUARD_BYTES, ALIGNMENT = 4096, 512
+"""Room around a buffer, and what its place is a multiple of."""
 
 
 class LoadedCode:
@@ -71,15 +83,13 @@ class LoadedCode:
             self._functions[sha, name] = Function(self._modules[sha], name)
         return self._functions[sha, name]
 
-    def restore(self, stream: int) -> None:
-        """Queue giving every variable its first value."""
-        for address, copy in self._variables:
-            call("cuMemcpyDtoDAsync", address, copy.data_ptr(), copy.numel(), stream)
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory per thread, the largest over the functions used."""
-        return max((f.attribute("LOCAL_SIZE_BYTES") for f in self._functions.values()), default=0)
+    def restore(self, stream: int) -> list[Queue]:
+        """Operations that give every variable its first value."""
+        handle = stream_handle(stream)
+        return [
+            bound("cuMemcpyDtoDAsync", pointer(address), pointer(copy.data_ptr()), copy.numel(), handle)
+            for address, copy in self._variables
+        ]
 
     def unload(self) -> None:
         """Free it."""
@@ -89,40 +99,63 @@ class LoadedCode:
 
 
 class Place:
-    """One set of the memory that a plan allocates."""
+    """One set of the memory that a plan allocates, with room around every buffer that must stay untouched."""
 
-    def __init__(self, plan: LaunchPlan, device: str) -> None:
-        """Allocate it, with a pattern around every buffer."""
+    def __init__(self, plan: LaunchPlan, device: CudaDevice) -> None:
+        """Allocate it."""
         import torch
 
-        self.blocks: dict[int, Guarded] = {}
-        for at, buffer in enumerate(plan.buffers):
-            if buffer.input is None:
-                self.blocks[at] = Guarded(torch.empty(buffer.nbytes, dtype=torch.uint8, device=device))
-        self.outputs = tuple(self._output(plan, at) for at in range(len(plan.outputs)))
+        sizes = {at: buffer.nbytes for at, buffer in enumerate(plan.buffers) if buffer.input is None}
+        self._blocks: list[Tensor] = []
+        self._guards: list[Tensor] = []
+        self.memory: dict[int, Tensor] = {}
+        if device.fenced:
+            # Each buffer ends where its mapping ends.
+            for at, nbytes in sizes.items():
+                self.memory[at] = torch.empty(nbytes, dtype=torch.uint8, device=device.torch_name)
+            self._blocks = list(self.memory.values())
+        else:
+            self._lay_out(sizes, device.torch_name)
+        self.addresses = {at: tensor.data_ptr() for at, tensor in self.memory.items()}
+        self.outputs = tuple(self._output(output) for output in plan.outputs)
+        handle = stream_handle(device.stream)
+        self.poison = [
+            bound("cuMemsetD8Async", pointer(block.data_ptr()), POISON_BYTE, block.numel(), handle)
+            for block in self._blocks
+            if block.numel()
+        ]
+        """Queues overwriting all of it, the room around the buffers too."""
 
-    def _output(self, plan: LaunchPlan, at: int) -> Tensor:
+    def _lay_out(self, sizes: Mapping[int, int], device: str) -> None:
+        """One block for all buffers, so that one operation overwrites it."""
         import torch
 
-        output = plan.outputs[at]
-        count = 1
-        for extent in output.shape:
-            count *= extent
-        end = output.offset + count * ITEM_BYTES[output.dtype]
-        part = self.blocks[output.buffer].tensor[output.offset : end]
+        starts: dict[int, int] = {}
+        end = 0
+        for at, nbytes in sizes.items():
+            starts[at] = -(-(end + GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
+            end = starts[at] + nbytes
+        block = torch.full((end + GUARD_BYTES,), POISON_BYTE, dtype=torch.uint8, device=device)
+        edges = [0]
+        for at, nbytes in sizes.items():
+            self.memory[at] = block[starts[at] : starts[at] + nbytes]
+            edges += [starts[at], starts[at] + nbytes]
+        edges.append(block.numel())
+        self._blocks = [block]
+        self._guards = [block[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+
+    def _output(self, output: PlanOutput) -> Tensor:
+        import torch
+
+        end = output.offset + math.prod(output.shape) * ITEM_BYTES[output.dtype]
+        part = self.memory[output.buffer][output.offset : end]
         return part.view(getattr(torch, output.dtype)).view(output.shape)
 
-    def poison(self, stream: int) -> None:
-        """Queue overwriting all of it."""
-        for block in self.blocks.values():
-            tensor = block.tensor
-            if tensor.numel():
-                call("cuMemsetD8Async", tensor.data_ptr(), POISON_BYTE, tensor.numel(), stream)
+    def untouched(self) -> Tensor | None:
+        """A one-element tensor: whether nothing was written around the buffers since they were poisoned."""
+        import torch
 
-    def repair(self) -> None:
-        """Queue writing the patterns around its buffers again."""
-        for block in self.blocks.values():
-            block.restore()
+        return (torch.cat(self._guards) == POISON_BYTE).all() if self._guards else None
 
 
 class Replay:
@@ -142,19 +175,27 @@ class Replay:
         Raises:
             DriverError: a function is missing, or its parameters do not fit the arguments.
         """
-        self.plan, self._code, self._stream, self._scrubber = plan, code, device.stream, device.scrubber
+        self.plan, self._code, self._stream = plan, code, device.stream
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
-        self.places = [Place(plan, device.torch_name) for _ in range(count)]
+        self.places = [Place(plan, device) for _ in range(count)]
         self._turn = itertools.cycle(range(count))
         self._next = next(self._turn)
-        self._touched: set[int] = set()
-        """Places called on since damage was last looked for."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         self._pointers = [self._addresses(stage) for stage in stages]
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
-        self._local_bytes = code.local_bytes
+        shared, self._local_bytes = self._on_chip()
+        scrub = [lambda: device.scrubber.queue(self._local_bytes)] if shared or self._local_bytes else []
+        self._restore: list[Queue] = [*code.restore(device.stream), *scrub]
+
+    def _on_chip(self) -> tuple[int, int]:
+        """Shared memory per block and local memory per thread, the largest over the functions launched."""
+        launches = [step for step in self.plan.steps if step.kind is StepKind.LAUNCH]
+        functions = [self._code.function(str(step.code), str(step.function)) for step in launches]
+        static = max((function.attribute("SHARED_SIZE_BYTES") for function in functions), default=0)
+        dynamic = max((step.shared_bytes or 0 for step in launches), default=0)
+        return max(static, dynamic), max((f.attribute("LOCAL_SIZE_BYTES") for f in functions), default=0)
 
     @property
     def not_restored(self) -> list[str]:
@@ -165,26 +206,20 @@ class Replay:
     def prepare(self) -> None:
         """Queue taking away all that the last calls left; the next call uses memory prepared by this."""
         self._next = next(self._turn)
-        self.places[self._next].poison(self._stream)
-        self._code.restore(self._stream)
-        self._scrubber.queue(self._local_bytes)
+        for queue in self.places[self._next].poison:
+            queue()
+        for queue in self._restore:
+            queue()
 
     def call(self, stage: int) -> tuple[Tensor, ...]:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""
-        self._touched.add(self._next)
         for queue in self._prepared(stage, self._next):
             queue()
         return self.places[self._next].outputs
 
-    def damage(self) -> str | None:
-        """What wrote next to the plan's memory since this was asked last; the patterns are whole again afterwards."""
-        touched = [self.places[at] for at in sorted(self._touched)]
-        self._touched.clear()
-        if intact([block for place in touched for block in place.blocks.values()]):
-            return None
-        for place in touched:
-            place.repair()
-        return "memory next to a buffer was overwritten"
+    def untouched(self) -> Tensor | None:
+        """A one-element tensor: whether the last call wrote nothing around the plan's memory."""
+        return self.places[self._next].untouched()
 
     def _addresses(self, stage: Stage) -> dict[int, int]:
         given = stage.tensors
@@ -197,8 +232,7 @@ class Replay:
     def _prepared(self, stage: int, place: int) -> list[Queue]:
         key = (stage, place)
         if key not in self._calls:
-            owned = {at: block.tensor.data_ptr() for at, block in self.places[place].blocks.items()}
-            addresses = self._pointers[stage] | owned
+            addresses = self._pointers[stage] | self.places[place].addresses
             self._calls[key] = [self._operation(step, addresses) for step in self.plan.steps]
         return self._calls[key]
 
@@ -213,7 +247,8 @@ class Replay:
             assert step.source is not None
             assert step.source_offset is not None
             source = addresses[step.source] + step.source_offset
-            return lambda: call("cuMemcpyDtoDAsync", target, source, step.nbytes, self._stream)
+            handle = stream_handle(self._stream)
+            return bound("cuMemcpyDtoDAsync", pointer(target), pointer(source), step.nbytes, handle)
         return fill(target, step.nbytes, bytes.fromhex(step.pattern or "00"), self._stream)
 
     def _launch(self, step: PlanStep, addresses: Mapping[int, int]) -> Launch:
@@ -245,15 +280,17 @@ def argument_bytes(argument: PlanArgument, addresses: Mapping[int, int]) -> byte
 
 def fill(address: int, nbytes: int, pattern: bytes, stream: int) -> Queue:
     """A fill with a repeated pattern of 1, 2, 4 or 8 bytes."""
-    width, value = len(pattern), int.from_bytes(pattern, "little")
+    width, value, handle = len(pattern), int.from_bytes(pattern, "little"), stream_handle(stream)
     if width < 8:
-        name = f"cuMemsetD{8 * width}Async"
-        return lambda: call(name, address, value, nbytes // width, stream)
-    low, high = value & 0xFFFFFFFF, value >> 32
+        return bound(f"cuMemsetD{8 * width}Async", pointer(address), value, nbytes // width, handle)
+    # Two columns of words, eight bytes from one row to the next.
+    columns = [
+        bound("cuMemsetD2D32Async", pointer(address + offset), 8, word, 1, nbytes // 8, handle)
+        for offset, word in ((0, value & 0xFFFFFFFF), (4, value >> 32))
+    ]
 
     def both() -> None:
-        # Two columns of words, eight bytes from one row to the next.
-        for offset, word in ((0, low), (4, high)):
-            call("cuMemsetD2D32Async", address + offset, 8, word, 1, nbytes // 8, stream)
+        for queue in columns:
+            queue()
 
     return both

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, RoundPlan, make_slots
-from kbench.harness.verify.context import ProblemContext, Stage
+from kbench.harness.verify.context import ProblemContext, Stage, first_failure
 from kbench.harness.verify.reference_inputs import ReferenceInputs
 from kbench.harness.verify.subject import Subject
-from kbench.harness.verify.verify import Verdict, erase, judge_answer, misfit
+from kbench.harness.verify.verify import Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
 
 if TYPE_CHECKING:
@@ -153,25 +153,27 @@ class Auditor:
             fresh = sample.kept is not None and sample.kept.fresh
             (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
         self._judge_kept([sample for sample in samples if sample.kept is not None])
-        for at, stage in enumerate(self.context.stages):
-            changed = stage.changed()
-            if changed is not None:
-                self.verdict.fail(Status.INCORRECT, f"in a timed call on buffer set {at}: {changed}")
+        changed = first_failure([check for stage in self.context.stages for check in stage.checks()])
+        if changed is not None:
+            self.verdict.fail(Status.INCORRECT, f"in a timed call: {changed}")
         if self.late:
             self.context.forget_answers()
         return self.verdict.ok
 
     def _judge_kept(self, audited: Sequence[Sample]) -> None:
+        whole: list[Sample] = []
         for sample in audited:
-            kept, where = sample.kept, f"{self._name(sample.label)}in a timed call: "
-            if kept.wrong is not None:
-                self.verdict.fail(Status.INCORRECT, f"{where}{kept.wrong}")
-                continue
-            with machine("an answer cannot be computed"):
-                correct = judge_answer(self.context, kept.reference, kept.outputs, self.verdict, where)
-            if not correct:
-                break
-            erase(self.context, kept.outputs)
+            if sample.kept.wrong is not None:
+                where = f"{self._name(sample.label)}in a timed call: "
+                self.verdict.fail(Status.INCORRECT, f"{where}{sample.kept.wrong}")
+            else:
+                whole.append(sample)
+        with machine("an answer cannot be computed"):
+            comparisons = self.context.compare([(s.kept.reference, s.kept.outputs) for s in whole])
+        for sample, found in zip(whole, comparisons, strict=True):
+            where = f"{self._name(sample.label)}in a timed call: "
+            note(self.context, sample.kept.reference, found, self.verdict, where)
+            erase(self.context, sample.kept.outputs)
         for sample in audited:
             if sample.kept.reference not in self.context.references:
                 sample.kept.reference.forget_answer()

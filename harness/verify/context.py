@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.device.device import Device
-from kbench.harness.verify.judge import Judge, LocalJudge
+from kbench.harness.verify.judge import Answer, Judge, LocalJudge
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, nbytes
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ STAGES, MANY_STAGES = 2, 8
 SMALL_BYTES = 32 << 20
 """Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
 and a process that has but one or two places for them has that time for good."""
+
+
+KEPT_CASE_BYTES = 1 << 30
+"""Adversarial inputs up to this size are kept for the next kernel."""
 
 
 class Guarded:
@@ -105,18 +109,21 @@ class Stage:
                 guarded.tensor.copy_(value)
         self.holds = reference
 
-    def changed(self) -> str | None:
-        """Why the buffers are not as they were filled; None when they are."""
+    def checks(self) -> list[Check]:
+        """What must be true if the buffers are as they were filled."""
+        import torch
+
         if self.holds is None:
-            return None
+            return []
         pairs = [(g, v) for g, v in zip(self._guarded, self.holds.inputs, strict=True) if g is not None]
-        # One wait for the device in the usual case; only what is damaged is told apart.
-        if intact([guarded for guarded, _ in pairs]) and all_same([(g.tensor, value) for g, value in pairs]):
-            return None
+        found: list[Check] = []
         for at, (guarded, value) in enumerate(pairs):
-            if not same_bits(guarded.tensor, value):
-                return f"tensor input {at} was modified"
-        return "memory next to an input was overwritten"
+            one, other = as_words(guarded.tensor, value)
+            found.append((f"tensor input {at} was modified", (one == other).all()))
+        guards = [guard for guarded, _ in pairs for guard in guarded.guards]
+        if guards:
+            found.append(("memory next to an input was overwritten", (torch.cat(guards) == GUARD_BYTE).all()))
+        return found
 
     def shares_memory(self, output: Tensor) -> bool:
         """Whether an output lies in the memory of an input."""
@@ -125,20 +132,18 @@ class Stage:
         return any(g is not None and start < g.span[1] and g.span[0] < end for g in self._guarded)
 
 
-def intact(blocks: Sequence[Guarded]) -> bool:
-    """Whether the guards of all blocks still hold their pattern."""
+Check = tuple[str, "Tensor"]
+"""What is wrong if a one-element tensor turns out false."""
+
+
+def first_failure(checks: Sequence[Check]) -> str | None:
+    """What is wrong, by the first check that fails; None when all hold. Waits for the device once."""
     import torch
 
-    guards = [guard for block in blocks for guard in block.guards]
-    return bool((torch.cat(guards) == GUARD_BYTE).all()) if guards else True
-
-
-def all_same(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
-    """Whether every two tensors hold the same bytes."""
-    import torch
-
-    found = [(one == other).all() for one, other in (as_words(*pair) for pair in pairs)]
-    return bool(torch.stack(found).all()) if found else True
+    if not checks:
+        return None
+    held = torch.stack([flag for _, flag in checks]).tolist()
+    return next((what for (what, _), fine in zip(checks, held, strict=True) if not fine), None)
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
@@ -198,7 +203,7 @@ class ProblemContext:
             found = self._cases.get(case.name)
             if found is None:
                 found = self._draw(Drawing(self.seeds[0], case.name), sealed=False)
-                if found.nbytes <= SMALL_BYTES:
+                if found.nbytes <= KEPT_CASE_BYTES:
                     self._cases[case.name] = found
             yield found
 
@@ -207,9 +212,9 @@ class ProblemContext:
         for reference in self.references:
             self.judge.expect(self.definition, self.size, reference)
 
-    def compare(self, reference: ReferenceInputs, outputs: Sequence[Tensor]) -> Comparison:
-        """Whether outputs are correct for some inputs."""
-        return self.judge.compare(self.definition, self.size, reference, outputs)
+    def compare(self, answers: Sequence[Answer]) -> list[Comparison]:
+        """Whether each answer is correct."""
+        return self.judge.compare(self.definition, self.size, answers)
 
     def reference(self, stage: int) -> Any:
         """Call the PyTorch reference on a set of input buffers."""

@@ -20,16 +20,20 @@ ALIGNMENT = 256
 """Outputs begin at multiples of this in the exchange buffer, as every element type needs."""
 
 
+Answer = tuple[ReferenceInputs, "tuple[Tensor, ...]"]
+"""Inputs, and what a kernel returned for them."""
+EXCHANGED_BYTES = 4 << 30
+"""Outputs compared in one request, as far as one answer does not need more."""
+
+
 class Judge(Protocol):
     """Knows the answers."""
 
     def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
         """Have the answer for some inputs ready."""
 
-    def compare(
-        self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs, outputs: Sequence[Tensor]
-    ) -> Comparison:
-        """Whether outputs are correct for some inputs."""
+    def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
+        """Whether each answer is correct."""
 
 
 class LocalJudge:
@@ -38,11 +42,12 @@ class LocalJudge:
     def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
         reference.expected()
 
-    def compare(
-        self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs, outputs: Sequence[Tensor]
-    ) -> Comparison:
-        tolerance = reference.drawing.tolerance(definition)
-        return compare(tuple(outputs), reference.expected(), tolerance, definition.outputs(size.params))
+    def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
+        specs = definition.outputs(size.params)
+        return [
+            compare(tuple(outputs), reference.expected(), reference.drawing.tolerance(definition), specs)
+            for reference, outputs in answers
+        ]
 
 
 class RemoteJudge:
@@ -70,27 +75,42 @@ class RemoteJudge:
         self._exchange, self._size, self._handle = 0, 0, ""
 
     def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
-        self._ask({"op": "expect"} | _named(definition, size, reference))
+        drawing = reference.drawing
+        item = {"seed": drawing.seed, "case": drawing.case}
+        self._ask({"op": "expect", "problem_id": definition.id, "size": size.name, "items": [item]})
 
-    def compare(
-        self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs, outputs: Sequence[Tensor]
-    ) -> Comparison:
+    def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
+        found: list[Comparison] = []
+        each = sum(-(-spec.nbytes // ALIGNMENT) * ALIGNMENT for spec in definition.outputs(size.params))
+        count = max(1, EXCHANGED_BYTES // max(each, 1))
+        for start in range(0, len(answers), count):
+            found += self._compare(definition, size, answers[start : start + count])
+        return found
+
+    def _compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         import torch
 
-        offsets: list[int] = []
+        places: list[list[int]] = []
         end = 0
-        for output in outputs:
-            offsets.append(end)
-            end += -(-output.numel() * output.element_size() // ALIGNMENT) * ALIGNMENT
+        for _, outputs in answers:
+            places.append([])
+            for output in outputs:
+                places[-1].append(end)
+                end += -(-output.numel() * output.element_size() // ALIGNMENT) * ALIGNMENT
         self._reserve(end)
-        for output, offset in zip(outputs, offsets, strict=True):
-            if output.numel():
-                nbytes = output.numel() * output.element_size()
-                call("cuMemcpyDtoD", self._exchange + offset, output.data_ptr(), nbytes)
+        for (_, outputs), offsets in zip(answers, places, strict=True):
+            for output, offset in zip(outputs, offsets, strict=True):
+                if output.numel():
+                    nbytes = output.numel() * output.element_size()
+                    call("cuMemcpyDtoD", self._exchange + offset, output.data_ptr(), nbytes)
         torch.cuda.synchronize()
-        request = {"op": "compare", "handle": self._handle, "bytes": self._size, "offsets": offsets}
-        answer = self._ask(request | _named(definition, size, reference))
-        return Comparison(answer["ok"], answer["reason"], answer["max_abs_error"], answer["max_rel_error"])
+        items = [
+            {"seed": reference.drawing.seed, "case": reference.drawing.case, "offsets": offsets}
+            for (reference, _), offsets in zip(answers, places, strict=True)
+        ]
+        request = {"op": "compare", "problem_id": definition.id, "size": size.name, "items": items}
+        answer = self._ask(request | {"handle": self._handle, "bytes": self._size})
+        return [Comparison(**fields) for fields in answer["found"]]
 
     def _reserve(self, nbytes: int) -> None:
         if nbytes <= self._size:
@@ -111,8 +131,3 @@ class RemoteJudge:
         if "broken" in answer:
             raise InfrastructureError(str(answer["broken"]))
         return answer
-
-
-def _named(definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> dict[str, Any]:
-    drawing = reference.drawing
-    return {"problem_id": definition.id, "size": size.name, "seed": drawing.seed, "case": drawing.case}

@@ -10,10 +10,10 @@ import contextlib
 import select
 import socket
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems import ProblemDefinition, Size, problem
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.driver import call
@@ -56,13 +56,15 @@ class Oracle:
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request: make an answer ready, or compare outputs with it."""
         definition = problem(request["problem_id"])
-        size, drawing = definition.size(request["size"]), Drawing(int(request["seed"]), request["case"])
-        expected = self._expected(definition, size, drawing)
-        if request["op"] == "expect":
-            return {"ready": True}
-        outputs = self._outputs(definition, size, request)
-        found = compare_fused(outputs, expected, drawing.tolerance(definition), definition.outputs(size.params))
-        return as_message(found)
+        size, specs = definition.size(request["size"]), definition.outputs(definition.size(request["size"]).params)
+        found: list[dict[str, Any]] = []
+        for item in request["items"]:
+            drawing = Drawing(int(item["seed"]), item["case"])
+            expected = self._expected(definition, size, drawing)
+            if request["op"] == "compare":
+                outputs = self._outputs(specs, item["offsets"], request)
+                found.append(as_message(compare_fused(outputs, expected, drawing.tolerance(definition), specs)))
+        return {"found": found}
 
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
         import torch
@@ -77,12 +79,14 @@ class Oracle:
             self._answers.popitem(last=False)
         return found
 
-    def _outputs(self, definition: ProblemDefinition, size: Size, request: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    def _outputs(
+        self, specs: Sequence[TensorSpec], offsets: Sequence[int], request: Mapping[str, Any]
+    ) -> tuple[Tensor, ...]:
         import torch
 
         start = self._map(str(request["handle"]))
         found = []
-        for spec, offset in zip(definition.outputs(size.params), request["offsets"], strict=True):
+        for spec, offset in zip(specs, offsets, strict=True):
             end = int(offset) + spec.numel * ITEM_BYTES[spec.dtype]
             if end > int(request["bytes"]):
                 raise ValueError(f"output {spec.name!r} ends at byte {end} of {request['bytes']}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.harness.verify.context import ProblemContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Subject(Protocol):
@@ -24,8 +27,8 @@ class Subject(Protocol):
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
 
-    def damage(self) -> str | None:
-        """What the calls so far wrote where they must not; None when nothing."""
+    def untouched(self) -> Tensor | None:
+        """A one-element tensor: whether the last call wrote only where it may; None where nobody can tell."""
 
 
 class ProcessSubject:
@@ -48,5 +51,5 @@ class ProcessSubject:
     def call(self, stage: int) -> Any:
         return self._run(*self._context.stages[stage].inputs)
 
-    def damage(self) -> str | None:
+    def untouched(self) -> Tensor | None:
         return None

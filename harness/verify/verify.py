@@ -6,15 +6,20 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.verify.context import STAGES, ProblemContext, Stage, same_bits
+from kbench.harness.verify.context import STAGES, Check, ProblemContext, Stage, first_failure, same_bits
+from kbench.harness.verify.judge import Answer
 from kbench.harness.verify.reference_inputs import ReferenceInputs
 from kbench.harness.verify.subject import Subject
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+KEPT_BYTES = 8 << 30
+"""Outputs kept to be judged together; beyond this the device is waited for, so that memory is used again."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -120,13 +125,46 @@ def call(
     subject.prepare()
     returned = subject.call(stage)
     context.device.synchronize()
-    wrong = misfit(returned, context, buffers) or buffers.changed() or subject.damage()
+    wrong = misfit(returned, context, buffers) or first_failure(buffers.checks())
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
         return None
-    outputs = as_tuple(returned)
-    # Memory of the harness is used again by the call after next.
-    return tuple(output.clone() for output in outputs) if subject.owned else outputs
+    return as_tuple(returned)
+
+
+def verify_together(
+    subject: Subject, context: ProblemContext, verdict: Verdict, references: Sequence[ReferenceInputs]
+) -> Verdict:
+    """Verify a kernel whose memory the harness owns: all calls are queued, waited for once, and judged together.
+
+    Args:
+        subject: the kernel.
+        context: the problem and size.
+        verdict: where failures and errors are recorded.
+        references: the inputs; the kernel is called twice on the first of them.
+    """
+    answers: list[Answer] = []
+    checks: list[Check] = []
+    for turn, reference in enumerate((references[0], *references)):
+        # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.
+        buffers = context.stages[turn % STAGES]
+        buffers.fill(reference)
+        subject.prepare()
+        outputs = subject.call(turn % STAGES)
+        answers.append((reference, tuple(output.clone() for output in outputs)))
+        checks += buffers.checks()
+        untouched = subject.untouched()
+        if untouched is not None:
+            checks.append(("memory next to a buffer was overwritten", untouched))
+        if sum(output.nbytes for output in outputs) * len(answers) > KEPT_BYTES:
+            context.device.synchronize()
+    wrong = first_failure(checks)
+    if wrong is not None:
+        return verdict.fail(Status.INCORRECT, wrong)
+    judge_repeat(context, answers[0][1], answers[1][1], verdict)
+    for (reference, _), found in zip(answers[1:], context.compare(answers[1:]), strict=True):
+        note(context, reference, found, verdict)
+    return verdict
 
 
 def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
@@ -166,7 +204,14 @@ def judge_answer(
     where: str = "",
 ) -> bool:
     """Compare outputs with the expected ones; False when they are wrong."""
-    found = context.compare(reference, outputs)
+    (found,) = context.compare([(reference, outputs)])
+    return note(context, reference, found, verdict, where)
+
+
+def note(
+    context: ProblemContext, reference: ReferenceInputs, found: Comparison, verdict: Verdict, where: str = ""
+) -> bool:
+    """Record a comparison; False when the outputs are wrong."""
     case = reference.drawing.case
     if case is None:
         verdict.note_errors(found.max_abs_error, found.max_rel_error)

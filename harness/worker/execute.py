@@ -21,7 +21,7 @@ from kbench.harness.verify.audit import VERIFIED, Auditor
 from kbench.harness.verify.context import ContextCache, ProblemContext
 from kbench.harness.verify.failures import classify
 from kbench.harness.verify.subject import Subject
-from kbench.harness.verify.verify import Verdict, call, erase, judge_answer, verify
+from kbench.harness.verify.verify import Verdict, call, erase, judge_answer, verify, verify_together
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
@@ -121,6 +121,9 @@ def check(
         count: random inputs to use.
     """
     subject = kernel.subject(context, bench)
+    if subject.owned:
+        verify_together(subject, context, verdict, [*context.references[:count], *context.adversarial()])
+        return subject
     judging = before_judging(bench, task, report)
     verify(subject, context, verdict, context.references[:count], late=task.late, judging=judging)
     for reference in context.adversarial() if verdict.ok else ():
@@ -239,9 +242,9 @@ def _look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench
         bench.contexts.drop()
         verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
     for subject in subjects:
-        found = subject.damage()
-        if found is not None:
-            verdict.fail(Status.INCORRECT, f"in a timed call: {found}")
+        untouched = subject.untouched()
+        if untouched is not None and not bool(untouched):
+            verdict.fail(Status.INCORRECT, "in a timed call: memory next to a buffer was overwritten")
 
 
 def _floor(context: ProblemContext, bench: Bench) -> float | None:

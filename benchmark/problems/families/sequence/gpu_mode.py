@@ -168,7 +168,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         cases=(
             shifted("logits", by=96.0),
             large("logits", factor=20.0, atol_scale=1.0),
-            constant_rows("logits"),
+            constant_rows("logits", rtol_scale=20.0),
             outliers("logits", factor=30.0, atol_scale=1.0),
         ),
     ),

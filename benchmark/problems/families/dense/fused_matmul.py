@@ -6,6 +6,7 @@ standard deviation whatever the inner dimension, so that every branch of an acti
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import FP32_UNIT
+from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F, torch
 
@@ -89,16 +91,12 @@ def linear_gelu_softmax(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.softmax(F.gelu(F.linear(x, weight, bias)), dim=1)
 
 
-def _flops(p: Params) -> int:
-    return int(2 * p["m"] * p["n"] * p["k"])
-
-
 def _layer(dtype: str, scale: float, bias: str = "bias") -> Callable[[Params], tuple[InputSpec, ...]]:
     """Inputs of a linear layer whose pre-activations have the given standard deviation."""
 
     def inputs(p: Params) -> tuple[InputSpec, ...]:
         return (
-            TensorSpec("x", (p["m"], p["k"]), dtype, normal()),
+            TensorSpec("x", (p["m"], p["k"]), dtype),
             TensorSpec("weight", (p["n"], p["k"]), dtype, normal(scale * p["k"] ** -0.5)),
             TensorSpec(bias, (p["n"],), dtype, normal(0.5)),
         )
@@ -117,7 +115,7 @@ def _logsumexp_inputs(p: Params) -> tuple[InputSpec, ...]:
 def _group_norm_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (
         *_layer("bfloat16", 1.0)(p),
-        TensorSpec("added", (p["n"],), "bfloat16", normal()),
+        TensorSpec("added", (p["n"],), "bfloat16"),
         TensorSpec("gamma", (p["n"],), "bfloat16", normal(0.3, 1.0)),
         TensorSpec("beta", (p["n"],), "bfloat16", normal(0.5)),
     )
@@ -131,178 +129,102 @@ def _column(dtype: str) -> Callable[[Params], tuple[TensorSpec, ...]]:
     return lambda p: (TensorSpec("y", (p["m"], 1), dtype),)
 
 
-def _sized(m: int, n: int, k: int) -> dict[str, int]:
-    return {"m": m, "n": n, "k": k}
-
-
 _WIDTH_NOTE = " The input has KernelBench's shape; the output width is our own choice."
 
+
+problem = functools.partial(ProblemDefinition, family="fused_matmul", flops=product_flops)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="linear_subtract_multiply_relu",
-        title="Linear, subtract, multiply, ReLU",
-        family="fused_matmul",
-        description="y = relu((x @ weight.T + bias - 2) * 1.5) in fp32." + _WIDTH_NOTE,
+    problem(
+        id="linear_subtract_multiply_relu", title="Linear, subtract, multiply, ReLU",
         reference=linear_subtract_multiply_relu,
-        inputs=_layer("float32", 3.0),
-        outputs=_matrix("float32"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 1024, 8192)),),
-        tiny=Size("tiny", _sized(40, 72, 80)),
-        tolerance=FP32_EPILOGUE,
-        compute_unit=FP32_UNIT,
-        aliases=("kernelbench/v0.1/L2/9",),
+        description="y = relu((x @ weight.T + bias - 2) * 1.5) in fp32." + _WIDTH_NOTE,
+        inputs=_layer("float32", 3.0), outputs=_matrix("float32"),
+        sizes=(Size("kb_v01_input", sized(1024, 1024, 8192)),), tiny=Size("tiny", sized(40, 72, 80)),
+        tolerance=FP32_EPILOGUE, compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/9",),
         cases=(BEYOND_FP16, outliers("x", atol_scale=20.0), zero_rows("x")),
     ),
-    ProblemDefinition(
-        id="linear_multiply_leaky_relu",
-        title="Linear, multiply, leaky ReLU",
-        family="fused_matmul",
+    problem(
+        id="linear_multiply_leaky_relu", title="Linear, multiply, leaky ReLU", reference=linear_multiply_leaky_relu,
         description="y = leaky_relu((x @ weight.T + bias) * 2, slope 0.1) in bfloat16." + _WIDTH_NOTE,
-        reference=linear_multiply_leaky_relu,
-        inputs=_layer("bfloat16", 1.0),
-        outputs=_matrix("bfloat16"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 4096, 8192)),),
-        tiny=Size("tiny", _sized(40, 72, 96)),
-        tolerance=BF16_EPILOGUE,
-        compute_unit="bf16",
-        aliases=("kernelbench/v0.1/L2/12",),
-        cases=LINEAR_CASES,
+        inputs=_layer("bfloat16", 1.0), outputs=_matrix("bfloat16"),
+        sizes=(Size("kb_v01_input", sized(1024, 4096, 8192)),), tiny=Size("tiny", sized(40, 72, 96)),
+        tolerance=BF16_EPILOGUE, compute_unit="bf16", aliases=("kernelbench/v0.1/L2/12",), cases=LINEAR_CASES,
     ),
-    ProblemDefinition(
-        id="linear_mish_mish",
-        title="Linear, Mish, Mish",
-        family="fused_matmul",
+    problem(
+        id="linear_mish_mish", title="Linear, Mish, Mish", reference=linear_mish_mish,
         description="y = mish(mish(x @ weight.T + bias)) in fp32, mish(v) = v tanh(log(1 + exp(v)))." + _WIDTH_NOTE,
-        reference=linear_mish_mish,
-        inputs=_layer("float32", 3.0),
-        outputs=_matrix("float32"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 1024, 8192)),),
-        tiny=Size("tiny", _sized(40, 56, 80)),
-        tolerance=FP32_EPILOGUE,
-        compute_unit=FP32_UNIT,
-        aliases=("kernelbench/v0.1/L2/29",),
-        cases=LINEAR_CASES,
+        inputs=_layer("float32", 3.0), outputs=_matrix("float32"),
+        sizes=(Size("kb_v01_input", sized(1024, 1024, 8192)),), tiny=Size("tiny", sized(40, 56, 80)),
+        tolerance=FP32_EPILOGUE, compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/29",), cases=LINEAR_CASES,
     ),
-    ProblemDefinition(
-        id="linear_swish_sum_group_norm",
-        title="Linear, Swish, bias, group norm",
-        family="fused_matmul",
-        description="v = silu(x @ weight.T + bias) + added; each row's features are normalised in groups of 32 "
-        "(population variance, eps 1e-5) and then scaled by gamma and shifted by beta; bfloat16." + _WIDTH_NOTE,
+    problem(
+        id="linear_swish_sum_group_norm", title="Linear, Swish, bias, group norm",
         reference=linear_swish_sum_group_norm,
-        inputs=_group_norm_inputs,
-        outputs=_matrix("bfloat16"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(32768, 1024, 1024)),),
-        tiny=Size("tiny", _sized(40, 96, 80)),
+        description="v = silu(x @ weight.T + bias) + added; each row's features are normalised in groups of 32 "
+            "(population variance, eps 1e-5) and then scaled by gamma and shifted by beta; bfloat16." + _WIDTH_NOTE,
+        inputs=_group_norm_inputs, outputs=_matrix("bfloat16"),
+        sizes=(Size("kb_v01_input", sized(32768, 1024, 1024)),), tiny=Size("tiny", sized(40, 96, 80)),
         tolerance=Tolerance(
-            atol=4e-2,
-            rtol=2e-2,
+            atol=4e-2, rtol=2e-2,
             reason="bfloat16 rounds by 2e-3 relative after each unfused step, and dividing by a group's deviation of "
             "about one half doubles it",
         ),
-        compute_unit="bf16",
-        aliases=("kernelbench/v0.1/L2/37",),
+        compute_unit="bf16", aliases=("kernelbench/v0.1/L2/37",),
         cases=(
-            large("x", factor=100.0, atol_scale=1.0),
-            one_hot("x"),
-            zero_rows("x"),
+            large("x", factor=100.0, atol_scale=1.0), one_hot("x"), zero_rows("x"),
             outliers("x", factor=100.0, atol_scale=2.0),
         ),
     ),
-    ProblemDefinition(
-        id="linear_sigmoid_sum",
-        title="Linear, sigmoid, sum over features",
-        family="fused_matmul",
+    problem(
+        id="linear_sigmoid_sum", title="Linear, sigmoid, sum over features", reference=linear_sigmoid_sum,
         description="y[i] = sum over j of sigmoid(x[i] . weight[j] + bias[j]) in fp32, one number a row." + _WIDTH_NOTE,
-        reference=linear_sigmoid_sum,
-        inputs=_layer("float32", 2.0),
-        outputs=_column("float32"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(128, 512, 32768)),),
-        tiny=Size("tiny", _sized(24, 40, 160)),
+        inputs=_layer("float32", 2.0), outputs=_column("float32"),
+        sizes=(Size("kb_v01_input", sized(128, 512, 32768)),), tiny=Size("tiny", sized(24, 40, 160)),
         tolerance=Tolerance(
-            atol=4e-4,
-            rtol=2e-6,
+            atol=4e-4, rtol=2e-6,
             reason="a sum of n sigmoids near n/2 rounds by a few eps; fp32 products add 1e-5·sqrt(n)/5; tf32 operands "
             "would err by 1e-3 and more",
         ),
-        compute_unit=FP32_UNIT,
-        aliases=("kernelbench/v0.1/L2/56",),
+        compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/56",),
         cases=(large("x", factor=50.0, atol_scale=10.0), one_hot("x"), zero_rows("x")),
     ),
-    ProblemDefinition(
-        id="linear_logsumexp_leaky_gelu",
-        title="Linear, log-sum-exp, leaky ReLU twice, GELU twice",
-        family="fused_matmul",
-        description="v = logsumexp over features of x @ weight.T + bias; y = gelu(gelu(leaky_relu(leaky_relu(v)))) "
-        "with slope 0.01 and the exact GELU; float16, one number a row." + _WIDTH_NOTE,
+    problem(
+        id="linear_logsumexp_leaky_gelu", title="Linear, log-sum-exp, leaky ReLU twice, GELU twice",
         reference=linear_logsumexp_leaky_gelu,
-        inputs=_logsumexp_inputs,
-        outputs=_column("float16"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 2048, 8192)),),
-        tiny=Size("tiny", _sized(40, 72, 80)),
-        tolerance=FP16_EPILOGUE,
-        compute_unit="fp16",
-        aliases=("kernelbench/v0.1/L2/64",),
+        description="v = logsumexp over features of x @ weight.T + bias; y = gelu(gelu(leaky_relu(leaky_relu(v)))) "
+            "with slope 0.01 and the exact GELU; float16, one number a row." + _WIDTH_NOTE,
+        inputs=_logsumexp_inputs, outputs=_column("float16"),
+        sizes=(Size("kb_v01_input", sized(1024, 2048, 8192)),), tiny=Size("tiny", sized(40, 72, 80)),
+        tolerance=FP16_EPILOGUE, compute_unit="fp16", aliases=("kernelbench/v0.1/L2/64",),
         cases=(large("x", factor=30.0), shifted("bias", by=200.0), zero_rows("x")),
     ),
-    ProblemDefinition(
-        id="linear_add_relu",
-        title="Linear, add, ReLU",
-        family="fused_matmul",
+    problem(
+        id="linear_add_relu", title="Linear, add, ReLU", reference=linear_add_relu,
         description="y = relu(x @ weight.T + added) in fp32." + _WIDTH_NOTE,
-        reference=linear_add_relu,
-        inputs=_layer("float32", 2.0, "added"),
-        outputs=_matrix("float32"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 1024, 8192)),),
-        tiny=Size("tiny", _sized(56, 40, 80)),
-        tolerance=FP32_EPILOGUE,
-        compute_unit=FP32_UNIT,
-        aliases=("kernelbench/v0.1/L2/76",),
-        cases=LINEAR_CASES,
+        inputs=_layer("float32", 2.0, "added"), outputs=_matrix("float32"),
+        sizes=(Size("kb_v01_input", sized(1024, 1024, 8192)),), tiny=Size("tiny", sized(56, 40, 80)),
+        tolerance=FP32_EPILOGUE, compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/76",), cases=LINEAR_CASES,
     ),
-    ProblemDefinition(
-        id="linear_divide_gelu",
-        title="Linear, divide, GELU",
-        family="fused_matmul",
+    problem(
+        id="linear_divide_gelu", title="Linear, divide, GELU", reference=linear_divide_gelu,
         description="y = gelu((x @ weight.T + bias) / 10) in float16, the exact (erf) GELU." + _WIDTH_NOTE,
-        reference=linear_divide_gelu,
-        inputs=_layer("float16", 10.0),
-        outputs=_matrix("float16"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 4096, 8192)),),
-        tiny=Size("tiny", _sized(40, 72, 96)),
-        tolerance=FP16_EPILOGUE,
-        compute_unit="fp16",
-        aliases=("kernelbench/v0.1/L2/86",),
+        inputs=_layer("float16", 10.0), outputs=_matrix("float16"),
+        sizes=(Size("kb_v01_input", sized(1024, 4096, 8192)),), tiny=Size("tiny", sized(40, 72, 96)),
+        tolerance=FP16_EPILOGUE, compute_unit="fp16", aliases=("kernelbench/v0.1/L2/86",),
         cases=(large("x", factor=100.0), one_hot("x"), zero_rows("x"), outliers("x", factor=100.0)),
     ),
-    ProblemDefinition(
-        id="linear_gelu_softmax",
-        title="Linear, GELU, softmax",
-        family="fused_matmul",
-        description="y = softmax over features of gelu(x @ weight.T + bias) in bfloat16, the exact (erf) GELU."
-        + _WIDTH_NOTE,
-        reference=linear_gelu_softmax,
-        inputs=_layer("bfloat16", 1.0),
-        outputs=_matrix("bfloat16"),
-        flops=_flops,
-        sizes=(Size("kb_v01_input", _sized(1024, 4096, 8192)),),
-        tiny=Size("tiny", _sized(40, 72, 96)),
+    problem(
+        id="linear_gelu_softmax", title="Linear, GELU, softmax", reference=linear_gelu_softmax,
+        description="y = softmax over features of gelu(x @ weight.T + bias) in bfloat16, the exact (erf) "
+            "GELU." + _WIDTH_NOTE,
+        inputs=_layer("bfloat16", 1.0), outputs=_matrix("bfloat16"),
+        sizes=(Size("kb_v01_input", sized(1024, 4096, 8192)),), tiny=Size("tiny", sized(40, 72, 96)),
         tolerance=Tolerance(
-            atol=1e-6,
-            rtol=4e-2,
-            reason="an error of a logit becomes a relative error of the output: bfloat16 rounds logits below 5 by 8e-3,"
-            " twice in an unfused chain, and the output by 2e-3",
+            atol=1e-6, rtol=4e-2,
+            reason="an error of a logit becomes a relative error of the output: bfloat16 rounds logits below 5 by "
+            "8e-3, twice in an unfused chain, and the output by 2e-3",
         ),
-        compute_unit="bf16",
-        aliases=("kernelbench/v0.1/L2/99",),
-        cases=(SHIFTED_LOGITS, one_hot("x"), zero_rows("x")),
+        compute_unit="bf16", aliases=("kernelbench/v0.1/L2/99",), cases=(SHIFTED_LOGITS, one_hot("x"), zero_rows("x")),
     ),
-)
+)  # fmt: skip

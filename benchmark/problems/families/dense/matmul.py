@@ -6,14 +6,16 @@ tolerance right for every workload of a problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, outliers, small, wide, zero_rows
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matrices import (
     lower_fill,
+    product_flops,
     scaled_symmetric_fill,
+    sized,
     symmetric_fill,
     upper_fill,
 )
@@ -133,28 +135,20 @@ def transposed_both_product(a: Tensor, b: Tensor) -> Tensor:
 
 def _plain_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (
-        TensorSpec("a", (p["m"], p["k"]), fill=normal()),
+        TensorSpec("a", (p["m"], p["k"])),
         TensorSpec("b", (p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
     )
 
 
 def _transposed_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (
-        TensorSpec("a", (p["k"], p["m"]), fill=normal()),
+        TensorSpec("a", (p["k"], p["m"])),
         TensorSpec("b", (p["n"], p["k"]), fill=normal(p["k"] ** -0.5)),
     )
 
 
 def _plain_outputs(p: Params) -> tuple[TensorSpec, ...]:
     return (TensorSpec("c", (p["m"], p["n"])),)
-
-
-def _plain_flops(p: Params) -> int:
-    return int(2 * p["m"] * p["n"] * p["k"])
-
-
-def _sized(m: int, n: int, k: int) -> dict[str, int]:
-    return {"m": m, "n": n, "k": k}
 
 
 def _symmetric_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -176,248 +170,150 @@ def _triangular_flops(p: Params) -> int:
     return int(n * (n + 1) * (n + 2) // 3)
 
 
-def _product(
-    problem_id: str,
-    title: str,
-    description: str,
-    reference: Callable[..., Tensor],
-    size: Size,
-    tiny: Size,
-    aliases: tuple[str, ...] = (),
-    inputs: Callable[[Params], tuple[InputSpec, ...]] = _plain_inputs,
-    dim: int = -1,
-) -> ProblemDefinition:
-    """A plain fp32 product; `dim` is the summed dimension of its left operand."""
-    return ProblemDefinition(
-        id=problem_id,
-        title=title,
-        family="matmul",
-        description=description,
-        reference=reference,
-        inputs=inputs,
-        outputs=_plain_outputs,
-        flops=_plain_flops,
-        sizes=(size,),
-        tiny=tiny,
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
-        aliases=aliases,
-        cases=product_cases("a", dim),
-    )
-
+problem = functools.partial(ProblemDefinition, family="matmul", cases=product_cases("a"))
+fp32_product = functools.partial(
+    problem, inputs=_plain_inputs, outputs=_plain_outputs, flops=product_flops,
+    tolerance=FP32_PRODUCT, compute_unit=FP32_UNIT,
+)  # fmt: skip
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    _product(
-        "matmul_square",
-        "Square matrix product",
-        "C = A @ B for two square fp32 matrices of the same size, row-major.",
-        square_product,
-        Size("kb_v0", _sized(2048, 2048, 2048)),
-        Size("tiny", _sized(72, 72, 72)),
+    fp32_product(
+        id="matmul_square", title="Square matrix product", reference=square_product,
+        description="C = A @ B for two square fp32 matrices of the same size, row-major.",
+        sizes=(Size("kb_v0", sized(2048, 2048, 2048)),), tiny=Size("tiny", sized(72, 72, 72)),
         aliases=("kernelbench/v0/L1/1",),
     ),
-    _product(
-        "matmul_standard",
-        "Rectangular matrix product",
-        "C = A @ B for row-major fp32 matrices A (m by k) and B (k by n).",
-        standard_product,
-        Size("kb_v0", _sized(1024, 2048, 4096)),
-        Size("tiny", _sized(48, 80, 96)),
+    fp32_product(
+        id="matmul_standard", title="Rectangular matrix product", reference=standard_product,
+        description="C = A @ B for row-major fp32 matrices A (m by k) and B (k by n).",
+        sizes=(Size("kb_v0", sized(1024, 2048, 4096)),), tiny=Size("tiny", sized(48, 80, 96)),
         aliases=("kernelbench/v0/L1/2",),
     ),
-    ProblemDefinition(
-        id="matmul_batched",
-        title="Batched matrix product",
-        family="matmul",
+    problem(
+        id="matmul_batched", title="Batched matrix product", reference=batched_product,
         description="C[i] = A[i] @ B[i] for a batch of small row-major fp32 matrices.",
-        reference=batched_product,
         inputs=lambda p: (
-            TensorSpec("a", (p["batch"], p["m"], p["k"]), fill=normal()),
+            TensorSpec("a", (p["batch"], p["m"], p["k"])),
             TensorSpec("b", (p["batch"], p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
         ),
         outputs=lambda p: (TensorSpec("c", (p["batch"], p["m"], p["n"])),),
-        flops=lambda p: p["batch"] * _plain_flops(p),
-        sizes=(Size("kb_v0", {"batch": 128, **_sized(128, 512, 256)}),),
-        tiny=Size("tiny", {"batch": 3, **_sized(40, 56, 48)}),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
-        aliases=("kernelbench/v0/L1/3",),
-        cases=product_cases("a"),
+        flops=lambda p: p["batch"] * product_flops(p),
+        sizes=(Size("kb_v0", {"batch": 128, **sized(128, 512, 256)}),),
+        tiny=Size("tiny", {"batch": 3, **sized(40, 56, 48)}),
+        tolerance=FP32_PRODUCT, compute_unit=FP32_UNIT, aliases=("kernelbench/v0/L1/3",),
     ),
-    ProblemDefinition(
-        id="matmul_vector",
-        title="Matrix-vector product",
-        family="matmul",
+    problem(
+        id="matmul_vector", title="Matrix-vector product", reference=matrix_vector_product,
         description="y = A @ x for a wide row-major fp32 matrix and one fp32 column; limited by reading A once.",
-        reference=matrix_vector_product,
         inputs=lambda p: (
-            TensorSpec("a", (p["m"], p["k"]), fill=normal()),
+            TensorSpec("a", (p["m"], p["k"])),
             TensorSpec("x", (p["k"], 1), fill=normal(p["k"] ** -0.5)),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["m"], 1)),),
-        flops=lambda p: 2 * p["m"] * p["k"],
+        outputs=lambda p: (TensorSpec("y", (p["m"], 1)),), flops=lambda p: 2 * p["m"] * p["k"],
         sizes=(Size("kb_v0", {"m": 256, "k": 131072}), Size("tall", {"m": 4096, "k": 32768})),
         tiny=Size("tiny", {"m": 37, "k": 520}),
-        tolerance=FP32_PRODUCT,
-        aliases=("kernelbench/v0/L1/4",),
-        cases=product_cases("a"),
+        tolerance=FP32_PRODUCT, aliases=("kernelbench/v0/L1/4",),
     ),
-    ProblemDefinition(
-        id="matmul_scalar",
-        title="Matrix-scalar product",
-        family="matmul",
+    problem(
+        id="matmul_scalar", title="Matrix-scalar product", reference=matrix_scalar_product,
         description="C = A * s for an fp32 matrix and one number given as a Python float; limited by memory traffic.",
-        reference=matrix_scalar_product,
-        inputs=lambda p: (TensorSpec("a", (p["m"], p["n"]), fill=normal()), ScalarSpec("s", 3.14)),
-        outputs=_plain_outputs,
+        inputs=lambda p: (TensorSpec("a", (p["m"], p["n"])), ScalarSpec("s", 3.14)), outputs=_plain_outputs,
         flops=lambda p: p["m"] * p["n"],
-        sizes=(Size("kb_v0", {"m": 16384, "n": 4096}),),
-        tiny=Size("tiny", {"m": 33, "n": 68}),
-        tolerance=FP32_SCALED,
-        aliases=("kernelbench/v0/L1/5",),
+        sizes=(Size("kb_v0", {"m": 16384, "n": 4096}),), tiny=Size("tiny", {"m": 33, "n": 68}),
+        tolerance=FP32_SCALED, aliases=("kernelbench/v0/L1/5",),
         cases=(wide("a", decades=25.0, atol_scale=1e-25), huge("a"), zero_rows("a")),
     ),
-    _product(
-        "matmul_large_k",
-        "Matrix product with a long inner dimension",
-        "C = A @ B in fp32 where k is hundreds of times m and n, so one output tile per block leaves most "
-        "of the GPU idle.",
-        large_k_product,
-        Size("kb_v0", _sized(256, 256, 131072)),
-        Size("tiny", _sized(40, 40, 1100)),
+    fp32_product(
+        id="matmul_large_k", title="Matrix product with a long inner dimension", reference=large_k_product,
+        description="C = A @ B in fp32 where k is hundreds of times m and n, so one output tile per block leaves most "
+            "of the GPU idle.",
+        sizes=(Size("kb_v0", sized(256, 256, 131072)),), tiny=Size("tiny", sized(40, 40, 1100)),
         aliases=("kernelbench/v0/L1/6",),
     ),
-    _product(
-        "matmul_small_k",
-        "Matrix product with a short inner dimension",
-        "C = A @ B in fp32 where k is tens and the output is a gigabyte: writing C dominates.",
-        small_k_product,
-        Size("kb_v0", _sized(16384, 16384, 32)),
-        Size("tiny", _sized(72, 88, 24)),
+    fp32_product(
+        id="matmul_small_k", title="Matrix product with a short inner dimension", reference=small_k_product,
+        description="C = A @ B in fp32 where k is tens and the output is a gigabyte: writing C dominates.",
+        sizes=(Size("kb_v0", sized(16384, 16384, 32)),), tiny=Size("tiny", sized(72, 88, 24)),
         aliases=("kernelbench/v0/L1/7",),
     ),
-    _product(
-        "matmul_irregular",
-        "Matrix product with odd sizes",
-        "C = A @ B in fp32 where no dimension is a multiple of a power of two, so rows are not aligned.",
-        irregular_product,
-        Size("odd", _sized(1237, 1511, 2949)),
-        Size("tiny", _sized(37, 53, 61)),
+    fp32_product(
+        id="matmul_irregular", title="Matrix product with odd sizes", reference=irregular_product,
+        description="C = A @ B in fp32 where no dimension is a multiple of a power of two, so rows are not aligned.",
+        sizes=(Size("odd", sized(1237, 1511, 2949)),), tiny=Size("tiny", sized(37, 53, 61)),
     ),
-    _product(
-        "matmul_tall_skinny",
-        "Tall-skinny matrix product",
-        "C = A @ B in fp32 for a tall thin A and a short wide B (k = 16): close to an outer product.",
-        tall_skinny_product,
-        Size("kb_v0", _sized(16384, 16384, 16)),
-        Size("tiny", _sized(88, 72, 16)),
+    fp32_product(
+        id="matmul_tall_skinny", title="Tall-skinny matrix product", reference=tall_skinny_product,
+        description="C = A @ B in fp32 for a tall thin A and a short wide B (k = 16): close to an outer product.",
+        sizes=(Size("kb_v0", sized(16384, 16384, 16)),), tiny=Size("tiny", sized(88, 72, 16)),
         aliases=("kernelbench/v0/L1/9",),
     ),
-    ProblemDefinition(
-        id="matmul_tensor3d",
-        title="3D tensor times matrix",
-        family="matmul",
+    problem(
+        id="matmul_tensor3d", title="3D tensor times matrix", reference=tensor3d_product,
         description="C[b, m, n] = sum over k of A[b, m, k] B[k, n], in bfloat16 with an fp32 accumulator.",
-        reference=tensor3d_product,
         inputs=lambda p: (
-            TensorSpec("a", (p["batch"], p["m"], p["k"]), "bfloat16", normal()),
+            TensorSpec("a", (p["batch"], p["m"], p["k"]), "bfloat16"),
             TensorSpec("b", (p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
         ),
         outputs=lambda p: (TensorSpec("c", (p["batch"], p["m"], p["n"]), "bfloat16"),),
-        flops=lambda p: p["batch"] * _plain_flops(p),
-        sizes=(Size("kb", {"batch": 16, **_sized(1024, 768, 2048)}),),
-        tiny=Size("tiny", {"batch": 2, **_sized(40, 48, 80)}),
-        tolerance=BF16_PRODUCT,
-        compute_unit="bf16",
-        aliases=("kernelbench/v0/L1/10", "kernelbench/v0.1/L1/10"),
-        cases=product_cases("a"),
+        flops=lambda p: p["batch"] * product_flops(p),
+        sizes=(Size("kb", {"batch": 16, **sized(1024, 768, 2048)}),),
+        tiny=Size("tiny", {"batch": 2, **sized(40, 48, 80)}),
+        tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/10", "kernelbench/v0.1/L1/10"),
     ),
-    ProblemDefinition(
-        id="matmul_diagonal",
-        title="Diagonal matrix times matrix",
-        family="matmul",
+    problem(
+        id="matmul_diagonal", title="Diagonal matrix times matrix", reference=diagonal_product,
         description="C = diag(d) @ B in fp32: each row of B times one element of d; limited by memory traffic.",
-        reference=diagonal_product,
-        inputs=lambda p: (
-            TensorSpec("d", (p["n"],), fill=normal()),
-            TensorSpec("b", (p["n"], p["m"]), fill=normal()),
-        ),
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["m"])),),
-        flops=lambda p: p["n"] * p["m"],
+        inputs=lambda p: (TensorSpec("d", (p["n"],)), TensorSpec("b", (p["n"], p["m"]))),
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["m"])),), flops=lambda p: p["n"] * p["m"],
         sizes=(Size("kb", {"n": 4096, "m": 4096}), Size("large", {"n": 16384, "m": 4096})),
         tiny=Size("tiny", {"n": 41, "m": 68}),
-        tolerance=FP32_SCALED,
-        aliases=("kernelbench/v0/L1/12", "kernelbench/v0.1/L1/12"),
+        tolerance=FP32_SCALED, aliases=("kernelbench/v0/L1/12", "kernelbench/v0.1/L1/12"),
         cases=(wide("d", "b", decades=12.0, atol_scale=1e-24), huge("d"), zero_rows("b")),
     ),
-    ProblemDefinition(
-        id="matmul_symmetric",
-        title="Product of two symmetric matrices",
-        family="matmul",
+    problem(
+        id="matmul_symmetric", title="Product of two symmetric matrices", reference=symmetric_product,
         description="C = A @ B in bfloat16 for symmetric A and B. Each operand may be read from either triangle or "
-        "transposed.",
-        reference=symmetric_product,
-        inputs=_symmetric_inputs,
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),),
-        flops=lambda p: 2 * p["n"] ** 3,
-        min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
-        sizes=(Size("kb", {"n": 4096}),),
-        tiny=Size("tiny", {"n": 72}),
-        tolerance=BF16_PRODUCT,
-        compute_unit="bf16",
-        aliases=("kernelbench/v0/L1/13", "kernelbench/v0.1/L1/13"),
+            "transposed.",
+        inputs=_symmetric_inputs, outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),),
+        flops=lambda p: 2 * p["n"] ** 3, min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
+        sizes=(Size("kb", {"n": 4096}),), tiny=Size("tiny", {"n": 72}),
+        tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/13", "kernelbench/v0.1/L1/13"),
         cases=(large("a"), small("a"), DIAGONAL),
     ),
-    ProblemDefinition(
-        id="matmul_upper_triangular",
-        title="Product of two upper-triangular matrices",
-        family="matmul",
-        description="C = A @ B in bfloat16 where A and B are zero below the diagonal. C is upper triangular; its zeros "
-        "must be written. Operations are counted for the non-zero part only.",
+    problem(
+        id="matmul_upper_triangular", title="Product of two upper-triangular matrices",
         reference=upper_triangular_product,
+        description="C = A @ B in bfloat16 where A and B are zero below the diagonal. C is upper triangular; its zeros "
+            "must be written. Operations are counted for the non-zero part only.",
         inputs=lambda p: (
             TensorSpec("a", (p["n"], p["n"]), "bfloat16", upper_fill),
             TensorSpec("b", (p["n"], p["n"]), "bfloat16", upper_fill),
         ),
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),),
-        flops=_triangular_flops,
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),), flops=_triangular_flops,
         min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
-        sizes=(Size("kb", {"n": 4096}),),
-        tiny=Size("tiny", {"n": 72}),
-        tolerance=BF16_PRODUCT,
-        compute_unit="bf16",
-        aliases=("kernelbench/v0/L1/14", "kernelbench/v0.1/L1/14"),
+        sizes=(Size("kb", {"n": 4096}),), tiny=Size("tiny", {"n": 72}),
+        tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/14", "kernelbench/v0.1/L1/14"),
         cases=(large("a"), small("a"), zero_rows("a"), DIAGONAL),
     ),
-    ProblemDefinition(
-        id="matmul_lower_triangular",
-        title="Product of two lower-triangular matrices",
-        family="matmul",
-        description="C = A @ B in fp32 where A and B are zero above the diagonal. C is lower triangular; its zeros "
-        "must be written. Operations are counted for the non-zero part only.",
+    problem(
+        id="matmul_lower_triangular", title="Product of two lower-triangular matrices",
         reference=lower_triangular_product,
+        description="C = A @ B in fp32 where A and B are zero above the diagonal. C is lower triangular; its zeros "
+            "must be written. Operations are counted for the non-zero part only.",
         inputs=lambda p: (
-            TensorSpec("a", (p["n"], p["n"]), fill=lower_fill),
-            TensorSpec("b", (p["n"], p["n"]), fill=lower_fill),
+            TensorSpec("a", (p["n"], p["n"]), fill=lower_fill), TensorSpec("b", (p["n"], p["n"]), fill=lower_fill),
         ),
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"])),),
-        flops=_triangular_flops,
+        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"])),), flops=_triangular_flops,
         min_bytes=lambda p: _triangle_bytes(p["n"], 4, 1),
-        sizes=(Size("n2048", {"n": 2048}),),
-        tiny=Size("tiny", {"n": 72}),
-        tolerance=FP32_PRODUCT,
-        compute_unit=FP32_UNIT,
+        sizes=(Size("n2048", {"n": 2048}),), tiny=Size("tiny", {"n": 72}),
+        tolerance=FP32_PRODUCT, compute_unit=FP32_UNIT,
         cases=(large("a", factor=1e5), small("a", factor=1e-6), zero_rows("a"), DIAGONAL),
     ),
-    _product(
-        "matmul_transposed_both",
-        "Product of two transposed matrices",
-        "C = A.T @ B.T in fp32 for A stored k by m and B stored n by k, both row-major.",
-        transposed_both_product,
-        Size("kb_v0", _sized(1024, 2048, 4096)),
-        Size("tiny", _sized(56, 72, 80)),
-        aliases=("kernelbench/v0/L1/18",),
+    fp32_product(
+        id="matmul_transposed_both", title="Product of two transposed matrices", reference=transposed_both_product,
+        description="C = A.T @ B.T in fp32 for A stored k by m and B stored n by k, both row-major.",
         inputs=_transposed_inputs,
-        dim=0,
+        sizes=(Size("kb_v0", sized(1024, 2048, 4096)),), tiny=Size("tiny", sized(56, 72, 80)),
+        aliases=("kernelbench/v0/L1/18",), cases=product_cases("a", 0),
     ),
-)
+)  # fmt: skip

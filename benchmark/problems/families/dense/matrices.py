@@ -1,14 +1,25 @@
-"""Matrices with structure, drawn from a seed."""
+"""What products share: their sizes and operations, and matrices with structure, drawn from a seed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.benchmark.problems.definition import Params
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+
+def sized(m: int, n: int, k: int) -> dict[str, int]:
+    """Parameters of an m × k by k × n product."""
+    return {"m": m, "n": n, "k": k}
+
+
+def product_flops(p: Params) -> int:
+    """Operations of a product, a multiply-add counting two."""
+    return int(2 * p["m"] * p["n"] * p["k"])
 
 
 def symmetric_fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:

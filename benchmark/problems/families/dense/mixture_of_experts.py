@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, huge, sorted_rows
@@ -69,22 +70,18 @@ def _permute_outputs(p: Params) -> tuple[TensorSpec, ...]:
     )
 
 
+problem = functools.partial(ProblemDefinition, family="mixture_of_experts")
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="moe_topk_routing",
-        title="Expert routing: softmax and top-k",
-        family="mixture_of_experts",
-        description=(
-            "For every token take the softmax over its float32 router logits, keep the k largest in falling order, "
-            "divide them by their sum, and return these weights with the int32 numbers of their experts. "
-            "Logits within a row are distinct."
-        ),
-        reference=moe_topk_routing,
+    problem(
+        id="moe_topk_routing", title="Expert routing: softmax and top-k", reference=moe_topk_routing,
         oracle=_routing_oracle,
+        description="For every token take the softmax over its float32 router logits, keep the k largest in falling "
+            "order, divide them by their sum, and return these weights with the int32 numbers of their experts. Logits "
+            "within a row are distinct.",
         inputs=_routing_inputs,
         outputs=lambda p: (
-            TensorSpec("weights", (p["tokens"], p["k"])),
-            TensorSpec("experts", (p["tokens"], p["k"]), "int32"),
+            TensorSpec("weights", (p["tokens"], p["k"])), TensorSpec("experts", (p["tokens"], p["k"]), "int32"),
         ),
         flops=lambda p: 3 * p["tokens"] * p["experts"],
         sizes=(
@@ -95,22 +92,16 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=Tolerance(1e-6, 1e-4, "float32 exponentials and a sum over at most 8 of them"),
         cases=(SHARP_LOGITS, NEGATIVE_LOGITS, sorted_rows("logits")),
     ),
-    ProblemDefinition(
-        id="moe_permute",
-        title="Bring tokens into expert order",
-        family="mixture_of_experts",
-        description=(
-            "Each token goes to k experts (with possible repeats). Sort the (token, choice) pairs by expert, keeping "
-            "token order within an expert (a stable sort of the flattened int32 expert matrix). Return the tokens' "
-            "bfloat16 rows in that order, the int32 source token of each row, and how many rows each expert gets."
-        ),
-        reference=moe_permute,
-        inputs=_permute_inputs,
-        outputs=_permute_outputs,
-        flops=lambda p: 0,
+    problem(
+        id="moe_permute", title="Bring tokens into expert order", reference=moe_permute,
+        description="Each token goes to k experts (with possible repeats). Sort the (token, choice) pairs by expert, "
+            "keeping token order within an expert (a stable sort of the flattened int32 expert matrix). Return the "
+            "tokens' bfloat16 rows in that order, the int32 source token of each row, and how many rows each expert "
+            "gets.",
+        inputs=_permute_inputs, outputs=_permute_outputs, flops=lambda p: 0,
         sizes=(Size("t8192_h2048_k4", {"tokens": 8192, "hidden": 2048, "k": 4, "experts": 64}),),
         tiny=Size("tiny", {"tokens": 24, "hidden": 64, "k": 2, "experts": 5}),
         tolerance=Tolerance(0.0, 0.0, "values are moved and counted, never computed: exact"),
         cases=(CROWDED_EXPERT, ONE_EXPERT_PER_TOKEN, sorted_rows("experts", dim=0), huge("x")),
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, sma
 from kbench.benchmark.problems.changes import choose, merge_ends
 from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
+from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
@@ -84,7 +86,7 @@ def group_offsets(generator: Generator, spec: TensorSpec, device: str, rows: int
 
 def _grouped_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (
-        TensorSpec("x", (p["tokens"], p["k"]), "bfloat16", normal()),
+        TensorSpec("x", (p["tokens"], p["k"]), "bfloat16"),
         TensorSpec("weight", (p["groups"], p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
         TensorSpec("offsets", (p["groups"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
     )
@@ -104,8 +106,8 @@ def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
 def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
     unit = p["k"] ** -0.5
     return (
-        TensorSpec("x", (p["m"], p["k"]), "float8_e4m3fn", normal()),
-        TensorSpec("weight", (p["n"], p["k"]), "float8_e4m3fn", normal()),
+        TensorSpec("x", (p["m"], p["k"]), "float8_e4m3fn"),
+        TensorSpec("weight", (p["n"], p["k"]), "float8_e4m3fn"),
         TensorSpec("x_scale", (p["m"],), "float32", uniform(0.5, 1.5)),
         TensorSpec("weight_scale", (p["n"],), "float32", uniform(0.5 * unit, 1.5 * unit)),
     )
@@ -115,94 +117,70 @@ def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
     # 21.5 is the mean square of nibbles less the zero point 8.
     unit = (21.5 * p["k"]) ** -0.5
     return (
-        TensorSpec("x", (p["m"], p["k"]), "float16", normal()),
+        TensorSpec("x", (p["m"], p["k"]), "float16"),
         TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
         TensorSpec("scale", (p["n"], p["k"] // INT4_GROUP), "float16", uniform(0.5 * unit, 1.5 * unit)),
     )
 
 
-def _flops(p: Params) -> int:
-    return int(2 * p["m"] * p["n"] * p["k"])
-
+problem = functools.partial(
+    ProblemDefinition,
+    family="quantized_matmul",
+    outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "bfloat16"),),
+    flops=product_flops,
+    sizes=(Size("prefill", sized(2048, 4096, 4096)),),
+    tiny=Size("tiny", sized(40, 56, 96)),
+)
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="grouped_gemm",
-        title="Grouped matrix product of mixture-of-experts layers",
-        family="quantized_matmul",
-        description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and "
-        "offsets[g-1] their start (0 for the first). Each expert's rows are multiplied by its own matrix "
-        "weight[g] (k by n). bfloat16 with an fp32 accumulator; groups are uneven and may be empty.",
-        reference=grouped_gemm,
+    problem(
+        id="grouped_gemm", title="Grouped matrix product of mixture-of-experts layers", reference=grouped_gemm,
         oracle=grouped_gemm_oracle,
-        inputs=_grouped_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["tokens"], p["n"]), "bfloat16"),),
+        description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] "
+            "their start (0 for the first). Each expert's rows are multiplied by its own matrix weight[g] (k by n). "
+            "bfloat16 with an fp32 accumulator; groups are uneven and may be empty.",
+        inputs=_grouped_inputs, outputs=lambda p: (TensorSpec("y", (p["tokens"], p["n"]), "bfloat16"),),
         flops=lambda p: 2 * p["tokens"] * p["n"] * p["k"],
         sizes=(Size("experts8", {"tokens": 4096, "groups": 8, "n": 2048, "k": 2048}),),
         tiny=Size("tiny", {"tokens": 88, "groups": 5, "n": 40, "k": 72}),
-        tolerance=BF16_PRODUCT,
-        compute_unit="bf16",
+        tolerance=BF16_PRODUCT, compute_unit="bf16",
         cases=(large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), EMPTY_GROUPS),
     ),
-    ProblemDefinition(
-        id="int8_gemm",
-        title="8-bit integer matrix product with row and column scales",
-        family="quantized_matmul",
+    problem(
+        id="int8_gemm", title="8-bit integer matrix product with row and column scales", reference=int8_gemm,
+        oracle=scaled_oracle,
         description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with int8 x and weight summed "
-        "exactly in int32, and a bfloat16 result.",
-        reference=int8_gemm,
-        oracle=scaled_oracle,
+            "exactly in int32, and a bfloat16 result.",
         inputs=_int8_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "bfloat16"),),
-        flops=_flops,
-        sizes=(Size("prefill", {"m": 2048, "n": 4096, "k": 4096}),),
-        tiny=Size("tiny", {"m": 40, "n": 56, "k": 96}),
         tolerance=Tolerance(
-            atol=1e-3, rtol=8e-3, reason="the sums are exact; one rounding to bfloat16 is 2e-3 relative"
+            atol=1e-3, rtol=8e-3, reason="the sums are exact; one rounding to bfloat16 is 2e-3 relative",
         ),
-        compute_unit="int8",
-        cases=(EXTREME_BYTES, one_hot("x"), large("x_scale"), zero_rows("x_scale", dims=())),
+        compute_unit="int8", cases=(EXTREME_BYTES, one_hot("x"), large("x_scale"), zero_rows("x_scale", dims=())),
     ),
-    ProblemDefinition(
-        id="fp8_gemm",
-        title="8-bit float matrix product with row and column scales",
-        family="quantized_matmul",
-        description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with float8_e4m3fn x and weight, "
-        "fp32 accumulation and a bfloat16 result.",
-        reference=fp8_gemm,
+    problem(
+        id="fp8_gemm", title="8-bit float matrix product with row and column scales", reference=fp8_gemm,
         oracle=scaled_oracle,
+        description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with float8_e4m3fn x and weight, "
+            "fp32 accumulation and a bfloat16 result.",
         inputs=_fp8_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "bfloat16"),),
-        flops=_flops,
-        sizes=(Size("prefill", {"m": 2048, "n": 4096, "k": 4096}),),
-        tiny=Size("tiny", {"m": 40, "n": 56, "k": 96}),
         tolerance=Tolerance(
-            atol=4e-2,
-            rtol=2e-2,
-            reason="two roundings to bfloat16 are 4e-3 relative; float8 tensor cores keep about 14 bits of each partial"
-            " sum, which over thousands of products is up to 2e-2 of the output's scale",
+            atol=4e-2, rtol=2e-2,
+            reason="two roundings to bfloat16 are 4e-3 relative; float8 tensor cores keep about 14 bits of each "
+            "partial sum, which over thousands of products is up to 2e-2 of the output's scale",
         ),
         compute_unit="fp8",
         cases=(large("x", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), zero_rows("x_scale", dims=())),
     ),
-    ProblemDefinition(
-        id="int4_weight_gemm",
-        title="Matrix product with 4-bit weights",
-        family="quantized_matmul",
+    problem(
+        id="int4_weight_gemm", title="Matrix product with 4-bit weights", reference=int4_weight_gemm,
         description="y = x @ W.T in float16 for a decode batch. Byte (n, j) of packed holds weights 2j (low four bits) "
-        "and 2j+1 (high four bits) of output n; W[n, k] = (nibble - 8) * scale[n, k // 128].",
-        reference=int4_weight_gemm,
-        inputs=_int4_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "float16"),),
-        flops=_flops,
-        sizes=(Size("decode16", {"m": 16, "n": 8192, "k": 8192}),),
-        tiny=Size("tiny", {"m": 8, "n": 40, "k": 256}),
+            "and 2j+1 (high four bits) of output n; W[n, k] = (nibble - 8) * scale[n, k // 128].",
+        inputs=_int4_inputs, outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "float16"),),
+        sizes=(Size("decode16", sized(16, 8192, 8192)),), tiny=Size("tiny", sized(8, 40, 256)),
         tolerance=Tolerance(
-            atol=4e-3,
-            rtol=4e-3,
+            atol=4e-3, rtol=4e-3,
             reason="float16 rounds each dequantised weight and the result by 5e-4 relative; sums of k average it out",
         ),
-        compute_unit="fp16",
-        cases=(large("x", factor=100.0), EXTREME_NIBBLES, one_hot("x"), zero_rows("scale")),
+        compute_unit="fp16", cases=(large("x", factor=100.0), EXTREME_NIBBLES, one_hot("x"), zero_rows("scale")),
     ),
-)
+)  # fmt: skip

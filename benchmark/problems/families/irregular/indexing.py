@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -93,88 +94,59 @@ def _permute_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (TensorSpec("x", (p["batch"], p["length"], p["heads"], p["dim"]), "bfloat16"),)
 
 
+problem = functools.partial(ProblemDefinition, family="indexing", flops=lambda p: 0, tolerance=EXACT)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="embedding_gather",
-        title="Embedding lookup",
-        family="indexing",
+    problem(
+        id="embedding_gather", title="Embedding lookup", reference=embedding_gather,
         description="Return the rows of a bfloat16 embedding table named by int64 token ids, in order.",
-        reference=embedding_gather,
-        inputs=_embedding_inputs,
-        outputs=lambda p: (TensorSpec("rows", (p["tokens"], p["dim"]), "bfloat16"),),
-        flops=lambda p: 0,
+        inputs=_embedding_inputs, outputs=lambda p: (TensorSpec("rows", (p["tokens"], p["dim"]), "bfloat16"),),
         min_bytes=_embedding_bytes,
         sizes=(
             Size("t16384_d4096", {"tokens": 16384, "vocab": 32000, "dim": 4096}),
             Size("t65536_d512", {"tokens": 65536, "vocab": 128256, "dim": 512}),
         ),
         tiny=Size("tiny", {"tokens": 11, "vocab": 50, "dim": 64}),
-        tolerance=EXACT,
         cases=(REPEATED_IDS, sorted_rows("ids"), huge("table"), zero_rows("table")),
     ),
-    ProblemDefinition(
-        id="scatter_add",
-        title="Add rows into places given by an index",
-        family="indexing",
-        description=(
-            "Start from zeros of shape [rows, dim] and add each float32 source row to the row its int64 index names; "
-            "several sources may name the same row."
-        ),
-        reference=scatter_add,
-        inputs=_scatter_inputs,
-        outputs=lambda p: (TensorSpec("sums", (p["rows"], p["dim"])),),
+    problem(
+        id="scatter_add", title="Add rows into places given by an index", reference=scatter_add,
+        description="Start from zeros of shape [rows, dim] and add each float32 source row to the row its int64 index "
+            "names; several sources may name the same row.",
+        inputs=_scatter_inputs, outputs=lambda p: (TensorSpec("sums", (p["rows"], p["dim"])),),
         flops=lambda p: p["items"] * p["dim"],
         sizes=(Size("m262144_d128", {"items": 262144, "dim": 128, "rows": 32768}),),
         tiny=Size("tiny", {"items": 40, "dim": 32, "rows": 7}),
         tolerance=Tolerance(2e-5, 1e-5, "float32 sums of about 8 and at most some 30 terms of size 1, in any order"),
         cases=(CROWDED_ROW, large("source"), small("source"), sorted_rows("index"), one_hot("source")),
     ),
-    ProblemDefinition(
-        id="histogram",
-        title="Histogram of bin numbers",
-        family="indexing",
+    problem(
+        id="histogram", title="Histogram of bin numbers", reference=histogram,
         description="Count how often each number from 0 to bins - 1 occurs among int32 values; int32 counts.",
-        reference=histogram,
-        inputs=_histogram_inputs,
-        outputs=lambda p: (TensorSpec("counts", (p["bins"],), "int32"),),
+        inputs=_histogram_inputs, outputs=lambda p: (TensorSpec("counts", (p["bins"],), "int32"),),
         flops=lambda p: p["count"],
         sizes=(
-            Size("n33m_b256", {"count": 1 << 25, "bins": 256}),
-            Size("n16m_b4096", {"count": 1 << 24, "bins": 4096}),
+            Size("n33m_b256", {"count": 1 << 25, "bins": 256}), Size("n16m_b4096", {"count": 1 << 24, "bins": 4096}),
         ),
         tiny=Size("tiny", {"count": 1000, "bins": 16}),
-        tolerance=EXACT,
         cases=(CROWDED_BIN, sorted_rows("x")),
     ),
-    ProblemDefinition(
-        id="transpose",
-        title="Matrix transpose",
-        family="indexing",
+    problem(
+        id="transpose", title="Matrix transpose", reference=transpose,
         description="Transpose a float32 matrix into contiguous memory.",
-        reference=transpose,
         inputs=lambda p: (TensorSpec("x", (p["rows"], p["cols"])),),
         outputs=lambda p: (TensorSpec("y", (p["cols"], p["rows"])),),
-        flops=lambda p: 0,
-        sizes=(
-            Size("r8192_c4096", {"rows": 8192, "cols": 4096}),
-            Size("r5000_c6000", {"rows": 5000, "cols": 6000}),
-        ),
+        sizes=(Size("r8192_c4096", {"rows": 8192, "cols": 4096}), Size("r5000_c6000", {"rows": 5000, "cols": 6000})),
         tiny=Size("tiny", {"rows": 37, "cols": 53}),
-        tolerance=EXACT,
         cases=MOVED,
     ),
-    ProblemDefinition(
-        id="permute_4d",
-        title="Heads and channels before tokens",
-        family="indexing",
+    problem(
+        id="permute_4d", title="Heads and channels before tokens", reference=permute_4d,
         description="Bring a bfloat16 tensor [batch, token, head, dim] to contiguous [batch, head, dim, token].",
-        reference=permute_4d,
         inputs=_permute_inputs,
         outputs=lambda p: (TensorSpec("y", (p["batch"], p["heads"], p["dim"], p["length"]), "bfloat16"),),
-        flops=lambda p: 0,
         sizes=(Size("b16_s2048", {"batch": 16, "length": 2048, "heads": 16, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "length": 40, "heads": 3, "dim": 16}),
-        tolerance=EXACT,
         cases=MOVED,
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -167,19 +168,14 @@ def _fft_flops(p: Params) -> int:
     return int(5 * p["rows"] * p["size"] * math.log2(p["size"]))
 
 
+problem = functools.partial(ProblemDefinition, family="scientific")
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="spmv_csr",
-        title="Sparse matrix times vector, CSR",
-        family="scientific",
-        description=(
-            "Multiply a float32 sparse matrix by a vector. Row r holds entries starts[r] to starts[r + 1] - 1 of "
-            "`columns` and `values`; row lengths vary widely and rows may be empty or name a column twice."
-        ),
-        reference=spmv_csr,
-        inputs=_spmv_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["rows"],)),),
-        flops=lambda p: 2 * p["entries"],
+    problem(
+        id="spmv_csr", title="Sparse matrix times vector, CSR", reference=spmv_csr,
+        description="Multiply a float32 sparse matrix by a vector. Row r holds entries starts[r] to starts[r + 1] - 1 "
+            "of `columns` and `values`; row lengths vary widely and rows may be empty or name a column twice.",
+        inputs=_spmv_inputs, outputs=lambda p: (TensorSpec("y", (p["rows"],)),), flops=lambda p: 2 * p["entries"],
         sizes=(
             Size("r131072_e8m", {"rows": 131072, "cols": 131072, "entries": 1 << 23}),
             Size("r524288_e4m", {"rows": 524288, "cols": 131072, "entries": 1 << 22}),
@@ -188,111 +184,69 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=Tolerance(2e-4, 1e-4, "float32 sums of up to about 1,000 products of size 1, in any order"),
         cases=(EMPTY_ROWS, large("values"), one_hot("x"), outliers("x", atol_scale=100.0)),
     ),
-    ProblemDefinition(
-        id="batched_solve",
-        title="Many small positive definite systems",
-        family="scientific",
+    problem(
+        id="batched_solve", title="Many small positive definite systems", reference=batched_solve,
         description="Solve a x = b for many small, well-conditioned symmetric positive definite float32 matrices.",
-        reference=batched_solve,
-        inputs=_solve_inputs,
-        outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
+        inputs=_solve_inputs, outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
         flops=lambda p: p["systems"] * (p["size"] ** 3 // 3 + 2 * p["size"] ** 2),
-        sizes=(
-            Size("b32768_n16", {"systems": 32768, "size": 16}),
-            Size("b8192_n32", {"systems": 8192, "size": 32}),
-        ),
+        sizes=(Size("b32768_n16", {"systems": 32768, "size": 16}), Size("b8192_n32", {"systems": 8192, "size": 32})),
         tiny=Size("tiny", {"systems": 5, "size": 8}),
         tolerance=Tolerance(1e-5, 1e-4, "float32 elimination of at most 32 columns, condition number about 5"),
         cases=(large("b"), small("b"), one_hot("b"), STIFF),
     ),
-    ProblemDefinition(
-        id="fft_butterfly",
-        title="Fast Fourier transform of rows",
-        family="scientific",
-        description=(
-            "Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
-            "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two."
-        ),
-        reference=fft_butterfly,
-        inputs=lambda p: (
-            TensorSpec("real", (p["rows"], p["size"])),
-            TensorSpec("imag", (p["rows"], p["size"])),
-        ),
+    problem(
+        id="fft_butterfly", title="Fast Fourier transform of rows", reference=fft_butterfly,
+        description="Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
+            "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two.",
+        inputs=lambda p: (TensorSpec("real", (p["rows"], p["size"])), TensorSpec("imag", (p["rows"], p["size"]))),
         outputs=lambda p: (
-            TensorSpec("spectrum_real", (p["rows"], p["size"])),
-            TensorSpec("spectrum_imag", (p["rows"], p["size"])),
+            TensorSpec("spectrum_real", (p["rows"], p["size"])), TensorSpec("spectrum_imag", (p["rows"], p["size"])),
         ),
         flops=_fft_flops,
-        sizes=(
-            Size("r8192_n1024", {"rows": 8192, "size": 1024}),
-            Size("r32768_n256", {"rows": 32768, "size": 256}),
-        ),
+        sizes=(Size("r8192_n1024", {"rows": 8192, "size": 1024}), Size("r32768_n256", {"rows": 32768, "size": 256})),
         tiny=Size("tiny", {"rows": 3, "size": 64}),
         tolerance=Tolerance(5e-5, 1e-4, "float32 butterflies, 10 levels, twiddle factors good to 2^-20"),
         cases=(large("real", factor=1e6), one_hot("real", "imag"), alternating("real"), constant_rows("real", "imag")),
     ),
-    ProblemDefinition(
-        id="kmeans_assign",
-        title="Nearest centroid of every point",
-        family="scientific",
-        description=(
-            "For every float32 point return the int32 number of the nearest centroid and the squared Euclidean "
-            "distance to it: the assignment step of k-means."
-        ),
-        reference=kmeans_assign,
+    problem(
+        id="kmeans_assign", title="Nearest centroid of every point", reference=kmeans_assign,
+        description="For every float32 point return the int32 number of the nearest centroid and the squared Euclidean "
+            "distance to it: the assignment step of k-means.",
         inputs=lambda p: (
-            TensorSpec("points", (p["points"], p["dim"])),
-            TensorSpec("centroids", (p["centroids"], p["dim"])),
+            TensorSpec("points", (p["points"], p["dim"])), TensorSpec("centroids", (p["centroids"], p["dim"])),
         ),
         outputs=lambda p: (TensorSpec("labels", (p["points"],), "int32"), TensorSpec("distances", (p["points"],))),
         flops=lambda p: 2 * p["points"] * p["centroids"] * p["dim"],
         sizes=(Size("n131072_k256_d64", {"points": 131072, "centroids": 256, "dim": 64}),),
         tiny=Size("tiny", {"points": 70, "centroids": 32, "dim": 16}),
         tolerance=Tolerance(
-            1e-3,
-            1e-5,
-            "float32 sum of 64 squares near 100; a point half-way between two centroids may go to either",
+            1e-3, 1e-5, "float32 sum of 64 squares near 100; a point half-way between two centroids may go to either",
             mismatch_share=1e-3,
         ),
         compute_unit="tf32",
         cases=(
-            large("points", "centroids", factor=100.0),
-            small("points", "centroids", factor=1e-2),
+            large("points", "centroids", factor=100.0), small("points", "centroids", factor=1e-2),
             outliers("points", factor=30.0, atol_scale=900.0),
         ),
     ),
-    ProblemDefinition(
-        id="tridiagonal_solve",
-        title="Many tridiagonal systems",
-        family="scientific",
-        description=(
-            "Solve lower[i] x[i - 1] + diagonal[i] x[i] + upper[i] x[i + 1] = rhs[i] for every row of float32 "
-            "matrices; diagonally dominant. The first lower and the last upper number of a row take no part."
-        ),
-        reference=tridiagonal_solve,
-        inputs=_tridiagonal_inputs,
-        outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
+    problem(
+        id="tridiagonal_solve", title="Many tridiagonal systems", reference=tridiagonal_solve,
+        description="Solve lower[i] x[i - 1] + diagonal[i] x[i] + upper[i] x[i + 1] = rhs[i] for every row of float32 "
+            "matrices; diagonally dominant. The first lower and the last upper number of a row take no part.",
+        inputs=_tridiagonal_inputs, outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
         flops=lambda p: 8 * p["systems"] * p["size"],
-        sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),),
-        tiny=Size("tiny", {"systems": 5, "size": 32}),
+        sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),), tiny=Size("tiny", {"systems": 5, "size": 32}),
         tolerance=Tolerance(1e-5, 1e-4, "float32, diagonally dominant: errors do not grow along the row"),
         cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS),
     ),
-    ProblemDefinition(
-        id="nbody_forces",
-        title="Gravity between all bodies",
-        family="scientific",
-        description=(
-            "Acceleration of every body: sum over all others of mass * gap / (|gap|^2 + softening)^1.5, with float32 "
-            "positions [body, 3] and masses; the body itself adds nothing."
-        ),
-        reference=nbody_forces,
-        inputs=_nbody_inputs,
-        outputs=lambda p: (TensorSpec("accelerations", (p["bodies"], 3)),),
+    problem(
+        id="nbody_forces", title="Gravity between all bodies", reference=nbody_forces,
+        description="Acceleration of every body: sum over all others of mass * gap / (|gap|^2 + softening)^1.5, with "
+            "float32 positions [body, 3] and masses; the body itself adds nothing.",
+        inputs=_nbody_inputs, outputs=lambda p: (TensorSpec("accelerations", (p["bodies"], 3)),),
         flops=lambda p: 18 * p["bodies"] ** 2,
-        sizes=(Size("n8192", {"bodies": 8192}),),
-        tiny=Size("tiny", {"bodies": 70}),
+        sizes=(Size("n8192", {"bodies": 8192}),), tiny=Size("tiny", {"bodies": 70}),
         tolerance=Tolerance(2e-5, 1e-4, "float32 sum of 8,192 terms, the largest about 0.02"),
         cases=(large("positions", factor=100.0, atol_scale=1e-4), COINCIDENT, zero_rows("masses", dims=()), HEAVY),
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import (
@@ -96,44 +97,30 @@ def _backward_outputs(p: Params) -> tuple[TensorSpec, ...]:
     return (TensorSpec("grad_x", (p["rows"], p["cols"])), TensorSpec("grad_weight", row), TensorSpec("grad_bias", row))
 
 
+problem = functools.partial(ProblemDefinition, family="fused_elementwise")
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="rmsnorm_residual",
-        title="Residual add and RMS norm",
-        family="fused_elementwise",
-        description=(
-            "Add a bfloat16 residual to x, RMS-normalise each row of the sum in float32 (eps 1e-6) and scale it by"
-            " weight; return the normalised rows and the sum, both bfloat16."
-        ),
-        reference=rmsnorm_residual,
+    problem(
+        id="rmsnorm_residual", title="Residual add and RMS norm", reference=rmsnorm_residual,
+        description="Add a bfloat16 residual to x, RMS-normalise each row of the sum in float32 (eps 1e-6) and scale "
+            "it by weight; return the normalised rows and the sum, both bfloat16.",
         inputs=_residual_inputs,
         outputs=lambda p: (
-            TensorSpec("y", (p["tokens"], p["hidden"]), BF16),
-            TensorSpec("hidden", (p["tokens"], p["hidden"]), BF16),
+            TensorSpec("y", (p["tokens"], p["hidden"]), BF16), TensorSpec("hidden", (p["tokens"], p["hidden"]), BF16),
         ),
         flops=lambda p: 5 * p["tokens"] * p["hidden"],
-        sizes=(
-            Size("prefill", {"tokens": 8192, "hidden": 5120}),
-            Size("decode", {"tokens": 64, "hidden": 8192}),
-        ),
+        sizes=(Size("prefill", {"tokens": 8192, "hidden": 5120}), Size("decode", {"tokens": 64, "hidden": 8192})),
         tiny=Size("tiny", {"tokens": 5, "hidden": 48}),
         tolerance=Tolerance(1e-2, 1.6e-2, "bfloat16 output of a bfloat16-rounded sum: two roundings of 2^-8 relative"),
         cases=(
-            large("x", "residual", factor=1e4, atol_scale=1.0),
-            small("x", "residual", factor=1e-3, atol_scale=1.0),
-            zero_rows("x", "residual"),
-            outliers("x", factor=100.0, atol_scale=10.0),
+            large("x", "residual", factor=1e4, atol_scale=1.0), small("x", "residual", factor=1e-3, atol_scale=1.0),
+            zero_rows("x", "residual"), outliers("x", factor=100.0, atol_scale=10.0),
         ),
     ),
-    ProblemDefinition(
-        id="rope",
-        title="Rotary position embedding",
-        family="fused_elementwise",
-        description=(
-            "Rotate the halves of each head vector of a bfloat16 tensor (batch, length, heads, dim) by tables cos and"
-            " sin (length, dim/2): first*cos - second*sin, then second*cos + first*sin."
-        ),
-        reference=rope,
+    problem(
+        id="rope", title="Rotary position embedding", reference=rope,
+        description="Rotate the halves of each head vector of a bfloat16 tensor (batch, length, heads, dim) by tables "
+            "cos and sin (length, dim/2): first*cos - second*sin, then second*cos + first*sin.",
         inputs=_rope_inputs,
         outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["heads"], p["dim"]), BF16),),
         flops=lambda p: 3 * p["batch"] * p["length"] * p["heads"] * p["dim"],
@@ -142,77 +129,47 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("short", {"batch": 2, "length": 1024, "heads": 40, "dim": 96}),
         ),
         tiny=Size("tiny", {"batch": 2, "length": 5, "heads": 3, "dim": 16}),
-        tolerance=BF16_ONCE,
-        cases=(large("x"), one_hot("x"), outliers("x", atol_scale=1.0), zero_rows("x")),
+        tolerance=BF16_ONCE, cases=(large("x"), one_hot("x"), outliers("x", atol_scale=1.0), zero_rows("x")),
     ),
-    ProblemDefinition(
-        id="swiglu",
-        title="SwiGLU",
-        family="fused_elementwise",
+    problem(
+        id="swiglu", title="SwiGLU", reference=swiglu,
         description="SiLU of the left half of each bfloat16 row times the right half.",
-        reference=swiglu,
         inputs=lambda p: (TensorSpec("gate_up", (p["tokens"], 2 * p["width"]), BF16, normal(1.5)),),
         outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
         flops=lambda p: 6 * p["tokens"] * p["width"],
-        sizes=(
-            Size("prefill", {"tokens": 4096, "width": 14336}),
-            Size("decode", {"tokens": 128, "width": 11008}),
-        ),
+        sizes=(Size("prefill", {"tokens": 4096, "width": 14336}), Size("decode", {"tokens": 128, "width": 11008})),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
         tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
         cases=(
-            large("gate_up", factor=30.0, atol_scale=1.0),
-            wide("gate_up", decades=4.0),
-            zero_rows("gate_up"),
+            large("gate_up", factor=30.0, atol_scale=1.0), wide("gate_up", decades=4.0), zero_rows("gate_up"),
             outliers("gate_up", factor=100.0, atol_scale=1.0),
         ),
     ),
-    ProblemDefinition(
-        id="geglu",
-        title="GeGLU",
-        family="fused_elementwise",
+    problem(
+        id="geglu", title="GeGLU", reference=geglu,
         description="Tanh-form GELU of a bfloat16 gate times a bfloat16 matrix of the same shape.",
-        reference=geglu,
-        inputs=_gate_and_up,
-        outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
+        inputs=_gate_and_up, outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
         flops=lambda p: 9 * p["tokens"] * p["width"],
-        sizes=(
-            Size("prefill", {"tokens": 4096, "width": 12288}),
-            Size("decode", {"tokens": 128, "width": 9216}),
-        ),
+        sizes=(Size("prefill", {"tokens": 4096, "width": 12288}), Size("decode", {"tokens": 128, "width": 9216})),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
         tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
         cases=(
-            large("gate", factor=30.0, atol_scale=1.0),
-            wide("gate", "up", decades=4.0),
-            zero_rows("gate"),
+            large("gate", factor=30.0, atol_scale=1.0), wide("gate", "up", decades=4.0), zero_rows("gate"),
             outliers("gate", factor=100.0, atol_scale=1.0),
         ),
     ),
-    ProblemDefinition(
-        id="layernorm_backward",
-        title="Layer norm, backward",
-        family="fused_elementwise",
-        description=(
-            "Gradients of layer norm (eps 1e-5) over the rows of a float32 matrix x with a weight: given the gradient"
-            " of its output, return the gradients of x, of the weight and of the bias. Mean and variance are not given."
-        ),
-        reference=layernorm_backward,
-        inputs=_backward_inputs,
-        outputs=_backward_outputs,
-        flops=lambda p: 14 * p["rows"] * p["cols"],
-        sizes=(
-            Size("large", {"rows": 8192, "cols": 4096}),
-            Size("small", {"rows": 2048, "cols": 1024}),
-        ),
+    problem(
+        id="layernorm_backward", title="Layer norm, backward", reference=layernorm_backward,
+        description="Gradients of layer norm (eps 1e-5) over the rows of a float32 matrix x with a weight: given the "
+            "gradient of its output, return the gradients of x, of the weight and of the bias. Mean and variance are "
+            "not given.",
+        inputs=_backward_inputs, outputs=_backward_outputs, flops=lambda p: 14 * p["rows"] * p["cols"],
+        sizes=(Size("large", {"rows": 8192, "cols": 4096}), Size("small", {"rows": 2048, "cols": 1024})),
         tiny=Size("tiny", {"rows": 11, "cols": 40}),
         tolerance=Tolerance(5e-4, 1e-4, "float32 column sums of 8192 unit terms: sums of size 90, errors of 1e-4"),
         cases=(
-            shifted("x", by=30.0, atol_scale=20.0),
-            small("x", factor=1e-3, atol_scale=1e3),
-            large("grad"),
-            constant_rows("x", atol_scale=100.0),
-            one_hot("grad"),
+            shifted("x", by=30.0, atol_scale=20.0), small("x", factor=1e-3, atol_scale=1e3), large("grad"),
+            constant_rows("x", atol_scale=100.0), one_hot("grad"),
         ),
     ),
-)
+)  # fmt: skip

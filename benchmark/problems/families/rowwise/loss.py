@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import (
@@ -96,95 +97,65 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor) -> T
     return F.triplet_margin_loss(anchor, positive, negative, margin=1.0)
 
 
+problem = functools.partial(
+    ProblemDefinition,
+    family="loss",
+    outputs=_scalar,
+    flops=lambda p: 5 * p["rows"] * p["cols"],
+    sizes=(LARGE, KB_V0),
+    tiny=TINY,
+    tolerance=SCALAR_MEAN,
+)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="cross_entropy_loss",
-        title="Cross-entropy loss",
-        family="loss",
+    problem(
+        id="cross_entropy_loss", title="Cross-entropy loss", reference=cross_entropy_loss,
         description="Mean over rows of the cross entropy between float32 logits and int64 class indices.",
-        reference=cross_entropy_loss,
         inputs=lambda p: (
             *_tensors("logits", fill=scaled_normal(), p=p),
             TensorSpec("targets", (p["rows"],), "int64", integers(0, p["cols"])),
         ),
-        outputs=_scalar,
         flops=lambda p: 4 * p["rows"] * p["cols"],
         sizes=(Size("kb_v0_1", {"rows": 32768, "cols": 4096}), Size("kb_v0", {"rows": 4096, "cols": 10})),
-        tiny=TINY,
-        tolerance=SCALAR_MEAN,
         aliases=("kernelbench/v0/L1/95", "kernelbench/v0.1/L1/95"),
         cases=(
-            shifted("logits", by=100.0, rtol_scale=5.0),
-            large("logits", factor=50.0, atol_scale=1.0),
-            # Equal terms round the same way every time they are added.
-            constant_rows("logits", rtol_scale=20.0),
-            outliers("logits", factor=100.0, atol_scale=1.0),
+            shifted("logits", by=100.0, rtol_scale=5.0), large("logits", factor=50.0, atol_scale=1.0),
+            constant_rows("logits", rtol_scale=20.0), outliers("logits", factor=100.0, atol_scale=1.0),
         ),
     ),
-    ProblemDefinition(
-        id="huber_loss",
-        title="Huber loss",
-        family="loss",
-        description=(
-            "Mean over all elements of the Huber loss with threshold 1 between two float32 matrices: half the squared"
-            " difference where it is below 1, else the absolute difference minus one half."
-        ),
-        reference=huber_loss,
+    problem(
+        id="huber_loss", title="Huber loss", reference=huber_loss,
+        description="Mean over all elements of the Huber loss with threshold 1 between two float32 matrices: half the "
+            "squared difference where it is below 1, else the absolute difference minus one half.",
         inputs=lambda p: _tensors("predictions", "targets", fill=scaled_normal(), p=p),
-        outputs=_scalar,
-        flops=lambda p: 5 * p["rows"] * p["cols"],
-        sizes=(LARGE, KB_V0),
-        tiny=TINY,
-        tolerance=SCALAR_MEAN,
         aliases=("kernelbench/v0/L1/96",),
         cases=(
-            large("predictions", factor=1e4),
-            small("predictions", "targets", factor=1e-3),
-            zero_rows("predictions", "targets"),
-            outliers("predictions", atol_scale=1.0),
+            large("predictions", factor=1e4), small("predictions", "targets", factor=1e-3),
+            zero_rows("predictions", "targets"), outliers("predictions", atol_scale=1.0),
         ),
     ),
-    ProblemDefinition(
-        id="kl_div_loss",
-        title="Kullback-Leibler divergence",
-        family="loss",
-        description=(
-            "Sum over all elements of target * (log(target) - log(prediction)), divided by the number of rows; both"
-            " float32 matrices hold a distribution in each row."
-        ),
-        reference=kl_div_loss,
+    problem(
+        id="kl_div_loss", title="Kullback-Leibler divergence", reference=kl_div_loss,
+        description="Sum over all elements of target * (log(target) - log(prediction)), divided by the number of rows; "
+            "both float32 matrices hold a distribution in each row.",
         inputs=lambda p: _tensors("predictions", "targets", fill=row_distributions(), p=p),
-        outputs=_scalar,
-        flops=lambda p: 5 * p["rows"] * p["cols"],
-        sizes=(LARGE, KB_V0),
-        tiny=TINY,
         tolerance=Tolerance(
-            2e-6, 5e-5, "float32 sum of terms of both signs that partly cancel: about 5e-6 relative, times ten"
+            2e-6, 5e-5, "float32 sum of terms of both signs that partly cancel: about 5e-6 relative, times ten",
         ),
-        aliases=("kernelbench/v0/L1/98",),
-        cases=(PEAKED, UNIFORM_ROWS, sorted_rows("predictions", "targets")),
+        aliases=("kernelbench/v0/L1/98",), cases=(PEAKED, UNIFORM_ROWS, sorted_rows("predictions", "targets")),
     ),
-    ProblemDefinition(
-        id="triplet_margin_loss",
-        title="Triplet margin loss",
-        family="loss",
-        description=(
-            "Mean over rows of max(0, d(anchor, positive) - d(anchor, negative) + 1) for three float32 matrices, where"
-            " d is the Euclidean distance of two rows (1e-6 is added to each difference)."
-        ),
-        reference=triplet_margin_loss,
+    problem(
+        id="triplet_margin_loss", title="Triplet margin loss", reference=triplet_margin_loss,
+        description="Mean over rows of max(0, d(anchor, positive) - d(anchor, negative) + 1) for three float32 "
+            "matrices, where d is the Euclidean distance of two rows (1e-6 is added to each difference).",
         inputs=lambda p: _tensors("anchor", "positive", "negative", fill=row_scaled_normal(), p=p),
-        outputs=_scalar,
         flops=lambda p: 6 * p["rows"] * p["cols"],
-        sizes=(LARGE, KB_V0),
-        tiny=TINY,
         tolerance=Tolerance(2e-5, 2e-5, "differences of float32 distances of size 130: about 1e-7 of those"),
         aliases=("kernelbench/v0/L1/99",),
         cases=(
             large("anchor", "positive", "negative", factor=100.0, atol_scale=100.0),
             small("anchor", "positive", "negative", factor=1e-2, atol_scale=1.0),
-            outliers("positive", factor=100.0, atol_scale=10.0),
-            zero_rows("anchor", "positive"),
+            outliers("positive", factor=100.0, atol_scale=10.0), zero_rows("anchor", "positive"),
         ),
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import (
@@ -114,152 +115,83 @@ def l2_norm(x: Tensor) -> Tensor:
     return x / length
 
 
+problem = functools.partial(ProblemDefinition, family="norm", outputs=_image_out, sizes=(KB_IMAGE,), tiny=TINY_IMAGE)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="softmax",
-        title="Softmax over rows",
-        family="norm",
+    problem(
+        id="softmax", title="Softmax over rows", reference=softmax,
         description="Softmax of each row of a float32 matrix.",
-        reference=softmax,
-        inputs=_matrix,
-        outputs=_matrix_out,
-        flops=lambda p: 5 * p["rows"] * p["cols"],
+        inputs=_matrix, outputs=_matrix_out, flops=lambda p: 5 * p["rows"] * p["cols"],
         sizes=(Size("large", {"rows": 4096, "cols": 8192}), Size("kb_v0", {"rows": 16, "cols": 16384})),
         tiny=Size("tiny", {"rows": 7, "cols": 45}),
         tolerance=Tolerance(1e-8, 2e-5, "float32 exponentials of exponents down to -20, summed over up to 16384"),
-        aliases=("kernelbench/v0/L1/23",),
-        cases=SOFTMAX_CASES,
+        aliases=("kernelbench/v0/L1/23",), cases=SOFTMAX_CASES,
     ),
-    ProblemDefinition(
-        id="log_softmax",
-        title="Log-softmax over rows",
-        family="norm",
+    problem(
+        id="log_softmax", title="Log-softmax over rows", reference=log_softmax,
         description="Natural logarithm of the softmax of each row of a float32 matrix.",
-        reference=log_softmax,
-        inputs=_matrix,
-        outputs=_matrix_out,
-        flops=lambda p: 5 * p["rows"] * p["cols"],
+        inputs=_matrix, outputs=_matrix_out, flops=lambda p: 5 * p["rows"] * p["cols"],
         sizes=(Size("vocabulary", {"rows": 2048, "cols": 32000}), Size("kb_v0", {"rows": 16, "cols": 16384})),
         tiny=Size("tiny", {"rows": 7, "cols": 45}),
         tolerance=Tolerance(1e-5, 1e-5, "float32 logarithm of a sum of up to 32000 exponentials; results of size 10"),
-        aliases=("kernelbench/v0/L1/24",),
-        cases=SOFTMAX_CASES,
+        aliases=("kernelbench/v0/L1/24",), cases=SOFTMAX_CASES,
     ),
-    ProblemDefinition(
-        id="batch_norm",
-        title="Batch norm, training mode",
-        family="norm",
-        description=(
-            "Normalise each channel of a float32 image batch (N, C, H, W) by its mean and biased variance over N, H"
-            " and W (eps 1e-5), then scale by weight and add bias."
-        ),
-        reference=batch_norm,
-        inputs=_image_affine,
-        outputs=_image_out,
-        flops=lambda p: 6 * _image_numel(p),
-        sizes=(KB_IMAGE,),
-        tiny=TINY_IMAGE,
-        tolerance=FP32_STATISTICS,
-        aliases=("kernelbench/v0/L1/33",),
-        cases=statistics_cases(0, 2, 3),
+    problem(
+        id="batch_norm", title="Batch norm, training mode", reference=batch_norm,
+        description="Normalise each channel of a float32 image batch (N, C, H, W) by its mean and biased variance over "
+            "N, H and W (eps 1e-5), then scale by weight and add bias.",
+        inputs=_image_affine, flops=lambda p: 6 * _image_numel(p),
+        tolerance=FP32_STATISTICS, aliases=("kernelbench/v0/L1/33",), cases=statistics_cases(0, 2, 3),
     ),
-    ProblemDefinition(
-        id="instance_norm",
-        title="Instance norm",
-        family="norm",
-        description=(
-            "Normalise every image plane of a float32 batch (N, C, H, W) by its own mean and biased variance over H"
-            " and W (eps 1e-5)."
-        ),
-        reference=instance_norm,
-        inputs=_image,
-        outputs=_image_out,
-        flops=lambda p: 5 * _image_numel(p),
-        sizes=(KB_IMAGE,),
-        tiny=TINY_IMAGE,
-        tolerance=FP32_STATISTICS,
-        aliases=("kernelbench/v0/L1/34",),
-        cases=statistics_cases(2, 3),
+    problem(
+        id="instance_norm", title="Instance norm", reference=instance_norm,
+        description="Normalise every image plane of a float32 batch (N, C, H, W) by its own mean and biased variance "
+            "over H and W (eps 1e-5).",
+        inputs=_image, flops=lambda p: 5 * _image_numel(p),
+        tolerance=FP32_STATISTICS, aliases=("kernelbench/v0/L1/34",), cases=statistics_cases(2, 3),
     ),
-    ProblemDefinition(
-        id="group_norm",
-        title="Group norm, 8 groups",
-        family="norm",
-        description=(
-            "Split the channels of a float32 image batch (N, C, H, W) into 8 groups, normalise each group of each"
-            " image by its mean and biased variance (eps 1e-5), then scale and shift each channel by weight and bias."
-        ),
-        reference=group_norm,
-        inputs=_image_affine,
-        outputs=_image_out,
-        flops=lambda p: 6 * _image_numel(p),
-        sizes=(KB_IMAGE,),
-        tiny=TINY_IMAGE,
-        tolerance=FP32_STATISTICS,
-        aliases=("kernelbench/v0/L1/35",),
-        cases=statistics_cases(1, 2, 3),
+    problem(
+        id="group_norm", title="Group norm, 8 groups", reference=group_norm,
+        description="Split the channels of a float32 image batch (N, C, H, W) into 8 groups, normalise each group of "
+            "each image by its mean and biased variance (eps 1e-5), then scale and shift each channel by weight and "
+            "bias.",
+        inputs=_image_affine, flops=lambda p: 6 * _image_numel(p),
+        tolerance=FP32_STATISTICS, aliases=("kernelbench/v0/L1/35",), cases=statistics_cases(1, 2, 3),
     ),
-    ProblemDefinition(
-        id="rms_norm",
-        title="RMS norm over channels",
-        family="norm",
-        description=(
-            "Divide a float32 image batch (N, C, H, W) by the root of the mean square over the channels at each"
-            " pixel plus 1e-5."
-        ),
-        reference=rms_norm,
-        inputs=_image,
-        outputs=_image_out,
-        flops=lambda p: 3 * _image_numel(p),
-        sizes=(KB_IMAGE,),
-        tiny=TINY_IMAGE,
+    problem(
+        id="rms_norm", title="RMS norm over channels", reference=rms_norm,
+        description="Divide a float32 image batch (N, C, H, W) by the root of the mean square over the channels at "
+            "each pixel plus 1e-5.",
+        inputs=_image, flops=lambda p: 3 * _image_numel(p),
         tolerance=Tolerance(1e-6, 1e-5, "float32 mean of 64 squares: a few units in the last place"),
         aliases=("kernelbench/v0/L1/36",),
         cases=(
-            large("x", factor=1e6, atol_scale=1.0),
-            small("x", factor=1e-3, atol_scale=1.0),
-            outliers("x", dim=1, factor=100.0, atol_scale=1.0),
-            zero_rows("x", dims=(1,)),
+            large("x", factor=1e6, atol_scale=1.0), small("x", factor=1e-3, atol_scale=1.0),
+            outliers("x", dim=1, factor=100.0, atol_scale=1.0), zero_rows("x", dims=(1,)),
         ),
     ),
-    ProblemDefinition(
-        id="frobenius_norm",
-        title="Frobenius normalisation",
-        family="norm",
+    problem(
+        id="frobenius_norm", title="Frobenius normalisation", reference=frobenius_norm,
         description="Divide a float32 tensor by the root of the sum of squares of all its elements.",
-        reference=frobenius_norm,
-        inputs=_image,
-        outputs=_image_out,
-        flops=lambda p: 3 * _image_numel(p),
-        sizes=(KB_IMAGE,),
-        tiny=TINY_IMAGE,
+        inputs=_image, flops=lambda p: 3 * _image_numel(p),
         tolerance=Tolerance(1e-9, 2e-5, "float32 sum of 67 million squares in a tree: about 1e-6 relative, times ten"),
         aliases=("kernelbench/v0/L1/37",),
         cases=(
-            large("x", factor=1e6, atol_scale=1.0),
-            small("x", factor=1e-5, atol_scale=1.0),
-            outliers("x", atol_scale=1.0),
-            zero_rows("x"),
+            large("x", factor=1e6, atol_scale=1.0), small("x", factor=1e-5, atol_scale=1.0),
+            outliers("x", atol_scale=1.0), zero_rows("x"),
         ),
     ),
-    ProblemDefinition(
-        id="l2_norm",
-        title="L2 normalisation of rows",
-        family="norm",
+    problem(
+        id="l2_norm", title="L2 normalisation of rows", reference=l2_norm,
         description="Divide each row of a float32 matrix by its Euclidean length.",
-        reference=l2_norm,
-        inputs=_matrix,
-        outputs=_matrix_out,
-        flops=lambda p: 3 * p["rows"] * p["cols"],
+        inputs=_matrix, outputs=_matrix_out, flops=lambda p: 3 * p["rows"] * p["cols"],
         sizes=(Size("large", {"rows": 8192, "cols": 4096}), Size("kb_v0", {"rows": 16, "cols": 16384})),
         tiny=Size("tiny", {"rows": 7, "cols": 45}),
         tolerance=Tolerance(1e-7, 1e-5, "float32 sum of up to 16384 squares: about 1e-6 relative, times ten"),
         aliases=("kernelbench/v0/L1/39",),
         cases=(
-            large("x", factor=1e6, atol_scale=1.0),
-            small("x", factor=1e-5, atol_scale=1.0),
-            outliers("x", atol_scale=1.0),
-            one_hot("x"),
+            large("x", factor=1e6, atol_scale=1.0), small("x", factor=1e-5, atol_scale=1.0),
+            outliers("x", atol_scale=1.0), one_hot("x"),
         ),
     ),
-)
+)  # fmt: skip

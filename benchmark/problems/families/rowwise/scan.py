@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -97,84 +98,52 @@ def prefix_sum(x: Tensor) -> Tensor:
     return torch.cumsum(x, dim=0, dtype=torch.int32)
 
 
+problem = functools.partial(
+    ProblemDefinition, family="scan", outputs=_same, flops=_elements, tiny=TINY, tolerance=RUNNING_SUM
+)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="cumsum",
-        title="Cumulative sum along rows",
-        family="scan",
+    problem(
+        id="cumsum", title="Cumulative sum along rows", reference=cumsum,
         description="Inclusive running sum along each row of a float32 matrix.",
-        reference=cumsum,
         inputs=_matrix,
-        outputs=_same,
-        flops=_elements,
         sizes=(LARGE, KB_V0),
-        tiny=TINY,
-        tolerance=RUNNING_SUM,
-        aliases=("kernelbench/v0/L1/89",),
-        cases=SUM_CASES,
+        aliases=("kernelbench/v0/L1/89",), cases=SUM_CASES,
     ),
-    ProblemDefinition(
-        id="cumprod",
-        title="Cumulative product along rows",
-        family="scan",
+    problem(
+        id="cumprod", title="Cumulative product along rows", reference=cumprod,
         description="Inclusive running product along each row of a float32 matrix of factors around one.",
-        reference=cumprod,
         inputs=_factors,
-        outputs=_same,
-        flops=_elements,
         sizes=(Size("large", {"rows": 8192, "cols": 4096}), KB_V0),
-        tiny=TINY,
         tolerance=Tolerance(1e-6, 5e-5, "float32 running product of up to 4096 factors: errors grow as the root"),
         aliases=("kernelbench/v0/L1/90",),
         cases=(SIGNED_FACTORS, ZERO_FACTOR, outliers("x", factor=1e6, atol_scale=1.0), sorted_rows("x")),
     ),
-    ProblemDefinition(
-        id="cumsum_reverse",
-        title="Reverse cumulative sum along rows",
-        family="scan",
+    problem(
+        id="cumsum_reverse", title="Reverse cumulative sum along rows", reference=cumsum_reverse,
         description="Running sum along each row of a float32 matrix from its end: element i is the sum from i on.",
-        reference=cumsum_reverse,
         inputs=_matrix,
-        outputs=_same,
-        flops=_elements,
         sizes=(Size("large", {"rows": 4096, "cols": 8000}), KB_V0),
-        tiny=TINY,
-        tolerance=RUNNING_SUM,
-        aliases=("kernelbench/v0/L1/91",),
-        cases=SUM_CASES,
+        aliases=("kernelbench/v0/L1/91",), cases=SUM_CASES,
     ),
-    ProblemDefinition(
-        id="masked_cumsum",
-        title="Masked cumulative sum along rows",
-        family="scan",
+    problem(
+        id="masked_cumsum", title="Masked cumulative sum along rows", reference=masked_cumsum,
         description="Inclusive running sum along each row of a float32 matrix, of the elements a boolean mask selects.",
-        reference=masked_cumsum,
-        inputs=_masked,
-        outputs=_same,
-        flops=lambda p: 2 * _elements(p),
+        inputs=_masked, flops=lambda p: 2 * _elements(p),
         sizes=(LARGE, KB_V0),
-        tiny=TINY,
-        tolerance=RUNNING_SUM,
-        aliases=("kernelbench/v0/L1/93",),
-        cases=(*SUM_CASES, EMPTY_MASK),
+        aliases=("kernelbench/v0/L1/93",), cases=(*SUM_CASES, EMPTY_MASK),
     ),
-    ProblemDefinition(
-        id="prefix_sum",
-        title="Long prefix sum",
-        family="scan",
+    problem(
+        id="prefix_sum", title="Long prefix sum", reference=prefix_sum,
         description="Inclusive running sum of one long int32 vector, as stream compaction and sorting need it.",
-        reference=prefix_sum,
         inputs=lambda p: (TensorSpec("x", (p["length"],), "int32", integers(-50, 51)),),
-        outputs=lambda p: (TensorSpec("y", (p["length"],), "int32"),),
-        flops=lambda p: int(p["length"]),
+        outputs=lambda p: (TensorSpec("y", (p["length"],), "int32"),), flops=lambda p: int(p["length"]),
         sizes=(Size("long", {"length": 50_000_000}), Size("medium", {"length": 1 << 20})),
         tiny=Size("tiny", {"length": 5003}),
         tolerance=Tolerance(0.0, 0.0, "exact: integer arithmetic"),
         cases=(
-            RISING,
-            InputCase("large", "Large steps find narrow integers.", {"x": scale(1000)}),
-            alternating("x"),
+            RISING, InputCase("large", "Large steps find narrow integers.", {"x": scale(1000)}), alternating("x"),
             REPEATS,
         ),
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import (
@@ -71,37 +72,26 @@ def _sampling_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
+problem = functools.partial(ProblemDefinition, family="sorting")
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="sort",
-        title="Sort rows",
-        family="sorting",
+    problem(
+        id="sort", title="Sort rows", reference=sort,
         description="Sort every row of a float32 matrix in rising order; rows are a power of two long.",
-        reference=sort,
         inputs=lambda p: (TensorSpec("x", (p["rows"], p["cols"])),),
-        outputs=lambda p: (TensorSpec("y", (p["rows"], p["cols"])),),
-        flops=lambda p: 0,
-        sizes=(
-            Size("r4096_c1024", {"rows": 4096, "cols": 1024}),
-            Size("r16384_c256", {"rows": 16384, "cols": 256}),
-        ),
+        outputs=lambda p: (TensorSpec("y", (p["rows"], p["cols"])),), flops=lambda p: 0,
+        sizes=(Size("r4096_c1024", {"rows": 4096, "cols": 1024}), Size("r16384_c256", {"rows": 16384, "cols": 256})),
         tiny=Size("tiny", {"rows": 3, "cols": 64}),
         tolerance=Tolerance(0.0, 0.0, "values are moved, never computed: exact"),
         cases=(ties("x"), sorted_rows("x"), constant_rows("x"), huge("x", factor=1e35), negative("x")),
     ),
-    ProblemDefinition(
-        id="top_k",
-        title="Largest k of every row",
-        family="sorting",
-        description=(
-            "Return the k largest values of every row of a float32 matrix in falling order, and their int32 places. "
-            "Values within a row are distinct."
-        ),
-        reference=top_k,
+    problem(
+        id="top_k", title="Largest k of every row", reference=top_k,
+        description="Return the k largest values of every row of a float32 matrix in falling order, and their int32 "
+            "places. Values within a row are distinct.",
         inputs=_top_k_inputs,
         outputs=lambda p: (
-            TensorSpec("values", (p["rows"], p["k"])),
-            TensorSpec("places", (p["rows"], p["k"]), "int32"),
+            TensorSpec("values", (p["rows"], p["k"])), TensorSpec("places", (p["rows"], p["k"]), "int32"),
         ),
         flops=lambda p: p["rows"] * p["cols"],
         sizes=(
@@ -112,32 +102,23 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=Tolerance(0.0, 0.0, "values are moved and places are distinct: exact"),
         cases=(NEGATIVE, FAR_BELOW, sorted_rows("x"), huge("x", factor=2.0**100)),
     ),
-    ProblemDefinition(
-        id="sampling_softmax",
-        title="Draw a token from softmax probabilities",
-        family="sorting",
-        description=(
-            "Divide each row of float32 logits by the temperature and take its softmax; the drawn token is the place "
-            "of the largest probability / noise, where noise holds given exponential random numbers. "
-            "Return the int32 token and its float32 log probability."
-        ),
-        reference=sampling_softmax,
+    problem(
+        id="sampling_softmax", title="Draw a token from softmax probabilities", reference=sampling_softmax,
+        description="Divide each row of float32 logits by the temperature and take its softmax; the drawn token is the "
+            "place of the largest probability / noise, where noise holds given exponential random numbers. Return the "
+            "int32 token and its float32 log probability.",
         inputs=_sampling_inputs,
         outputs=lambda p: (TensorSpec("tokens", (p["rows"],), "int32"), TensorSpec("log_probs", (p["rows"],))),
         flops=lambda p: 5 * p["rows"] * p["vocab"],
-        sizes=(Size("r512_v32000", {"rows": 512, "vocab": 32000}),),
-        tiny=Size("tiny", {"rows": 5, "vocab": 200}),
+        sizes=(Size("r512_v32000", {"rows": 512, "vocab": 32000}),), tiny=Size("tiny", {"rows": 5, "vocab": 200}),
         tolerance=Tolerance(
-            1e-4,
-            1e-5,
+            1e-4, 1e-5,
             "float32 log of a sum over 32,000 terms; two leading quotients may be equal to float32 in a rare row",
             mismatch_share=0.005,
         ),
         cases=(
-            shifted("logits", by=100.0, atol_scale=2.0),
-            large("logits", factor=20.0, atol_scale=2.0),
-            sorted_rows("logits"),
-            EVEN_NOISE,
+            shifted("logits", by=100.0, atol_scale=2.0), large("logits", factor=20.0, atol_scale=2.0),
+            sorted_rows("logits"), EVEN_NOISE,
         ),
     ),
-)
+)  # fmt: skip

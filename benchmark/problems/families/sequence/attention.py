@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, constant_rows, one_hot, outliers, wide, zero_rows
@@ -146,16 +147,15 @@ def _query_output(p: Params) -> tuple[TensorSpec, ...]:
     return (TensorSpec("o", (p["batch"], p["heads"], p["dim"]), "bfloat16"),)
 
 
+problem = functools.partial(
+    ProblemDefinition, family="attention", outputs=_query_output, tolerance=BF16_ATTENTION, cases=ATTENTION_CASES
+)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="attention_prefill",
-        title="Attention over a whole prompt",
-        family="attention",
-        description=(
-            "Multi-head attention without a mask, as in encoders and prefix language models: "
-            "softmax(q kᵀ / sqrt(dim)) v per batch and head, bfloat16 in and out."
-        ),
-        reference=attention_prefill,
+    problem(
+        id="attention_prefill", title="Attention over a whole prompt", reference=attention_prefill,
+        description="Multi-head attention without a mask, as in encoders and prefix language models: softmax(q kᵀ / "
+            "sqrt(dim)) v per batch and head, bfloat16 in and out.",
         inputs=_prefill_inputs,
         outputs=lambda p: (TensorSpec("o", (p["batch"], p["heads"], p["length"], p["dim"]), "bfloat16"),),
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] ** 2 * p["dim"],
@@ -164,83 +164,51 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("s1024_d128", {"batch": 4, "heads": 16, "length": 1024, "dim": 128}),
         ),
         tiny=Size("tiny", {"batch": 1, "heads": 2, "length": 64, "dim": 64}),
-        tolerance=BF16_ATTENTION,
         compute_unit="bf16",
-        cases=ATTENTION_CASES,
     ),
-    ProblemDefinition(
-        id="attention_decode",
-        title="Attention of one new token",
-        family="attention",
-        description=(
-            "Decoding step of multi-head attention: one query per batch and head against a full cache, "
-            "softmax(q kᵀ / sqrt(dim)) v, bfloat16 in and out. The cache is laid out [batch, head, token, dim]."
-        ),
-        reference=attention_decode,
-        inputs=_decode_inputs,
-        outputs=_query_output,
-        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
+    problem(
+        id="attention_decode", title="Attention of one new token", reference=attention_decode,
+        description="Decoding step of multi-head attention: one query per batch and head against a full cache, "
+            "softmax(q kᵀ / sqrt(dim)) v, bfloat16 in and out. The cache is laid out [batch, head, token, dim].",
+        inputs=_decode_inputs, flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
         sizes=(
             Size("b16_s2048", {"batch": 16, "heads": 16, "length": 2048, "dim": 128}),
             Size("b4_s8192", {"batch": 4, "heads": 16, "length": 8192, "dim": 128}),
         ),
         tiny=Size("tiny", {"batch": 2, "heads": 2, "length": 160, "dim": 64}),
-        tolerance=BF16_ATTENTION,
         compute_unit="bf16",
-        cases=ATTENTION_CASES,
     ),
-    ProblemDefinition(
-        id="gqa_decode",
-        title="Grouped-query attention of one new token",
-        family="attention",
-        description=(
-            "Decoding step of grouped-query attention: neighbouring query heads share a key-value head. "
-            "The cache is laid out [batch, token, key-value head, dim]; bfloat16 in and out."
-        ),
-        reference=gqa_decode,
-        inputs=_gqa_inputs,
-        outputs=_query_output,
-        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
+    problem(
+        id="gqa_decode", title="Grouped-query attention of one new token", reference=gqa_decode,
+        description="Decoding step of grouped-query attention: neighbouring query heads share a key-value head. The "
+            "cache is laid out [batch, token, key-value head, dim]; bfloat16 in and out.",
+        inputs=_gqa_inputs, flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
         sizes=(
             Size("b32_s2048", {"batch": 32, "heads": 32, "kv_heads": 8, "length": 2048, "dim": 128}),
             Size("b8_s8192", {"batch": 8, "heads": 32, "kv_heads": 8, "length": 8192, "dim": 128}),
         ),
         tiny=Size("tiny", {"batch": 2, "heads": 4, "kv_heads": 2, "length": 160, "dim": 64}),
-        tolerance=BF16_ATTENTION,
         compute_unit="bf16",
-        cases=ATTENTION_CASES,
     ),
-    ProblemDefinition(
-        id="paged_attention_decode",
-        title="Attention of one new token over a paged cache",
-        family="attention",
-        description=(
-            "Decoding step of multi-head attention over a cache of pages of 16 tokens. Sequence b's token t lies in "
-            "page page_table[b, t // 16] at place t % 16, for t below context_lengths[b]; later places are not part of "
-            "it. Pages are laid out [page, place, head, dim]; bfloat16 in and out."
-        ),
+    problem(
+        id="paged_attention_decode", title="Attention of one new token over a paged cache",
         reference=paged_attention_decode,
-        inputs=_paged_inputs,
-        outputs=_query_output,
-        flops=lambda p: 4 * p["batch"] * p["heads"] * p["max_length"] * p["dim"],
+        description="Decoding step of multi-head attention over a cache of pages of 16 tokens. Sequence b's token t "
+            "lies in page page_table[b, t // 16] at place t % 16, for t below context_lengths[b]; later places are not "
+            "part of it. Pages are laid out [page, place, head, dim]; bfloat16 in and out.",
+        inputs=_paged_inputs, flops=lambda p: 4 * p["batch"] * p["heads"] * p["max_length"] * p["dim"],
         min_bytes=_paged_bytes,
         sizes=(Size("b16_s2048", {"batch": 16, "heads": 16, "min_length": 1024, "max_length": 2048, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "heads": 2, "min_length": 70, "max_length": 160, "dim": 64}),
-        tolerance=BF16_ATTENTION,
         compute_unit="bf16",
         cases=(SHARP_QUERIES, SHORT_CONTEXTS, one_hot("q"), outliers("v_pages", factor=100.0, atol_scale=100.0)),
     ),
-    ProblemDefinition(
-        id="paged_kv_dequant",
-        title="Collect and dequantise a paged cache",
-        family="attention",
-        description=(
-            "Read an int8 key-value cache of pages of 16 tokens through a page table, multiply each token and head by "
-            "its float32 scale, and write the sequences contiguously in bfloat16: "
-            "out[b, t] = pages[page_table[b, t // 16], t % 16] * scales of the same place."
-        ),
-        reference=paged_kv_dequant,
+    problem(
+        id="paged_kv_dequant", title="Collect and dequantise a paged cache", reference=paged_kv_dequant,
         oracle=_dequant_oracle,
+        description="Read an int8 key-value cache of pages of 16 tokens through a page table, multiply each token and "
+            "head by its float32 scale, and write the sequences contiguously in bfloat16: out[b, t] = "
+            "pages[page_table[b, t // 16], t % 16] * scales of the same place.",
         inputs=_dequant_inputs,
         outputs=lambda p: (TensorSpec("tokens", (p["batch"], p["length"], p["heads"], p["dim"]), "bfloat16"),),
         flops=lambda p: p["batch"] * p["length"] * p["heads"] * p["dim"],
@@ -249,4 +217,4 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=Tolerance(1e-6, 5e-3, "one product rounded to bfloat16: half a step is 2^-9 of the value"),
         cases=(EXTREME_BYTES, wide("scales", decades=6.0, atol_scale=1e-6), zero_rows("scales")),
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, zero_rows
@@ -149,61 +150,42 @@ GDN_TOLERANCE = Tolerance(
     1e-3, 1e-3, "the task's published 1e-3: float32 products over 64 terms, with room for three-pass tf32"
 )
 
+
+problem = functools.partial(
+    ProblemDefinition,
+    family="gpu_mode",
+    sizes=(GDN_PUBLISHED, _gdn_size("long_4096", 4, 4096, 8)),
+    tiny=GDN_TINY,
+    tolerance=GDN_TOLERANCE,
+    compute_unit="tf32",
+)
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="gdn_chunk_fwd_h",
-        title="Gated DeltaNet: chunk states",
-        family="gpu_mode",
-        description=(
-            "State recurrence of a gated delta network over chunks of 64 tokens, per batch and head, from a zero state "
-            "S: output S as the chunk's state h; v_new = u - w S; then S becomes exp(g_last) S + kᵀ (exp(g_last - g) "
-            "v_new), where g is the log decay summed up within the chunk and g_last its value at the chunk's last "
-            "token. Outputs: h for every chunk, and v_new for every token."
-        ),
-        reference=gdn_chunk_fwd_h,
-        inputs=_gdn_h_inputs,
-        outputs=lambda p: (_gdn_state(p, "h"), _gdn_tensor(p, "v_new", "value")),
+    problem(
+        id="gdn_chunk_fwd_h", title="Gated DeltaNet: chunk states", reference=gdn_chunk_fwd_h,
+        description="State recurrence of a gated delta network over chunks of 64 tokens, per batch and head, from a "
+            "zero state S: output S as the chunk's state h; v_new = u - w S; then S becomes exp(g_last) S + kᵀ "
+            "(exp(g_last - g) v_new), where g is the log decay summed up within the chunk and g_last its value at the "
+            "chunk's last token. Outputs: h for every chunk, and v_new for every token.",
+        inputs=_gdn_h_inputs, outputs=lambda p: (_gdn_state(p, "h"), _gdn_tensor(p, "v_new", "value")),
         flops=lambda p: 4 * _gdn_tokens(p) * p["key"] * p["value"],
         sizes=(_gdn_size("published_512", 2, 512, 3), _gdn_size("wide_512", 16, 512, 32)),
-        tiny=GDN_TINY,
-        tolerance=GDN_TOLERANCE,
-        compute_unit="tf32",
         cases=(STRONG_DECAY, NO_DECAY, large("u", factor=1e3), one_hot("u", dim=1)),
     ),
-    ProblemDefinition(
-        id="gdn_chunk_fwd_o",
-        title="Gated DeltaNet: chunk outputs",
-        family="gpu_mode",
-        description=(
-            "Output of a gated delta network from the states of its chunks of 64 tokens. Per chunk, batch and head: "
-            "o = K^-0.5 (exp(g) q h + A v) with A[i, j] = (q_i · k_j) exp(g_i - g_j) for j <= i, else 0."
-        ),
-        reference=gdn_chunk_fwd_o,
-        inputs=_gdn_o_inputs,
-        outputs=lambda p: (_gdn_tensor(p, "o", "value"),),
+    problem(
+        id="gdn_chunk_fwd_o", title="Gated DeltaNet: chunk outputs", reference=gdn_chunk_fwd_o,
+        description="Output of a gated delta network from the states of its chunks of 64 tokens. Per chunk, batch and "
+            "head: o = K^-0.5 (exp(g) q h + A v) with A[i, j] = (q_i · k_j) exp(g_i - g_j) for j <= i, else 0.",
+        inputs=_gdn_o_inputs, outputs=lambda p: (_gdn_tensor(p, "o", "value"),),
         flops=lambda p: 2 * _gdn_tokens(p) * (p["key"] * p["value"] + CHUNK * (p["key"] + p["value"])),
-        sizes=(GDN_PUBLISHED, _gdn_size("long_4096", 4, 4096, 8)),
-        tiny=GDN_TINY,
-        tolerance=GDN_TOLERANCE,
-        compute_unit="tf32",
         cases=(STRONG_DECAY, NO_DECAY, large("v", "h", factor=1e3, atol_scale=1e3), zero_rows("h")),
     ),
-    ProblemDefinition(
-        id="gdn_recompute_w_u",
-        title="Gated DeltaNet: recompute w and u",
-        family="gpu_mode",
-        description=(
-            "Per chunk of 64 tokens, batch and head, with the chunk's lower-triangular 64 × 64 matrix A: "
-            "w = A (k beta exp(g)) and u = A (v beta), where beta and g are one number per token."
-        ),
-        reference=gdn_recompute_w_u,
-        inputs=_gdn_w_u_inputs,
-        outputs=lambda p: (_gdn_tensor(p, "w", "key"), _gdn_tensor(p, "u", "value")),
+    problem(
+        id="gdn_recompute_w_u", title="Gated DeltaNet: recompute w and u", reference=gdn_recompute_w_u,
+        description="Per chunk of 64 tokens, batch and head, with the chunk's lower-triangular 64 × 64 matrix A: w = A "
+            "(k beta exp(g)) and u = A (v beta), where beta and g are one number per token.",
+        inputs=_gdn_w_u_inputs, outputs=lambda p: (_gdn_tensor(p, "w", "key"), _gdn_tensor(p, "u", "value")),
         flops=lambda p: 2 * _gdn_tokens(p) * CHUNK * (p["key"] + p["value"]),
-        sizes=(GDN_PUBLISHED, _gdn_size("long_4096", 4, 4096, 8)),
-        tiny=GDN_TINY,
-        tolerance=GDN_TOLERANCE,
-        compute_unit="tf32",
         cases=(STRONG_DECAY, NO_DECAY, large("k", "v", factor=1e3, atol_scale=1e3), zero_rows("beta")),
     ),
-)
+)  # fmt: skip

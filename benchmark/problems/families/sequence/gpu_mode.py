@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, constant_rows, large, outliers, shifted, small, zero_rows
@@ -109,21 +110,18 @@ def _fp8_quant_inputs(p: Params) -> tuple[InputSpec, ...]:
     return TensorSpec("x", (p["tokens"], p["hidden"]), "bfloat16"), ScalarSpec("group", p["group"])
 
 
+problem = functools.partial(ProblemDefinition, family="gpu_mode")
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="trimul",
-        title="Triangle multiplicative update (outgoing)",
-        family="gpu_mode",
-        description=(
-            "The outgoing triangle multiplicative update of protein-structure models, in float32. Layer-normalise x "
-            "over its last dimension (eps 1e-5); project it to 128 left and 128 right channels, each multiplied by the "
-            "mask and by the sigmoid of its own gate projection; for every channel form out[i, j] = sum over k of "
-            "left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the output gate "
-            "projection of the normalised x, and project back. The mask holds zeros and ones, drawn at random."
-        ),
-        reference=trimul,
-        inputs=_trimul_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["length"], p["dim"])),),
+    problem(
+        id="trimul", title="Triangle multiplicative update (outgoing)", reference=trimul,
+        description="The outgoing triangle multiplicative update of protein-structure models, in float32. "
+            "Layer-normalise x over its last dimension (eps 1e-5); project it to 128 left and 128 right channels, each "
+            "multiplied by the mask and by the sigmoid of its own gate projection; for every channel form out[i, j] = "
+            "sum over k of left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the "
+            "output gate projection of the normalised x, and project back. The mask holds zeros and ones, drawn at "
+            "random.",
+        inputs=_trimul_inputs, outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["length"], p["dim"])),),
         flops=_trimul_flops,
         sizes=(
             Size("n256_b2_d128", {"length": 256, "batch": 2, "dim": 128}),
@@ -133,56 +131,36 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=Tolerance(2e-2, 2e-2, "the task's published 2e-2: bfloat16 tensor cores inside are allowed"),
         compute_unit="bf16",
         cases=(
-            large("x", factor=1e3, atol_scale=1.0),
-            small("x", factor=1e-3, atol_scale=1.0),
-            EMPTY_MASK,
+            large("x", factor=1e3, atol_scale=1.0), small("x", factor=1e-3, atol_scale=1.0), EMPTY_MASK,
             shifted("x", by=30.0),
         ),
     ),
-    ProblemDefinition(
-        id="cross_entropy_fwd_bwd",
-        title="Cross entropy, forward and backward",
-        family="gpu_mode",
-        description=(
-            "For each row of bfloat16 logits return the cross-entropy loss against the row's target class in float32, "
-            "and the gradient with respect to the logits in bfloat16: (softmax - one-hot of the target) times the "
-            "gradient of the row's loss."
-        ),
-        reference=cross_entropy_fwd_bwd,
+    problem(
+        id="cross_entropy_fwd_bwd", title="Cross entropy, forward and backward", reference=cross_entropy_fwd_bwd,
+        description="For each row of bfloat16 logits return the cross-entropy loss against the row's target class in "
+            "float32, and the gradient with respect to the logits in bfloat16: (softmax - one-hot of the target) times "
+            "the gradient of the row's loss.",
         inputs=_cross_entropy_inputs,
         outputs=lambda p: (
-            TensorSpec("losses", (p["rows"],)),
-            TensorSpec("logits_grad", (p["rows"], p["vocab"]), "bfloat16"),
+            TensorSpec("losses", (p["rows"],)), TensorSpec("logits_grad", (p["rows"], p["vocab"]), "bfloat16"),
         ),
         flops=lambda p: 5 * p["rows"] * p["vocab"],
-        sizes=(
-            Size("v32000", {"rows": 4096, "vocab": 32000}),
-            Size("v50264", {"rows": 4096, "vocab": 50264}),
-        ),
+        sizes=(Size("v32000", {"rows": 4096, "vocab": 32000}), Size("v50264", {"rows": 4096, "vocab": 50264})),
         tiny=Size("tiny", {"rows": 6, "vocab": 264}),
         tolerance=Tolerance(
-            1e-6,
-            1e-2,
+            1e-6, 1e-2,
             "the task's published rtol 1e-2; atol far below it because a softmax over 32,000 classes is small",
         ),
         cases=(
-            shifted("logits", by=96.0),
-            large("logits", factor=20.0, atol_scale=1.0),
-            constant_rows("logits", rtol_scale=20.0),
-            outliers("logits", factor=30.0, atol_scale=1.0),
+            shifted("logits", by=96.0), large("logits", factor=20.0, atol_scale=1.0),
+            constant_rows("logits", rtol_scale=20.0), outliers("logits", factor=30.0, atol_scale=1.0),
         ),
     ),
-    ProblemDefinition(
-        id="fp8_quant",
-        title="Per-group float8 quantisation",
-        family="gpu_mode",
-        description=(
-            "Split every row of a bfloat16 matrix into groups of `group` neighbours. A group's scale is its largest "
-            "magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and rounded to float8 "
-            "e4m3 is the first output, the float32 scales are the second."
-        ),
-        reference=fp8_quant,
-        oracle=_fp8_quant_oracle,
+    problem(
+        id="fp8_quant", title="Per-group float8 quantisation", reference=fp8_quant, oracle=_fp8_quant_oracle,
+        description="Split every row of a bfloat16 matrix into groups of `group` neighbours. A group's scale is its "
+            "largest magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and rounded to "
+            "float8 e4m3 is the first output, the float32 scales are the second.",
         inputs=_fp8_quant_inputs,
         outputs=lambda p: (
             TensorSpec("quantised", (p["tokens"], p["hidden"]), "float8_e4m3fn"),
@@ -195,18 +173,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 3, "hidden": 384, "group": 128}),
         tolerance=Tolerance(
-            1e-6,
-            1e-3,
+            1e-6, 1e-3,
             "the task's published 1e-3; bfloat16 inputs often land on ties between two float8 values, where "
             "multiplying by the reciprocal scale may round the other way",
             mismatch_share=5e-3,
         ),
         cases=(
-            zero_rows("x"),
-            large("x", factor=1e6, atol_scale=1.0),
-            small("x", factor=1e-6, atol_scale=1e-6),
-            outliers("x", atol_scale=1.0),
-            constant_rows("x"),
+            zero_rows("x"), large("x", factor=1e6, atol_scale=1.0), small("x", factor=1e-6, atol_scale=1e-6),
+            outliers("x", atol_scale=1.0), constant_rows("x"),
         ),
     ),
-)
+)  # fmt: skip

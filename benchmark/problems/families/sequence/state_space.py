@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small, zero_rows
@@ -39,29 +40,22 @@ def _inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
+problem = functools.partial(ProblemDefinition, family="state_space")
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    ProblemDefinition(
-        id="selective_scan",
-        title="Selective scan of a state-space model",
-        family="state_space",
-        description=(
-            "Per batch and channel a float32 state of a few numbers h follows h = exp(delta_t a) h + delta_t u_t b_t "
-            "over the tokens t, from zero; the output is y_t = sum of c_t h + skip * u_t. b and c are shared by all "
-            "channels of a batch; sequences run along the last dimension."
-        ),
-        reference=selective_scan,
-        inputs=_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["batch"], p["channels"], p["length"])),),
+    problem(
+        id="selective_scan", title="Selective scan of a state-space model", reference=selective_scan,
+        description="Per batch and channel a float32 state of a few numbers h follows h = exp(delta_t a) h + delta_t "
+            "u_t b_t over the tokens t, from zero; the output is y_t = sum of c_t h + skip * u_t. b and c are shared "
+            "by all channels of a batch; sequences run along the last dimension.",
+        inputs=_inputs, outputs=lambda p: (TensorSpec("y", (p["batch"], p["channels"], p["length"])),),
         flops=lambda p: 7 * p["batch"] * p["channels"] * p["length"] * p["states"],
         sizes=(Size("d2048_l512", {"batch": 1, "channels": 2048, "length": 512, "states": 16}),),
         tiny=Size("tiny", {"batch": 2, "channels": 6, "length": 64, "states": 16}),
         tolerance=Tolerance(1e-4, 1e-4, "float32 recurrence whose memory is some 10 tokens, and a sum over 16 states"),
         cases=(
-            large("u"),
-            one_hot("u"),
-            small("delta", factor=1e-3, atol_scale=1.0),
-            outliers("b", factor=100.0, atol_scale=10.0),
-            zero_rows("u"),
+            large("u"), one_hot("u"), small("delta", factor=1e-3, atol_scale=1.0),
+            outliers("b", factor=100.0, atol_scale=10.0), zero_rows("u"),
         ),
     ),
-)
+)  # fmt: skip

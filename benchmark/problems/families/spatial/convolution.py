@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -46,44 +47,12 @@ def _conv1d_outputs(p: Params) -> tuple[TensorSpec, ...]:
     return (TensorSpec("y", (p["n"], p["c_out"], window_extent(p["length"], 3))),)
 
 
-CONV1D = ProblemDefinition(
-    id="conv1d",
-    title="1D convolution",
-    family="convolution",
-    description="Slides 3-tap filters over each sequence (no padding, stride 1) and sums over input channels.",
-    reference=_conv1d,
-    inputs=_conv1d_inputs,
-    outputs=_conv1d_outputs,
-    flops=lambda p: multiply_adds(p["n"], [window_extent(p["length"], 3)], p["c_in"], p["c_out"], 3),
-    sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 37}),
-    tolerance=fp32_sum("96"),
-    cases=CONVOLUTION_CASES,
-)
-
-
 def _conv1d_dilated_strided(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv1d(x, weight, stride=3, dilation=4)
 
 
 def _dilated_extent(p: Params) -> int:
     return window_extent(p["length"], 3, stride=3, dilation=4)
-
-
-CONV1D_DILATED_STRIDED = ProblemDefinition(
-    id="conv1d_dilated_strided",
-    title="Dilated, strided 1D convolution",
-    family="convolution",
-    description="1D convolution whose three taps lie 4 positions apart and whose window moves by 3 (no padding).",
-    reference=_conv1d_dilated_strided,
-    inputs=_conv1d_inputs,
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], _dilated_extent(p))),),
-    flops=lambda p: multiply_adds(p["n"], [_dilated_extent(p)], p["c_in"], p["c_out"], 3),
-    sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 128, "length": 32768}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 50}),
-    tolerance=fp32_sum("96"),
-    cases=CONVOLUTION_CASES,
-)
 
 
 def _conv2d_square(x: Tensor, weight: Tensor) -> Tensor:
@@ -94,55 +63,12 @@ def _conv2d_square_extents(p: Params) -> tuple[int, int]:
     return window_extent(p["height"], 3), window_extent(p["width"], 3)
 
 
-CONV2D_SQUARE = ProblemDefinition(
-    id="conv2d_square",
-    title="2D convolution, 3×3",
-    family="convolution",
-    description="3×3 convolution of a batch of images (no padding, stride 1), summed over input channels.",
-    reference=_conv2d_square,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-        weight_spec(p["c_out"], p["c_in"], 3, 3),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv2d_square_extents(p))),),
-    flops=lambda p: multiply_adds(p["n"], _conv2d_square_extents(p), p["c_in"], p["c_out"], 9),
-    sizes=(
-        Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
-        Size("deep_layer", {"n": 8, "c_in": 64, "c_out": 64, "height": 56, "width": 56}),
-    ),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 11, "width": 13}),
-    tolerance=fp32_sum("27 to 576"),
-    aliases=("kernelbench/v0/L1/63",),
-    cases=CONVOLUTION_CASES,
-)
-
-
 def _conv2d_asymmetric(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv2d(x, weight)
 
 
 def _asymmetric_extents(p: Params) -> tuple[int, int]:
     return window_extent(p["height"], 3), window_extent(p["width"], 5)
-
-
-CONV2D_ASYMMETRIC = ProblemDefinition(
-    id="conv2d_asymmetric",
-    title="2D convolution, 3×5",
-    family="convolution",
-    description="Convolution of a batch of images with filters 3 high and 5 wide (no padding, stride 1).",
-    reference=_conv2d_asymmetric,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-        weight_spec(p["c_out"], p["c_in"], 3, 5),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_asymmetric_extents(p))),),
-    flops=lambda p: multiply_adds(p["n"], _asymmetric_extents(p), p["c_in"], p["c_out"], 15),
-    sizes=(Size("large", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 14}),
-    tolerance=fp32_sum("45"),
-    aliases=("kernelbench/v0/L1/62",),
-    cases=CONVOLUTION_CASES,
-)
 
 
 def _conv3d(x: Tensor, weight: Tensor) -> Tensor:
@@ -153,46 +79,8 @@ def _conv3d_extents(p: Params) -> tuple[int, int, int]:
     return window_extent(p["depth"], 3), window_extent(p["height"], 3), window_extent(p["width"], 3)
 
 
-CONV3D = ProblemDefinition(
-    id="conv3d",
-    title="3D convolution, 3×3×3",
-    family="convolution",
-    description="3×3×3 convolution of a batch of volumes (no padding, stride 1), summed over input channels.",
-    reference=_conv3d,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["depth"], p["height"], p["width"])),
-        weight_spec(p["c_out"], p["c_in"], 3, 3, 3),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv3d_extents(p))),),
-    flops=lambda p: multiply_adds(p["n"], _conv3d_extents(p), p["c_in"], p["c_out"], 27),
-    sizes=(Size("large", {"n": 2, "c_in": 3, "c_out": 64, "depth": 64, "height": 64, "width": 64}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
-    tolerance=fp32_sum("81"),
-    cases=CONVOLUTION_CASES,
-)
-
-
 def _depthwise_conv2d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv2d(x, weight, groups=x.shape[1])
-
-
-DEPTHWISE_CONV2D = ProblemDefinition(
-    id="depthwise_conv2d",
-    title="Depthwise 2D convolution",
-    family="convolution",
-    description="Every channel is convolved with its own 3×3 filter (no padding, stride 1); channels do not mix.",
-    reference=_depthwise_conv2d,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["channels"], p["height"], p["width"])),
-        weight_spec(p["channels"], 1, 3, 3),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], *_conv2d_square_extents(p))),),
-    flops=lambda p: multiply_adds(p["n"], _conv2d_square_extents(p), 1, p["channels"], 9),
-    sizes=(Size("large", {"n": 16, "channels": 64, "height": 192, "width": 192}),),
-    tiny=Size("tiny", {"n": 2, "channels": 5, "height": 11, "width": 13}),
-    tolerance=fp32_sum("9"),
-    cases=CONVOLUTION_CASES,
-)
 
 
 def _depthwise_separable_conv2d(x: Tensor, depthwise: Tensor, pointwise: Tensor) -> Tensor:
@@ -205,63 +93,113 @@ def _separable_flops(p: Params) -> int:
     return depthwise + multiply_adds(p["n"], extents, p["c_in"], p["c_out"], 1)
 
 
-DEPTHWISE_SEPARABLE_CONV2D = ProblemDefinition(
-    id="depthwise_separable_conv2d",
-    title="Depthwise-separable 2D convolution",
-    family="convolution",
-    description="A depthwise 3×3 convolution (no padding) followed by a 1×1 convolution that mixes the channels.",
-    reference=_depthwise_separable_conv2d,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-        weight_spec(p["c_in"], 1, 3, 3, name="depthwise"),
-        weight_spec(p["c_out"], p["c_in"], 1, 1, name="pointwise"),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv2d_square_extents(p))),),
-    flops=_separable_flops,
-    sizes=(
-        Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
-        Size("mobile_layer", {"n": 8, "c_in": 32, "c_out": 64, "height": 128, "width": 128}),
-    ),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 11, "width": 13}),
-    tolerance=fp32_sum("9 and then 3 to 32"),
-    aliases=("kernelbench/v0/L1/86",),
-    cases=CONVOLUTION_CASES,
-)
-
-
 def _pointwise_conv2d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv2d(x, weight)
 
 
-POINTWISE_CONV2D = ProblemDefinition(
-    id="pointwise_conv2d",
-    title="Pointwise 2D convolution",
-    family="convolution",
-    description="1×1 convolution: at every pixel the input channels are mixed by one matrix.",
-    reference=_pointwise_conv2d,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-        weight_spec(p["c_out"], p["c_in"], 1, 1),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], p["height"], p["width"])),),
-    flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 1),
-    sizes=(
-        Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
-        Size("deep_layer", {"n": 16, "c_in": 128, "c_out": 128, "height": 64, "width": 64}),
-    ),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 7, "width": 9}),
-    tolerance=fp32_sum("3 to 128"),
-    aliases=("kernelbench/v0/L1/87",),
-    cases=CONVOLUTION_CASES,
-)
+problem = functools.partial(ProblemDefinition, family="convolution", cases=CONVOLUTION_CASES)
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    CONV1D,
-    CONV1D_DILATED_STRIDED,
-    CONV2D_SQUARE,
-    CONV2D_ASYMMETRIC,
-    CONV3D,
-    DEPTHWISE_CONV2D,
-    DEPTHWISE_SEPARABLE_CONV2D,
-    POINTWISE_CONV2D,
-)
+    problem(
+        id="conv1d", title="1D convolution", reference=_conv1d,
+        description="Slides 3-tap filters over each sequence (no padding, stride 1) and sums over input channels.",
+        inputs=_conv1d_inputs, outputs=_conv1d_outputs,
+        flops=lambda p: multiply_adds(p["n"], [window_extent(p["length"], 3)], p["c_in"], p["c_out"], 3),
+        sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 37}),
+        tolerance=fp32_sum("96"),
+    ),
+    problem(
+        id="conv1d_dilated_strided", title="Dilated, strided 1D convolution", reference=_conv1d_dilated_strided,
+        description="1D convolution whose three taps lie 4 positions apart and whose window moves by 3 (no padding).",
+        inputs=_conv1d_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], _dilated_extent(p))),),
+        flops=lambda p: multiply_adds(p["n"], [_dilated_extent(p)], p["c_in"], p["c_out"], 3),
+        sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 128, "length": 32768}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 50}),
+        tolerance=fp32_sum("96"),
+    ),
+    problem(
+        id="conv2d_square", title="2D convolution, 3×3", reference=_conv2d_square,
+        description="3×3 convolution of a batch of images (no padding, stride 1), summed over input channels.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 3, 3),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv2d_square_extents(p))),),
+        flops=lambda p: multiply_adds(p["n"], _conv2d_square_extents(p), p["c_in"], p["c_out"], 9),
+        sizes=(
+            Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
+            Size("deep_layer", {"n": 8, "c_in": 64, "c_out": 64, "height": 56, "width": 56}),
+        ),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 11, "width": 13}),
+        tolerance=fp32_sum("27 to 576"), aliases=("kernelbench/v0/L1/63",),
+    ),
+    problem(
+        id="conv2d_asymmetric", title="2D convolution, 3×5", reference=_conv2d_asymmetric,
+        description="Convolution of a batch of images with filters 3 high and 5 wide (no padding, stride 1).",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 3, 5),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_asymmetric_extents(p))),),
+        flops=lambda p: multiply_adds(p["n"], _asymmetric_extents(p), p["c_in"], p["c_out"], 15),
+        sizes=(Size("large", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 14}),
+        tolerance=fp32_sum("45"), aliases=("kernelbench/v0/L1/62",),
+    ),
+    problem(
+        id="conv3d", title="3D convolution, 3×3×3", reference=_conv3d,
+        description="3×3×3 convolution of a batch of volumes (no padding, stride 1), summed over input channels.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["depth"], p["height"], p["width"])),
+            weight_spec(p["c_out"], p["c_in"], 3, 3, 3),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv3d_extents(p))),),
+        flops=lambda p: multiply_adds(p["n"], _conv3d_extents(p), p["c_in"], p["c_out"], 27),
+        sizes=(Size("large", {"n": 2, "c_in": 3, "c_out": 64, "depth": 64, "height": 64, "width": 64}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
+        tolerance=fp32_sum("81"),
+    ),
+    problem(
+        id="depthwise_conv2d", title="Depthwise 2D convolution", reference=_depthwise_conv2d,
+        description="Every channel is convolved with its own 3×3 filter (no padding, stride 1); channels do not mix.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["channels"], p["height"], p["width"])), weight_spec(p["channels"], 1, 3, 3),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], *_conv2d_square_extents(p))),),
+        flops=lambda p: multiply_adds(p["n"], _conv2d_square_extents(p), 1, p["channels"], 9),
+        sizes=(Size("large", {"n": 16, "channels": 64, "height": 192, "width": 192}),),
+        tiny=Size("tiny", {"n": 2, "channels": 5, "height": 11, "width": 13}),
+        tolerance=fp32_sum("9"),
+    ),
+    problem(
+        id="depthwise_separable_conv2d", title="Depthwise-separable 2D convolution",
+        reference=_depthwise_separable_conv2d,
+        description="A depthwise 3×3 convolution (no padding) followed by a 1×1 convolution that mixes the channels.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
+            weight_spec(p["c_in"], 1, 3, 3, name="depthwise"),
+            weight_spec(p["c_out"], p["c_in"], 1, 1, name="pointwise"),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv2d_square_extents(p))),), flops=_separable_flops,
+        sizes=(
+            Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
+            Size("mobile_layer", {"n": 8, "c_in": 32, "c_out": 64, "height": 128, "width": 128}),
+        ),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 11, "width": 13}),
+        tolerance=fp32_sum("9 and then 3 to 32"), aliases=("kernelbench/v0/L1/86",),
+    ),
+    problem(
+        id="pointwise_conv2d", title="Pointwise 2D convolution", reference=_pointwise_conv2d,
+        description="1×1 convolution: at every pixel the input channels are mixed by one matrix.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 1, 1),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], p["height"], p["width"])),),
+        flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 1),
+        sizes=(
+            Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
+            Size("deep_layer", {"n": 16, "c_in": 128, "c_out": 128, "height": 64, "width": 64}),
+        ),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 7, "width": 9}),
+        tolerance=fp32_sum("3 to 128"), aliases=("kernelbench/v0/L1/87",),
+    ),
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -49,40 +50,8 @@ def _conv2d_relu_bias_add(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Te
     return torch.relu(F.conv2d(x, weight, conv_bias)) + bias
 
 
-CONV2D_RELU_BIAS_ADD = ProblemDefinition(
-    id="conv2d_relu_bias_add",
-    title="2D convolution, ReLU, bias",
-    family="fused_convolution",
-    description="3×3 convolution with bias, then ReLU, then a second bias per channel.",
-    reference=_conv2d_relu_bias_add,
-    inputs=lambda p: (*_image_inputs(p), _bias(p)),
-    outputs=_image_output,
-    flops=_flops,
-    sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
-    tolerance=fp32_sum("144"),
-    cases=CONVOLUTION_CASES,
-)
-
-
 def _conv2d_mish_mish(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
     return F.mish(F.mish(F.conv2d(x, weight, conv_bias)))
-
-
-CONV2D_MISH_MISH = ProblemDefinition(
-    id="conv2d_mish_mish",
-    title="2D convolution, Mish twice",
-    family="fused_convolution",
-    description="3×3 convolution with bias, then Mish applied twice, where Mish(v) = v · tanh(log(1 + exp(v))).",
-    reference=_conv2d_mish_mish,
-    inputs=_image_inputs,
-    outputs=_image_output,
-    flops=_flops,
-    sizes=(Size("large", {"n": 16, "c_in": 16, "c_out": 32, "height": 128, "width": 128}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
-    tolerance=fp32_sum("144"),
-    cases=CONVOLUTION_CASES,
-)
 
 
 def _conv2d_relu_hardswish(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
@@ -94,51 +63,9 @@ def _half_image_inputs(p: Params) -> tuple[InputSpec, ...]:
     return _image_inputs(p, "bfloat16")
 
 
-CONV2D_RELU_HARDSWISH = ProblemDefinition(
-    id="conv2d_relu_hardswish",
-    title="2D convolution, ReLU, hard swish (bfloat16)",
-    family="fused_convolution",
-    description="3×3 convolution with bias in bfloat16, then ReLU, then v · clamp((v + 3) / 6, 0, 1).",
-    reference=_conv2d_relu_hardswish,
-    inputs=_half_image_inputs,
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_extents(p)), "bfloat16"),),
-    flops=_flops,
-    sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 64, "height": 128, "width": 128}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
-    tolerance=Tolerance(
-        2e-2, 2e-2, "bfloat16 keeps 8 bits; the reference rounds after the convolution and after each of four steps"
-    ),
-    compute_unit="bf16",
-    cases=(large("x", factor=1e3), small("x", factor=1e-3, atol_scale=1.0), one_hot("x"), outliers("x")),
-)
-
-
 def _conv2d_avg_pool_sigmoid_sum(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
     pooled = F.avg_pool2d(F.conv2d(x, weight, conv_bias), 2)
     return torch.sigmoid(pooled).sum(dim=(1, 2, 3))
-
-
-CONV2D_AVG_POOL_SIGMOID_SUM = ProblemDefinition(
-    id="conv2d_avg_pool_sigmoid_sum",
-    title="2D convolution, average pooling, sigmoid, sum per image",
-    family="fused_convolution",
-    description="3×3 convolution with bias, mean of 2×2, sigmoid, then one sum per image over channels and pixels.",
-    reference=_conv2d_avg_pool_sigmoid_sum,
-    inputs=_image_inputs,
-    outputs=lambda p: (TensorSpec("y", (p["n"],)),),
-    flops=_flops,
-    sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 32, "height": 98, "width": 98}),),
-    tiny=Size("tiny", {"n": 6, "c_in": 3, "c_out": 5, "height": 9, "width": 12}),
-    tolerance=Tolerance(
-        1e-5, 1e-5, "fp32 sums of up to 74 thousand sigmoids of like sign; images differ by about 1e-3 of the sum"
-    ),
-    cases=(
-        large("x", factor=100.0, atol_scale=10.0),
-        one_hot("x"),
-        outliers("x", factor=100.0, atol_scale=10.0),
-        zero_rows("x"),
-    ),
-)
 
 
 def _conv2d_tanh_scaling_bias_max_pool(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Tensor) -> Tensor:
@@ -146,50 +73,8 @@ def _conv2d_tanh_scaling_bias_max_pool(x: Tensor, weight: Tensor, conv_bias: Ten
     return F.max_pool2d(y, 4)
 
 
-CONV2D_TANH_SCALING_BIAS_MAX_POOL = ProblemDefinition(
-    id="conv2d_tanh_scaling_bias_max_pool",
-    title="2D convolution, tanh, scaling, bias, max pooling",
-    family="fused_convolution",
-    description="3×3 convolution with bias, 2 · tanh, a second bias per channel, then the largest of each 4×4 window.",
-    reference=_conv2d_tanh_scaling_bias_max_pool,
-    inputs=lambda p: (*_image_inputs(p), _bias(p)),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *(extent // 4 for extent in _extents(p)))),),
-    flops=_flops,
-    sizes=(Size("large", {"n": 32, "c_in": 8, "c_out": 32, "height": 130, "width": 130}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 15, "width": 18}),
-    tolerance=fp32_sum("72"),
-    cases=(
-        large("x", factor=100.0, atol_scale=10.0),
-        one_hot("x"),
-        outliers("x", factor=100.0, atol_scale=10.0),
-        NEGATIVE_BIAS,
-    ),
-)
-
-
 def _conv2d_scaling_min(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
     return torch.amin(F.conv2d(x, weight, conv_bias) * 2.0, dim=1, keepdim=True)
-
-
-CONV2D_SCALING_MIN = ProblemDefinition(
-    id="conv2d_scaling_min",
-    title="2D convolution, scaling, minimum over channels",
-    family="fused_convolution",
-    description="3×3 convolution with bias, doubled, then at every pixel the smallest value over output channels.",
-    reference=_conv2d_scaling_min,
-    inputs=_image_inputs,
-    outputs=lambda p: (TensorSpec("y", (p["n"], 1, *_extents(p))),),
-    flops=_flops,
-    sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
-    tolerance=fp32_sum("144"),
-    cases=(
-        large("x", factor=1e5),
-        one_hot("x"),
-        outliers("x", atol_scale=100.0),
-        shifted("conv_bias", by=100.0, atol_scale=10.0),
-    ),
-)
 
 
 def _conv3d_scaling_tanh_multiply_sigmoid(
@@ -212,35 +97,96 @@ def _volume_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-CONV3D_SCALING_TANH_MULTIPLY_SIGMOID = ProblemDefinition(
-    id="conv3d_scaling_tanh_multiply_sigmoid",
-    title="3D convolution, scaling, tanh, multiply, sigmoid",
+problem = functools.partial(
+    ProblemDefinition,
     family="fused_convolution",
-    description=(
-        "3×3×3 convolution with bias, times a factor per channel, tanh, times a second factor per channel, sigmoid."
-    ),
-    reference=_conv3d_scaling_tanh_multiply_sigmoid,
-    inputs=_volume_inputs,
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_volume_extents(p))),),
-    flops=lambda p: 2 * p["n"] * p["c_out"] * p["c_in"] * 27 * math.prod(_volume_extents(p)),
-    sizes=(Size("large", {"n": 128, "c_in": 3, "c_out": 16, "depth": 16, "height": 32, "width": 32}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
-    tolerance=Tolerance(1e-5, 1e-5, "fp32 sums of 81 products, squashed twice; fp16 operands err by about 1e-4"),
-    aliases=("kernelbench/v0/L2/48",),
-    cases=(
-        large("x", factor=100.0, atol_scale=100.0),
-        one_hot("x"),
-        outliers("x", factor=100.0, atol_scale=100.0),
-        shifted("bias", by=100.0),
-    ),
+    flops=_flops,
+    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    CONV2D_RELU_BIAS_ADD,
-    CONV2D_MISH_MISH,
-    CONV2D_RELU_HARDSWISH,
-    CONV2D_AVG_POOL_SIGMOID_SUM,
-    CONV2D_TANH_SCALING_BIAS_MAX_POOL,
-    CONV2D_SCALING_MIN,
-    CONV3D_SCALING_TANH_MULTIPLY_SIGMOID,
-)
+    problem(
+        id="conv2d_relu_bias_add", title="2D convolution, ReLU, bias", reference=_conv2d_relu_bias_add,
+        description="3×3 convolution with bias, then ReLU, then a second bias per channel.",
+        inputs=lambda p: (*_image_inputs(p), _bias(p)), outputs=_image_output,
+        sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
+        tolerance=fp32_sum("144"), cases=CONVOLUTION_CASES,
+    ),
+    problem(
+        id="conv2d_mish_mish", title="2D convolution, Mish twice", reference=_conv2d_mish_mish,
+        description="3×3 convolution with bias, then Mish applied twice, where Mish(v) = v · tanh(log(1 + exp(v))).",
+        inputs=_image_inputs, outputs=_image_output,
+        sizes=(Size("large", {"n": 16, "c_in": 16, "c_out": 32, "height": 128, "width": 128}),),
+        tolerance=fp32_sum("144"), cases=CONVOLUTION_CASES,
+    ),
+    problem(
+        id="conv2d_relu_hardswish", title="2D convolution, ReLU, hard swish (bfloat16)",
+        reference=_conv2d_relu_hardswish,
+        description="3×3 convolution with bias in bfloat16, then ReLU, then v · clamp((v + 3) / 6, 0, 1).",
+        inputs=_half_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_extents(p)), "bfloat16"),),
+        sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 64, "height": 128, "width": 128}),),
+        tolerance=Tolerance(
+            2e-2, 2e-2,
+            "bfloat16 keeps 8 bits; the reference rounds after the convolution and after each of four steps",
+        ),
+        compute_unit="bf16",
+        cases=(large("x", factor=1e3), small("x", factor=1e-3, atol_scale=1.0), one_hot("x"), outliers("x")),
+    ),
+    problem(
+        id="conv2d_avg_pool_sigmoid_sum", title="2D convolution, average pooling, sigmoid, sum per image",
+        reference=_conv2d_avg_pool_sigmoid_sum,
+        description="3×3 convolution with bias, mean of 2×2, sigmoid, then one sum per image over channels and pixels.",
+        inputs=_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"],)),),
+        sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 32, "height": 98, "width": 98}),),
+        tiny=Size("tiny", {"n": 6, "c_in": 3, "c_out": 5, "height": 9, "width": 12}),
+        tolerance=Tolerance(
+            1e-5, 1e-5, "fp32 sums of up to 74 thousand sigmoids of like sign; images differ by about 1e-3 of the sum",
+        ),
+        cases=(
+            large("x", factor=100.0, atol_scale=10.0), one_hot("x"), outliers("x", factor=100.0, atol_scale=10.0),
+            zero_rows("x"),
+        ),
+    ),
+    problem(
+        id="conv2d_tanh_scaling_bias_max_pool", title="2D convolution, tanh, scaling, bias, max pooling",
+        reference=_conv2d_tanh_scaling_bias_max_pool,
+        description="3×3 convolution with bias, 2 · tanh, a second bias per channel, then the largest of each 4×4 "
+            "window.",
+        inputs=lambda p: (*_image_inputs(p), _bias(p)),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *(extent // 4 for extent in _extents(p)))),),
+        sizes=(Size("large", {"n": 32, "c_in": 8, "c_out": 32, "height": 130, "width": 130}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 15, "width": 18}),
+        tolerance=fp32_sum("72"),
+        cases=(
+            large("x", factor=100.0, atol_scale=10.0), one_hot("x"), outliers("x", factor=100.0, atol_scale=10.0),
+            NEGATIVE_BIAS,
+        ),
+    ),
+    problem(
+        id="conv2d_scaling_min", title="2D convolution, scaling, minimum over channels", reference=_conv2d_scaling_min,
+        description="3×3 convolution with bias, doubled, then at every pixel the smallest value over output channels.",
+        inputs=_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], 1, *_extents(p))),),
+        sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
+        tolerance=fp32_sum("144"),
+        cases=(
+            large("x", factor=1e5), one_hot("x"), outliers("x", atol_scale=100.0),
+            shifted("conv_bias", by=100.0, atol_scale=10.0),
+        ),
+    ),
+    problem(
+        id="conv3d_scaling_tanh_multiply_sigmoid", title="3D convolution, scaling, tanh, multiply, sigmoid",
+        reference=_conv3d_scaling_tanh_multiply_sigmoid,
+        description="3×3×3 convolution with bias, times a factor per channel, tanh, times a second factor per channel, "
+            "sigmoid.",
+        inputs=_volume_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_volume_extents(p))),),
+        flops=lambda p: 2 * p["n"] * p["c_out"] * p["c_in"] * 27 * math.prod(_volume_extents(p)),
+        sizes=(Size("large", {"n": 128, "c_in": 3, "c_out": 16, "depth": 16, "height": 32, "width": 32}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
+        tolerance=Tolerance(1e-5, 1e-5, "fp32 sums of 81 products, squashed twice; fp16 operands err by about 1e-4"),
+        aliases=("kernelbench/v0/L2/48",),
+        cases=(
+            large("x", factor=100.0, atol_scale=100.0), one_hot("x"), outliers("x", factor=100.0, atol_scale=100.0),
+            shifted("bias", by=100.0),
+        ),
+    ),
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -61,109 +62,69 @@ def _max_pool1d(x: Tensor) -> Tensor:
     return F.max_pool1d(x, kernel_size=4, stride=2, padding=2, dilation=3)
 
 
-MAX_POOL1D = ProblemDefinition(
-    id="max_pool1d",
-    title="1D max pooling, dilated",
-    family="pooling",
-    description=(
-        "Largest of 4 values 3 positions apart; the window moves by 2 and reaches 2 positions past each end, "
-        "where there is nothing to be larger than."
-    ),
-    reference=_max_pool1d,
-    inputs=_inputs("bfloat16"),
-    outputs=_outputs(4, 2, 2, 3, "bfloat16"),
-    flops=_one_per_tap(_outputs(4, 2, 2, 3), 4),
-    sizes=(Size("large", {"n": 16, "channels": 64, "width": 65536}),),
-    tiny=Size("tiny", {"n": 2, "channels": 3, "width": 45}),
-    tolerance=SELECTION,
-    cases=MAXIMUM_CASES,
-)
-
-
 def _max_pool2d(x: Tensor) -> Tensor:
     return F.max_pool2d(x, kernel_size=2, stride=2, padding=1, dilation=3)
-
-
-MAX_POOL2D = ProblemDefinition(
-    id="max_pool2d",
-    title="2D max pooling, dilated",
-    family="pooling",
-    description="Largest of 2×2 values 3 apart; the window moves by 2 and reaches 1 pixel past each edge.",
-    reference=_max_pool2d,
-    inputs=_inputs(),
-    outputs=_outputs(2, 2, 1, 3),
-    flops=_one_per_tap(_outputs(2, 2, 1, 3), 2),
-    sizes=(
-        Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),
-        Size("medium", {"n": 16, "channels": 32, "height": 128, "width": 128}),
-    ),
-    tiny=Size("tiny", {"n": 2, "channels": 3, "height": 12, "width": 15}),
-    tolerance=SELECTION,
-    aliases=("kernelbench/v0/L1/42",),
-    cases=MAXIMUM_CASES,
-)
 
 
 def _max_pool3d(x: Tensor) -> Tensor:
     return F.max_pool3d(x, kernel_size=3, stride=2, padding=1, dilation=3)
 
 
-MAX_POOL3D = ProblemDefinition(
-    id="max_pool3d",
-    title="3D max pooling, dilated",
-    family="pooling",
-    description="Largest of 3×3×3 values 3 apart; the window moves by 2 and reaches 1 voxel past each face.",
-    reference=_max_pool3d,
-    inputs=_inputs(),
-    outputs=_outputs(3, 2, 1, 3),
-    flops=_one_per_tap(_outputs(3, 2, 1, 3), 3),
-    sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
-    tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 9, "height": 10, "width": 11}),
-    tolerance=SELECTION,
-    aliases=("kernelbench/v0/L1/43",),
-    cases=MAXIMUM_CASES,
-)
-
-
 def _avg_pool2d(x: Tensor) -> Tensor:
     return F.avg_pool2d(x, kernel_size=3)
-
-
-AVG_POOL2D = ProblemDefinition(
-    id="avg_pool2d",
-    title="2D average pooling",
-    family="pooling",
-    description="Mean of adjoining 3×3 windows; rows and columns that do not fill a window are dropped.",
-    reference=_avg_pool2d,
-    inputs=_inputs(),
-    outputs=_outputs(3, 3, 0, 1),
-    flops=_one_per_tap(_outputs(3, 3, 0, 1), 3),
-    sizes=(Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),),
-    tiny=Size("tiny", {"n": 2, "channels": 3, "height": 11, "width": 16}),
-    tolerance=MEAN,
-    aliases=("kernelbench/v0/L1/45",),
-    cases=MEAN_CASES,
-)
 
 
 def _avg_pool3d(x: Tensor) -> Tensor:
     return F.avg_pool3d(x, kernel_size=3, stride=2, padding=1)
 
 
-AVG_POOL3D = ProblemDefinition(
-    id="avg_pool3d",
-    title="3D average pooling, overlapping",
-    family="pooling",
-    description="Mean of 3×3×3 windows that move by 2; outside a face there are zeros, which count among the 27.",
-    reference=_avg_pool3d,
-    inputs=_inputs(),
-    outputs=_outputs(3, 2, 1, 1),
-    flops=_one_per_tap(_outputs(3, 2, 1, 1), 3),
-    sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
-    tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 5, "height": 6, "width": 7}),
-    tolerance=MEAN,
-    aliases=("kernelbench/v0/L1/46",),
-    cases=MEAN_CASES,
+problem = functools.partial(
+    ProblemDefinition, family="pooling", inputs=_inputs(), tolerance=SELECTION, cases=MAXIMUM_CASES
 )
 
-PROBLEMS: tuple[ProblemDefinition, ...] = (MAX_POOL1D, MAX_POOL2D, MAX_POOL3D, AVG_POOL2D, AVG_POOL3D)
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="max_pool1d", title="1D max pooling, dilated", reference=_max_pool1d,
+        description="Largest of 4 values 3 positions apart; the window moves by 2 and reaches 2 positions past each "
+            "end, where there is nothing to be larger than.",
+        inputs=_inputs("bfloat16"), outputs=_outputs(4, 2, 2, 3, "bfloat16"),
+        flops=_one_per_tap(_outputs(4, 2, 2, 3), 4),
+        sizes=(Size("large", {"n": 16, "channels": 64, "width": 65536}),),
+        tiny=Size("tiny", {"n": 2, "channels": 3, "width": 45}),
+    ),
+    problem(
+        id="max_pool2d", title="2D max pooling, dilated", reference=_max_pool2d,
+        description="Largest of 2×2 values 3 apart; the window moves by 2 and reaches 1 pixel past each edge.",
+        outputs=_outputs(2, 2, 1, 3), flops=_one_per_tap(_outputs(2, 2, 1, 3), 2),
+        sizes=(
+            Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),
+            Size("medium", {"n": 16, "channels": 32, "height": 128, "width": 128}),
+        ),
+        tiny=Size("tiny", {"n": 2, "channels": 3, "height": 12, "width": 15}),
+        aliases=("kernelbench/v0/L1/42",),
+    ),
+    problem(
+        id="max_pool3d", title="3D max pooling, dilated", reference=_max_pool3d,
+        description="Largest of 3×3×3 values 3 apart; the window moves by 2 and reaches 1 voxel past each face.",
+        outputs=_outputs(3, 2, 1, 3), flops=_one_per_tap(_outputs(3, 2, 1, 3), 3),
+        sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
+        tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 9, "height": 10, "width": 11}),
+        aliases=("kernelbench/v0/L1/43",),
+    ),
+    problem(
+        id="avg_pool2d", title="2D average pooling", reference=_avg_pool2d,
+        description="Mean of adjoining 3×3 windows; rows and columns that do not fill a window are dropped.",
+        outputs=_outputs(3, 3, 0, 1), flops=_one_per_tap(_outputs(3, 3, 0, 1), 3),
+        sizes=(Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),),
+        tiny=Size("tiny", {"n": 2, "channels": 3, "height": 11, "width": 16}),
+        tolerance=MEAN, aliases=("kernelbench/v0/L1/45",), cases=MEAN_CASES,
+    ),
+    problem(
+        id="avg_pool3d", title="3D average pooling, overlapping", reference=_avg_pool3d,
+        description="Mean of 3×3×3 windows that move by 2; outside a face there are zeros, which count among the 27.",
+        outputs=_outputs(3, 2, 1, 1), flops=_one_per_tap(_outputs(3, 2, 1, 1), 3),
+        sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
+        tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 5, "height": 6, "width": 7}),
+        tolerance=MEAN, aliases=("kernelbench/v0/L1/46",), cases=MEAN_CASES,
+    ),
+)  # fmt: skip

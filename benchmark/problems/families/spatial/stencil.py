@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import alternating, constant_rows, large, one_hot, outliers, small
@@ -20,28 +21,6 @@ def _stencil_2d(u: Tensor, diffusivity: Tensor) -> Tensor:
     return u + diffusivity * laplacian
 
 
-STENCIL_2D = ProblemDefinition(
-    id="stencil_2d",
-    title="2D heat equation, one step",
-    family="stencil",
-    description=(
-        "One explicit step of heat flow on a grid: u + diffusivity · (north + south + west + east − 4u), "
-        "with a diffusivity per cell and zero outside the grid."
-    ),
-    reference=_stencil_2d,
-    inputs=lambda p: (
-        TensorSpec("u", (p["height"], p["width"])),
-        TensorSpec("diffusivity", (p["height"], p["width"]), fill=uniform(0.05, 0.25)),
-    ),
-    outputs=lambda p: (TensorSpec("v", (p["height"], p["width"])),),
-    flops=lambda p: 7 * p["height"] * p["width"],
-    sizes=(Size("large", {"height": 4096, "width": 4096}), Size("ragged", {"height": 3001, "width": 4999})),
-    tiny=Size("tiny", {"height": 19, "width": 23}),
-    tolerance=Tolerance(5e-6, 5e-6, "seven fp32 operations on unit values; fp16 inputs err by about 3e-4"),
-    cases=(large("u", factor=1e6), small("u", factor=1e-6), alternating("u"), one_hot("u")),
-)
-
-
 def _stencil_3d(u: Tensor, previous: Tensor, courant: float) -> Tensor:
     p = F.pad(u, (2, 2, 2, 2, 2, 2))
     depth, height, width = u.shape
@@ -58,30 +37,6 @@ def _wave_inputs(p: Params) -> tuple[InputSpec, ...]:
     return TensorSpec("u", shape), TensorSpec("previous", shape), ScalarSpec("courant", 0.15)
 
 
-STENCIL_3D = ProblemDefinition(
-    id="stencil_3d",
-    title="3D wave equation, one fourth-order step",
-    family="stencil",
-    description=(
-        "One leapfrog step of the wave equation on a grid: 2u − previous + courant · laplacian(u), where the "
-        "Laplacian reaches two cells along each axis (weights 4/3 and −1/12, centre −15/2) and u is zero outside."
-    ),
-    reference=_stencil_3d,
-    inputs=_wave_inputs,
-    outputs=lambda p: (TensorSpec("v", (p["depth"], p["height"], p["width"])),),
-    flops=lambda p: 19 * p["depth"] * p["height"] * p["width"],
-    sizes=(Size("large", {"depth": 256, "height": 256, "width": 256}),),
-    tiny=Size("tiny", {"depth": 6, "height": 9, "width": 13}),
-    tolerance=Tolerance(1e-5, 1e-5, "nineteen fp32 operations on unit values; fp16 inputs err by about 1e-3"),
-    cases=(
-        large("u", "previous", factor=1e6, atol_scale=1e6),
-        alternating("u"),
-        one_hot("u", "previous"),
-        constant_rows("u"),
-    ),
-)
-
-
 def _causal_conv1d(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     channels, taps = weight.shape
     return F.silu(F.conv1d(F.pad(x, (taps - 1, 0)), weight.unsqueeze(1), bias, groups=channels))
@@ -95,23 +50,50 @@ def _causal_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-CAUSAL_CONV1D = ProblemDefinition(
-    id="causal_conv1d",
-    title="Causal depthwise 1D convolution with SiLU (bfloat16)",
-    family="stencil",
-    description=(
-        "The short convolution of state-space language models: every channel is filtered by its own 4 taps over the "
-        "current and the three previous positions (zero before the start), plus a bias, then SiLU."
-    ),
-    reference=_causal_conv1d,
-    inputs=_causal_inputs,
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], p["length"]), "bfloat16"),),
-    flops=lambda p: multiply_adds(p["n"], [p["length"]], 1, p["channels"], 4),
-    sizes=(Size("large", {"n": 4, "channels": 4096, "length": 2048}),),
-    tiny=Size("tiny", {"n": 2, "channels": 5, "length": 21}),
-    tolerance=Tolerance(1.6e-2, 1.6e-2, "bfloat16 keeps 8 bits; the reference rounds after the sum and after SiLU"),
-    compute_unit="bf16",
-    cases=(large("x", factor=50.0), one_hot("x"), alternating("x"), outliers("x", factor=100.0)),
-)
+problem = functools.partial(ProblemDefinition, family="stencil")
 
-PROBLEMS: tuple[ProblemDefinition, ...] = (STENCIL_2D, STENCIL_3D, CAUSAL_CONV1D)
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="stencil_2d", title="2D heat equation, one step", reference=_stencil_2d,
+        description="One explicit step of heat flow on a grid: u + diffusivity · (north + south + west + east − 4u), "
+            "with a diffusivity per cell and zero outside the grid.",
+        inputs=lambda p: (
+            TensorSpec("u", (p["height"], p["width"])),
+            TensorSpec("diffusivity", (p["height"], p["width"]), fill=uniform(0.05, 0.25)),
+        ),
+        outputs=lambda p: (TensorSpec("v", (p["height"], p["width"])),), flops=lambda p: 7 * p["height"] * p["width"],
+        sizes=(Size("large", {"height": 4096, "width": 4096}), Size("ragged", {"height": 3001, "width": 4999})),
+        tiny=Size("tiny", {"height": 19, "width": 23}),
+        tolerance=Tolerance(5e-6, 5e-6, "seven fp32 operations on unit values; fp16 inputs err by about 3e-4"),
+        cases=(large("u", factor=1e6), small("u", factor=1e-6), alternating("u"), one_hot("u")),
+    ),
+    problem(
+        id="stencil_3d", title="3D wave equation, one fourth-order step", reference=_stencil_3d,
+        description="One leapfrog step of the wave equation on a grid: 2u − previous + courant · laplacian(u), where "
+            "the Laplacian reaches two cells along each axis (weights 4/3 and −1/12, centre −15/2) and u is zero "
+            "outside.",
+        inputs=_wave_inputs, outputs=lambda p: (TensorSpec("v", (p["depth"], p["height"], p["width"])),),
+        flops=lambda p: 19 * p["depth"] * p["height"] * p["width"],
+        sizes=(Size("large", {"depth": 256, "height": 256, "width": 256}),),
+        tiny=Size("tiny", {"depth": 6, "height": 9, "width": 13}),
+        tolerance=Tolerance(1e-5, 1e-5, "nineteen fp32 operations on unit values; fp16 inputs err by about 1e-3"),
+        cases=(
+            large("u", "previous", factor=1e6, atol_scale=1e6), alternating("u"), one_hot("u", "previous"),
+            constant_rows("u"),
+        ),
+    ),
+    problem(
+        id="causal_conv1d", title="Causal depthwise 1D convolution with SiLU (bfloat16)", reference=_causal_conv1d,
+        description="The short convolution of state-space language models: every channel is filtered by its own 4 taps "
+            "over the current and the three previous positions (zero before the start), plus a bias, then SiLU.",
+        inputs=_causal_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], p["length"]), "bfloat16"),),
+        flops=lambda p: multiply_adds(p["n"], [p["length"]], 1, p["channels"], 4),
+        sizes=(Size("large", {"n": 4, "channels": 4096, "length": 2048}),),
+        tiny=Size("tiny", {"n": 2, "channels": 5, "length": 21}),
+        tolerance=Tolerance(
+            1.6e-2, 1.6e-2, "bfloat16 keeps 8 bits; the reference rounds after the sum and after SiLU"
+        ),
+        compute_unit="bf16",
+        cases=(large("x", factor=50.0), one_hot("x"), alternating("x"), outliers("x", factor=100.0)),
+    ),
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -24,47 +25,8 @@ def _transposed_conv1d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv_transpose1d(x, weight, stride=2, padding=1)
 
 
-TRANSPOSED_CONV1D = ProblemDefinition(
-    id="transposed_conv1d",
-    title="Transposed 1D convolution, stride 2",
-    family="transposed_convolution",
-    description="Doubles each sequence: position i adds 4 taps at outputs 2i − 1 … 2i + 2, summed over input channels.",
-    reference=_transposed_conv1d,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["length"])),
-        _weight((p["c_in"], p["c_out"], 4), p["c_in"] * 2),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], transposed_extent(p["length"], 4, 2, 1))),),
-    flops=lambda p: multiply_adds(p["n"], [p["length"]], p["c_in"], p["c_out"], 4),
-    sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 19}),
-    tolerance=fp32_sum("64"),
-    cases=CONVOLUTION_CASES,
-)
-
-
 def _transposed_conv2d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv_transpose2d(x, weight)
-
-
-TRANSPOSED_CONV2D = ProblemDefinition(
-    id="transposed_conv2d",
-    title="Transposed 2D convolution, 3×3",
-    family="transposed_convolution",
-    description="Every pixel adds a 3×3 patch to the output (stride 1, no padding), summed over input channels.",
-    reference=_transposed_conv2d,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-        _weight((p["c_in"], p["c_out"], 3, 3), p["c_in"] * 9),
-    ),
-    outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], p["height"] + 2, p["width"] + 2)),),
-    flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 9),
-    sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "height": 128, "width": 128}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 8, "width": 9}),
-    tolerance=fp32_sum("288"),
-    aliases=("kernelbench/v0/L1/57",),
-    cases=CONVOLUTION_CASES,
-)
 
 
 def _transposed_conv3d_grouped(x: Tensor, weight: Tensor) -> Tensor:
@@ -75,27 +37,50 @@ def _volume(p: Params) -> tuple[int, int, int]:
     return p["depth"], p["height"], p["width"]
 
 
-TRANSPOSED_CONV3D_GROUPED = ProblemDefinition(
-    id="transposed_conv3d_grouped",
-    title="Grouped, strided transposed 3D convolution",
-    family="transposed_convolution",
-    description=(
-        "Every voxel adds a 3×3×3 patch at stride 2 with one voxel cropped on each side; "
-        "channels form 4 groups, and outputs of a group sum only over its own inputs."
-    ),
-    reference=_transposed_conv3d_grouped,
-    inputs=lambda p: (
-        TensorSpec("x", (p["n"], p["c_in"], *_volume(p))),
-        _weight((p["c_in"], p["c_out"] // 4, 3, 3, 3), p["c_in"] // 4 * 8),
-    ),
-    outputs=lambda p: (
-        TensorSpec("y", (p["n"], p["c_out"], *(transposed_extent(extent, 3, 2, 1) for extent in _volume(p)))),
-    ),
-    flops=lambda p: multiply_adds(p["n"], _volume(p), p["c_in"], p["c_out"] // 4, 27),
-    sizes=(Size("large", {"n": 4, "c_in": 32, "c_out": 64, "depth": 16, "height": 32, "width": 32}),),
-    tiny=Size("tiny", {"n": 2, "c_in": 8, "c_out": 12, "depth": 3, "height": 4, "width": 5}),
-    tolerance=fp32_sum("8 to 64"),
-    cases=CONVOLUTION_CASES,
-)
+problem = functools.partial(ProblemDefinition, family="transposed_convolution", cases=CONVOLUTION_CASES)
 
-PROBLEMS: tuple[ProblemDefinition, ...] = (TRANSPOSED_CONV1D, TRANSPOSED_CONV2D, TRANSPOSED_CONV3D_GROUPED)
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="transposed_conv1d", title="Transposed 1D convolution, stride 2", reference=_transposed_conv1d,
+        description="Doubles each sequence: position i adds 4 taps at outputs 2i − 1 … 2i + 2, summed over input "
+            "channels.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["length"])), _weight((p["c_in"], p["c_out"], 4), p["c_in"] * 2),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], transposed_extent(p["length"], 4, 2, 1))),),
+        flops=lambda p: multiply_adds(p["n"], [p["length"]], p["c_in"], p["c_out"], 4),
+        sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 19}),
+        tolerance=fp32_sum("64"),
+    ),
+    problem(
+        id="transposed_conv2d", title="Transposed 2D convolution, 3×3", reference=_transposed_conv2d,
+        description="Every pixel adds a 3×3 patch to the output (stride 1, no padding), summed over input channels.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
+            _weight((p["c_in"], p["c_out"], 3, 3), p["c_in"] * 9),
+        ),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], p["height"] + 2, p["width"] + 2)),),
+        flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 9),
+        sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "height": 128, "width": 128}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 8, "width": 9}),
+        tolerance=fp32_sum("288"), aliases=("kernelbench/v0/L1/57",),
+    ),
+    problem(
+        id="transposed_conv3d_grouped", title="Grouped, strided transposed 3D convolution",
+        reference=_transposed_conv3d_grouped,
+        description="Every voxel adds a 3×3×3 patch at stride 2 with one voxel cropped on each side; channels form 4 "
+            "groups, and outputs of a group sum only over its own inputs.",
+        inputs=lambda p: (
+            TensorSpec("x", (p["n"], p["c_in"], *_volume(p))),
+            _weight((p["c_in"], p["c_out"] // 4, 3, 3, 3), p["c_in"] // 4 * 8),
+        ),
+        outputs=lambda p: (
+            TensorSpec("y", (p["n"], p["c_out"], *(transposed_extent(extent, 3, 2, 1) for extent in _volume(p)))),
+        ),
+        flops=lambda p: multiply_adds(p["n"], _volume(p), p["c_in"], p["c_out"] // 4, 27),
+        sizes=(Size("large", {"n": 4, "c_in": 32, "c_out": 64, "depth": 16, "height": 32, "width": 32}),),
+        tiny=Size("tiny", {"n": 2, "c_in": 8, "c_out": 12, "depth": 3, "height": 4, "width": 5}),
+        tolerance=fp32_sum("8 to 64"),
+    ),
+)  # fmt: skip

@@ -37,8 +37,13 @@ Queue = Callable[[], None]
 """Queues one operation on a stream."""
 
 
-def bound(name: str, *arguments: Any) -> Queue:
+def bound(name: str, *arguments: Any, keep: object = None) -> Queue:
     """A call that is made many times, with nothing left to look up but its error code.
+
+    Args:
+        name: the driver's function.
+        arguments: its arguments.
+        keep: what must live as long as the call may be made, because the driver reads it.
 
     Raises, when called:
         DriverError: it failed.
@@ -47,7 +52,7 @@ def bound(name: str, *arguments: Any) -> Queue:
 
     function, fine = functools.partial(getattr(driver, name), *arguments), driver.CUresult.CUDA_SUCCESS
 
-    def queue() -> None:
+    def queue(kept: object = keep) -> None:
         (error,) = function()
         if error != fine:
             raise DriverError(f"{name}: {error.name}")
@@ -166,14 +171,13 @@ class Launch:
     def __init__(self, function: Function, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
         """Make ready."""
         function.allow_shared(shape.shared_bytes)
-        # The driver reads the parameters at every launch, so they must live as long as this does.
-        self._parameters = parameters
         address = parameters.address
         if shape.plain:
             where = (*shape.grid, *shape.block, shape.shared_bytes, stream_handle(stream))
-            self.queue = bound("cuLaunchKernel", function.handle, *where, address, 0)
+            self.queue = bound("cuLaunchKernel", function.handle, *where, address, 0, keep=parameters)
         else:
-            self.queue = bound("cuLaunchKernelEx", _config(function, shape, stream), function.handle, address, 0)
+            config = _config(function, shape, stream)
+            self.queue = bound("cuLaunchKernelEx", config, function.handle, address, 0, keep=parameters)
 
 
 def _config(function: Function, shape: LaunchShape, stream: int) -> Any:

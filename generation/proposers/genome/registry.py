@@ -23,18 +23,18 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "scientific": ("small_solve", "fft", "cluster", "tridiagonal", "gravity"),
 }  # fmt: skip
-"""Folders of `families` by group; the `family.py` of each has a tuple FAMILIES."""
+"""Modules of `families` by group; each has a tuple FAMILIES."""
 
 
 @functools.cache
 def families() -> Mapping[str, Family]:
     """Every family by name."""
     found: dict[str, Family] = {}
-    for folder in (f"{group}.{name}" for group, names in GROUPS.items() for name in names):
-        module = importlib.import_module(f"kbench.generation.proposers.genome.families.{folder}.family")
+    for place in (f"{group}.{name}" for group, names in GROUPS.items() for name in names):
+        module = importlib.import_module(f"kbench.generation.proposers.genome.families.{place}")
         for family in module.FAMILIES:
             if family.name in found:
-                raise ValueError(f"genome family {family.name!r} is declared twice, again in {folder}.family")
+                raise ValueError(f"genome family {family.name!r} is declared twice, again in {place}")
             found[family.name] = family
     return MappingProxyType(found)
 

@@ -1,8 +1,13 @@
-"""Kernel templates: files in the `templates` folders of the families, named by their path under `families`.
+"""Kernel templates: files in the `templates` folders of the family groups.
 
+`rowwise/norms.cu` names `families/rowwise/templates/cuda/norms.cu`, and `rowwise/norms.py` the Triton file beside it.
 `${name}` is a value; a line that starts with `%%` is a statement (`%% if`, `%% for`, `%% macro`, …), which takes the
-blank lines after it along; `<%% include "path" %%>` is the text of another template and `<%# … %>` a comment.
+blank lines after it along; `<%% include "name" %%>` is the text of another template and `<%# … %>` a comment.
 CUDA and Python both use braces and percent signs, so the usual template marks would collide.
+
+A file with several kernels starts each at a line `%% section part`; `name#part` is that part alone.
+In CUDA files the Python that launches the kernel follows a line `%% host` (`%% host named` where the module lists the
+instances in `exported`, `%% host quoted` where the CUDA text stands in single quotes).
 """
 
 from __future__ import annotations
@@ -16,7 +21,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 FAMILIES = Path(__file__).parent / "families"
+FOLDERS = {".cu": "cuda", ".py": "triton"}
 INCLUDE = re.compile(r'^<%% include "(.*)" %%>\n', re.MULTILINE)
+SECTION = re.compile(r"^%% section (\w+)\n", re.MULTILINE)
+HOST = re.compile(r"^%% host *(\w*)\n", re.MULTILINE)
+HEADER = "import torch\n\nfrom kbench.harness.cuda import CudaModule\n\n"
+MODULES = {
+    "": 'module = CudaModule(r"""\n{}""")\n\n\n',
+    "quoted": "module = CudaModule(r'''\n{}''')\n\n\n",
+    "named": "module = CudaModule(\n    r'''\n{}''',\n    names=(${{exported}}),\n)\n\n\n",
+}
+"""Python around the CUDA text, by the word after `%% host`."""
 
 
 def render(name: str, **values: Any) -> str:
@@ -48,7 +63,16 @@ def _environment() -> Environment:
 
 def _text(name: str) -> str:
     """A template with its includes in place: Jinja would look them up and copy every value on each rendering."""
-    return INCLUDE.sub(lambda found: _text(found[1]), (FAMILIES / name).read_text(encoding="utf-8"))
+    file, _, part = name.partition("#")
+    group, _, base = file.rpartition("/")
+    path = FAMILIES / group / "templates" / FOLDERS[Path(base).suffix] / base
+    text = path.read_text(encoding="utf-8")
+    if part:
+        parts = SECTION.split(text)
+        text = parts[parts.index(part) + 1]
+    text = INCLUDE.sub(lambda found: _text(found[1]), text)
+    cuda, *host = HOST.split(text)
+    return HEADER + MODULES[host[0]].format(cuda) + host[1] if host else text
 
 
 def packed(code: str) -> str:

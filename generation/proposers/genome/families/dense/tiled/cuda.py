@@ -199,7 +199,7 @@ def render(problem_id: str, genome: Genome) -> str:
         "gelu": GELU_CUDA,
         "most_blocks": persistent_blocks(genome),
     }
-    return fill("dense/tiled/templates/cuda/kernel.py", **values)
+    return fill("dense/tiled.cu", **values)
 
 
 def families(prefix: str, problems: tuple[str, ...]) -> tuple[Family, ...]:

@@ -126,7 +126,7 @@ def render(problem_id: str, genome: Genome) -> str:
         "gelu": GELU_TRITON,
         "most_programs": persistent_blocks(genome),
     }
-    return fill("dense/tiled/templates/triton/kernel.py", **values)
+    return fill("dense/tiled.py", **values)
 
 
 def family(name: str, problems: tuple[str, ...]) -> Family:

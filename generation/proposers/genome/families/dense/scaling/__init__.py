@@ -1,1 +1,0 @@
-"""A matrix scaled by one number, or by one number per row: pure memory traffic."""

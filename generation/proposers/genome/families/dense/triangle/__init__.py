@@ -1,1 +1,0 @@
-"""The triangle multiplicative update: normalise and project, multiply, project back."""

@@ -1,1 +1,0 @@
-"""Tokens brought into expert order: count, scan, place, move."""

@@ -1,1 +1,0 @@
-"""Counts of bin numbers: private or shared copies, warp votes, global atomics."""

@@ -1,1 +1,0 @@
-"""Choice of experts: top-k of the router's softmax."""

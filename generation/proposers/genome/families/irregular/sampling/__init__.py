@@ -1,1 +1,0 @@
-"""Draw of a token: softmax and an arg-max of probability over noise."""

@@ -1,1 +1,0 @@
-"""Rows added into indexed places: atomics, or lists of items per row."""

@@ -1,1 +1,0 @@
-"""Sorted rows: in registers or shared memory, by rank, radix, merging, or passes over memory."""

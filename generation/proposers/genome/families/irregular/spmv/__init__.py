@@ -1,1 +1,0 @@
-"""Sparse matrix times vector: rows, blocks of rows, or entries with segmented sums."""

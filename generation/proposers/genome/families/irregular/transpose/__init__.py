@@ -1,1 +1,0 @@
-"""Transposes of matrices, alone or in batches."""

@@ -1,1 +1,0 @@
-"""Cross entropy with its gradient."""

@@ -1,1 +1,0 @@
-"""Norms by statistics of many rows at once: batch, group, instance and Frobenius norm."""

@@ -1,1 +1,0 @@
-"""The backward pass of layer norm: a row pass for x, a column sum for weight and bias."""

@@ -1,1 +1,0 @@
-"""Losses: a sum over everything, or one value per row, joined into one number."""

@@ -1,1 +1,0 @@
-"""What several row-wise families share."""

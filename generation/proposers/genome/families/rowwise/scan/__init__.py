@@ -1,1 +1,0 @@
-"""Running sums and products along rows, and one long prefix sum."""

@@ -1,0 +1,131 @@
+import torch
+import triton
+import triton.language as tl
+
+
+%% set step
+<%# Each step gets the index i of a work item (also as row r and column c of `width`) and whether it exists, m. %>
+%% if flat and problem in ("swiglu", "rope")
+r = i // width
+%% endif
+%% if flat and problem == "rope"
+c = i % width
+%% endif
+%% if problem == "swiglu"
+a = i + r * width
+v = tl.load(x_ptr + a, mask=m${load}).to(tl.float32)
+u = tl.load(x_ptr + a + width, mask=m${load}).to(tl.float32)
+tl.store(y_ptr + i, (activation(v) * u).to(tl.bfloat16), mask=m${store})
+%% elif problem == "geglu"
+v = tl.load(gate_ptr + i, mask=m${load}).to(tl.float32)
+u = tl.load(up_ptr + i, mask=m${load}).to(tl.float32)
+tl.store(y_ptr + i, (activation(v) * u).to(tl.bfloat16), mask=m${store})
+%% elif problem == "rope" and pairs
+a = i + r * width
+t = ((r // heads) % length) * width + c
+first = tl.load(x_ptr + a, mask=m${load}).to(tl.float32)
+second = tl.load(x_ptr + a + width, mask=m${load}).to(tl.float32)
+cosine = tl.load(cos_ptr + t, mask=m)
+sine = tl.load(sin_ptr + t, mask=m)
+tl.store(y_ptr + a, (first * cosine - second * sine).to(tl.bfloat16), mask=m${store})
+tl.store(y_ptr + a + width, (second * cosine + first * sine).to(tl.bfloat16), mask=m${store})
+%% elif problem == "rope"
+half = width // 2
+left = c < half
+t = ((r // heads) % length) * half + tl.where(left, c, c - half)
+own = tl.load(x_ptr + i, mask=m${load}).to(tl.float32)
+other = tl.load(x_ptr + tl.where(left, i + half, i - half), mask=m${load}).to(tl.float32)
+cosine = tl.load(cos_ptr + t, mask=m)
+sine = tl.load(sin_ptr + t, mask=m)
+tl.store(y_ptr + i, (own * cosine + tl.where(left, -other, other) * sine).to(tl.bfloat16), mask=m${store})
+%% else
+v = tl.load(x_ptr + i, mask=m${load})
+tl.store(y_ptr + i, activation(v), mask=m${store})
+%% endif
+%% endset
+%% if activation
+@triton.jit
+def activation(v):
+${activation}
+
+
+%% endif
+@triton.jit
+def kernel(${pointers}, y_ptr, n, width, heads, length, BLOCK: tl.constexpr, UNROLL: tl.constexpr):
+%% if walk == "blocks"
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+${step.rstrip() | indent(4, true)}
+%% elif walk == "unrolled"
+    base = tl.program_id(0) * (BLOCK * UNROLL)
+    for k in tl.static_range(UNROLL):
+        i = base + k * BLOCK + tl.arange(0, BLOCK)
+        m = i < n
+${step.rstrip() | indent(8, true)}
+%% elif walk == "strided"
+    for start in tl.range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK, num_stages=${stages}):
+        i = start + tl.arange(0, BLOCK)
+        m = i < n
+${step.rstrip() | indent(8, true)}
+%% elif walk == "chunk"
+    share = tl.cdiv(tl.cdiv(n, tl.num_programs(0)), BLOCK) * BLOCK
+    begin = tl.program_id(0) * share
+    end = tl.minimum(begin + share, n)
+    for start in tl.range(begin, end, BLOCK, num_stages=${stages}):
+        i = start + tl.arange(0, BLOCK)
+        m = i < end
+${step.rstrip() | indent(8, true)}
+%% elif walk == "coarse"
+    base = tl.program_id(0) * (BLOCK * UNROLL) + tl.arange(0, BLOCK) * UNROLL
+    for k in tl.static_range(UNROLL):
+        i = base + k
+        m = i < n
+${step.rstrip() | indent(8, true)}
+%% elif walk == "tile"
+    rows = tl.program_id(0) * UNROLL + tl.arange(0, UNROLL)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    r = rows[:, None]
+    c = cols[None, :]
+    i = r * width + c
+    m = (r < n // width) & (c < width)
+${step.rstrip() | indent(4, true)}
+%% else
+    r = tl.program_id(0)
+    for start in tl.range(0, width, BLOCK, num_stages=${stages}):
+        c = start + tl.arange(0, BLOCK)
+        i = r * width + c
+        m = c < width
+${step.rstrip() | indent(8, true)}
+%% endif
+
+
+def run(${arguments}):
+%% if problem == "swiglu"
+    width = x.shape[1] // 2
+    y = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)
+    n, heads, length = y.numel(), 1, 1
+%% elif problem == "geglu"
+    y = torch.empty_like(gate)
+    n, width, heads, length = y.numel(), gate.shape[1], 1, 1
+%% elif problem == "rope"
+    y = torch.empty_like(x)
+    length, heads = x.shape[1], x.shape[2]
+    n, width = x.numel()${" // 2" if pairs else ""}, x.shape[3]${" // 2" if pairs else ""}
+%% else
+    y = torch.empty_like(x)
+    n, width, heads, length = x.numel(), x.shape[1], 1, 1
+%% endif
+%% if walk in ("blocks",)
+    grid = (triton.cdiv(n, ${block}),)
+%% elif walk in ("unrolled", "coarse")
+    grid = (triton.cdiv(n, ${block * unroll}),)
+%% elif walk in ("strided", "chunk")
+    processors = torch.cuda.get_device_properties(y.device).multi_processor_count if y.is_cuda else 4
+    grid = (min(triton.cdiv(n, ${block}), processors * ${per_sm}),)
+%% elif walk == "tile"
+    grid = (triton.cdiv(n // width, ${unroll}), triton.cdiv(width, ${block}))
+%% else
+    grid = (n // width,)
+%% endif
+    kernel[grid](${arguments}, y, n, width, heads, length, BLOCK=${block}, UNROLL=${unroll}, num_warps=${warps})
+    return y

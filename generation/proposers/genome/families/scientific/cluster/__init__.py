@@ -1,1 +1,0 @@
-"""The nearest centroid of every point."""

@@ -1,1 +1,0 @@
-"""Fourier transforms: in registers, in shared memory, or passes over device memory."""

@@ -1,1 +1,0 @@
-"""Forces between all bodies."""

@@ -1,1 +1,0 @@
-"""Many small positive definite systems: a tile or a lane per row, or a thread per system."""

@@ -1,1 +1,0 @@
-"""Many tridiagonal systems: elimination, parallel reduction, and both in turn."""

@@ -1,1 +1,0 @@
-"""Attention of one new token to a dense, grouped or paged cache."""

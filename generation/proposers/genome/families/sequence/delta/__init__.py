@@ -1,1 +1,0 @@
-"""The gated delta network: chunk states, outputs, and w and u."""

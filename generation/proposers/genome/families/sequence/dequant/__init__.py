@@ -1,1 +1,0 @@
-"""A paged int8 cache, collected and dequantised."""

@@ -1,1 +1,0 @@
-"""Attention over a whole prompt: one pass, two passes, or stored scores."""

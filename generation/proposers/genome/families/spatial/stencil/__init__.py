@@ -1,1 +1,0 @@
-"""Stencils over grids."""

@@ -22,6 +22,8 @@ from kbench.schemas.records.launch_plan import LaunchPlan, StepKind
 KEPT_BYTES = 64 << 20
 """Device variables a kernel may have: all are given their first values again before every call."""
 REASON_LENGTH = 2000
+FAILURES = (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.INCORRECT, Status.REJECTED)
+"""What planning may find wrong with a kernel."""
 
 
 def as_message(planned: Planned) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def accept(
 
 def _failed(message: Mapping[str, Any], identity: str) -> Build:
     status = Status(message["status"])
-    if status not in (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.REJECTED):
+    if status not in FAILURES:
         raise ValueError(f"status is {status}")
     reason = str(message["error"])[:REASON_LENGTH]
     return Build(identity, status.value, reason, unplannable=bool(message["unplannable"]))

@@ -54,6 +54,10 @@ def failed(status: Status, error: str, *, unplannable: bool = False) -> Planned:
     return Planned({}, {}, status, error[:ERROR_LENGTH], unplannable)
 
 
+class ReturnedError(Exception):
+    """What `run` returned cannot be a correct answer; the message says why."""
+
+
 def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool = False) -> Planned:
     """Plan a kernel on every workload of its problem, `tiny` included.
 
@@ -193,15 +197,19 @@ def meta_inputs(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:
 
 
 def returned_tensors(returned: Any) -> list[Any]:
-    """What `run` returned, as a list of contiguous tensors."""
+    """What `run` returned, as a list of contiguous tensors.
+
+    Raises:
+        ReturnedError: it is something else.
+    """
     import torch
 
     outputs = list(returned) if type(returned) in (tuple, list) else [returned]
     for output in outputs:
         if type(output) is not torch.Tensor:
-            raise TypeError(f"run returned a {type(output).__name__}, expected a tensor or a tuple of tensors")
+            raise ReturnedError(f"returned a {type(output).__name__}, expected a tensor or a tuple of tensors")
         if not output.is_contiguous():
-            raise ValueError(f"an output is not contiguous (strides {list(output.stride())})")
+            raise ReturnedError(f"an output is not contiguous (strides {list(output.stride())})")
     return outputs
 
 
@@ -256,10 +264,12 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
 
 
 def refused(error: BaseException) -> Planned:
-    """What an exception says about a kernel: that it does not compile, cannot be planned, or fails on the host."""
+    """What an exception says of a kernel: it does not compile, cannot be planned, is wrong, or fails on the host."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
     if isinstance(error, UnplannableError):
         return failed(Status.REJECTED, f"cannot be planned: {error}", unplannable=True)
+    if isinstance(error, ReturnedError):
+        return failed(Status.INCORRECT, str(error))
     if is_compile_error(error):
         return failed(Status.COMPILE_ERROR, reason)
     return failed(Status.LAUNCH_ERROR, reason)

@@ -56,23 +56,31 @@ class Recorder:
         self.choices: list[str] = []
         """Autotuning configurations that were chosen."""
         self._places: dict[int, int] = {}
-        self._storages: list[Any] = []
-        """Kept alive: a freed storage's identity is given to the next."""
+        self._storages: dict[int, Any] = {}
+        """All memory of the call; kept alive, because a freed storage's identity is given to the next."""
         for at, value in enumerate(inputs):
             if hasattr(value, "untyped_storage"):
                 self._add(value, at)
 
     def _add(self, tensor: Tensor, position: int | None) -> int:
-        storage = tensor.untyped_storage()
-        self._storages.append(storage)
+        storage = self.allocated(tensor)
         self._places[storage._cdata] = len(self.buffers)
         self.buffers.append(PlanBuffer(nbytes=storage.nbytes(), input=position))
         return len(self.buffers) - 1
 
+    def allocated(self, tensor: Tensor) -> Any:
+        """Take note of memory that the call allocates; it becomes a buffer once it is used."""
+        storage = tensor.untyped_storage()
+        self._storages[storage._cdata] = storage
+        return storage
+
     def place(self, tensor: Tensor) -> tuple[int, int]:
         """The buffer a tensor lies in, and its first byte there."""
-        found = self._places.get(tensor.untyped_storage()._cdata)
+        identity = tensor.untyped_storage()._cdata
+        found = self._places.get(identity)
         if found is None:
+            if identity not in self._storages:
+                raise UnplannableError("uses memory that the call did not allocate: what it holds is not known")
             found = self._add(tensor, None)
         return found, int(tensor.storage_offset()) * tensor.element_size()
 

@@ -24,6 +24,9 @@ COPIES = frozenset({"clone", "copy_", "_to_copy"})
 SHARED_MEMORY = frozenset({"_unsafe_view", "alias", "detach", "lift_fresh"})
 """Operators that return their argument's memory though their schema does not say so."""
 GPU = "cuda:0"
+FROM_HOST = frozenset({"tensor", "as_tensor", "asarray", "new_tensor"})
+"""Functions that copy Python values into a tensor, which leaves no trace where it has no memory."""
+VALUES = "asks for a tensor's values: host logic may depend on shapes, not on contents"
 
 
 class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -40,19 +43,27 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         name = func._schema.name.removeprefix("aten::")
+        if name == "_to_copy" and str(kwargs.get("device")) == "cpu":
+            raise UnplannableError(VALUES)
         if kwargs.get("device") is not None:
             kwargs["device"] = torch.device("meta")
-        if name in ALLOCATIONS or name in SHARED_MEMORY or is_view(func):
+        if name in SHARED_MEMORY or is_view(func):
             return func(*args, **kwargs)
+        if name in ALLOCATIONS:
+            made = func(*args, **kwargs)
+            self.recorder.allocated(made)
+            return made
         if name in FILLS:
             value = FILLS[name]
             made = func(*args, **kwargs)
+            if not name.endswith("_"):
+                self.recorder.allocated(made)
             self.recorder.fill(made, fill_value(args, kwargs) if value is None else value)
             return made
         if name in COPIES:
             return self._copy(func, name, args, kwargs)
         if name == "_local_scalar_dense":
-            raise UnplannableError("asks for a tensor's values: host logic may depend on shapes, not on contents")
+            raise UnplannableError(VALUES)
         raise UnplannableError(f"calls the torch operator {name!r}: torch may allocate, view, fill and copy")
 
     def _copy(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -60,6 +71,8 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if source.device.type != "meta":
             raise UnplannableError("copies from host memory")
         made = func(*args, **kwargs)
+        if name != "copy_":
+            self.recorder.allocated(made)
         self.recorder.copy(made, source)
         return made
 
@@ -84,10 +97,18 @@ class DeviceMode(TorchFunctionMode):
     """Turns requests for GPU memory into requests for tensors without memory."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if is_gpu(kwargs.get("device")):
+        kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
+        if func is torch.Tensor.cuda:
+            return args[0].to("meta")
+        if name in ("tolist", "numpy", "__array__"):
+            raise UnplannableError(VALUES)
+        if is_gpu(kwargs.get("device")) or type(kwargs.get("device")) is int:
             kwargs["device"] = "meta"
-        return func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
+        made = func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
+        values = args[-1] if args else None
+        if name in FROM_HOST and not isinstance(values, torch.Tensor) and made.is_meta:
+            raise UnplannableError("copies from host memory")
+        return made
 
 
 def is_gpu(device: Any) -> bool:
@@ -109,6 +130,10 @@ class Properties:
             return getattr(self._facts, name)
         except AttributeError:
             raise UnplannableError(f"asks the device for {name!r}, which plans do not know") from None
+
+
+UNTOUCHED = frozenset({"is_initialized", "is_bf16_supported", "init", "get_arch_list"})
+"""Functions of torch.cuda that torch itself calls, or that need no device."""
 
 
 class NullStream:
@@ -138,11 +163,23 @@ def answers(facts: DeviceFacts) -> dict[str, Callable[..., Any]]:
     }
 
 
+def refuse(name: str) -> Callable[..., Any]:
+    """What stands for a function of torch.cuda that planning does not answer."""
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise UnplannableError(f"calls torch.cuda.{name}, which plans do not know")
+
+    return refused
+
+
 @contextlib.contextmanager
 def pretending(facts: DeviceFacts) -> Iterator[None]:
-    """Inside, tensors without memory say they are on the GPU, and torch.cuda answers for it."""
-    saved = {name: getattr(torch.cuda, name) for name in answers(facts)}
-    for name, answer in answers(facts).items():
+    """Inside, tensors without memory say they are on the GPU, and torch.cuda answers for it or refuses."""
+    known = answers(facts)
+    public = [name for name in torch.cuda.__all__ if callable(getattr(torch.cuda, name, None))]
+    given = {name: refuse(name) for name in public if name not in UNTOUCHED} | known
+    saved = {name: getattr(torch.cuda, name) for name in given}
+    for name, answer in given.items():
         setattr(torch.cuda, name, answer)
     torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
     torch.Tensor.device = property(gpu_device)  # type: ignore[assignment]

@@ -94,7 +94,7 @@ def session(out: Path, cache: Path) -> None:
 
 
 def main() -> None:
-    worker.preload()
+    worker.preload(planning=False)
     out, cache = Path(sys.argv[1]), Path(sys.argv[2])
     sys.stdout.write("ready\n")
     sys.stdout.flush()

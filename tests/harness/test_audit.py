@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +13,15 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.timing.batch import Sample, Sampler
-from kbench.harness.timing.rounds import AUDITS, Candidate, Plan, make_slots
+from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
-from kbench.harness.verify.reference_inputs import Master
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
+from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.verify.verify import Verdict
 from kbench.schemas import InfrastructureError, Status
 
-LOOK = Plan(4, 0, (5,))
+LOOK = RoundPlan(4, 0, (5,))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def context() -> ProblemContext:
     definition = problem("gelu_tanh")
     made = ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
     for stage in made.stages:
-        stage.reset(made.masters[0])
+        stage.reset(made.references[0])
     return made
 
 
@@ -38,7 +38,7 @@ def gelu(x: torch.Tensor) -> torch.Tensor:
 
 
 def candidate(auditor: Auditor, run: Callable[..., Any]) -> Candidate:
-    return auditor.candidate("k", SimpleNamespace(run=run))  # type: ignore[arg-type]
+    return auditor.candidate("k", ProcessSubject(run, auditor.context))
 
 
 def look(kernel: Candidate, context: ProblemContext, seed: int = 0) -> list[Sample]:
@@ -50,7 +50,7 @@ def fingerprint(x: torch.Tensor) -> tuple[float, ...]:
 
 
 def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext) -> None:
-    known = {fingerprint(master.inputs[0]) for master in context.masters}
+    known = {fingerprint(reference.inputs[0]) for reference in context.references}
     seen: list[tuple[float, ...]] = []
 
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -63,14 +63,14 @@ def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext) -> Non
         seen_before = set(seen)
         samples = look(kernel, context, number)
         assert auditor.judge(samples)
-        (stranger,) = set(seen) - seen_before - known
+        (held_out,) = set(seen) - seen_before - known
         (fresh,) = (s.kept for s in samples if s.kept is not None and s.kept.fresh)
-        assert fingerprint(fresh.master.inputs[0]) == stranger
-        assert not fresh.master.answered
+        assert fingerprint(fresh.reference.inputs[0]) == held_out
+        assert fresh.reference._answer is None
 
 
-def test_a_wrong_answer_for_a_stranger_is_found(context: ProblemContext) -> None:
-    known = {fingerprint(master.inputs[0]) for master in context.masters}
+def test_a_wrong_answer_for_held_out_inputs_is_found(context: ProblemContext) -> None:
+    known = {fingerprint(reference.inputs[0]) for reference in context.references}
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, lambda x: gelu(x) if fingerprint(x) in known else torch.zeros_like(x))
     judged = [auditor.judge(look(kernel, context, number)) for number in range(2)]
@@ -78,7 +78,7 @@ def test_a_wrong_answer_for_a_stranger_is_found(context: ProblemContext) -> None
     assert auditor.verdict.status is Status.INCORRECT
 
 
-def test_what_the_buffers_hold_is_not_shown_and_the_stranger_comes_first(context: ProblemContext) -> None:
+def test_what_the_buffers_hold_is_not_shown_and_held_out_inputs_come_first(context: ProblemContext) -> None:
     audit = candidate(Auditor(context, Verdict()), gelu).audits
     assert audit is not None
     for look_again in range(3):
@@ -89,20 +89,20 @@ def test_what_the_buffers_hold_is_not_shown_and_the_stranger_comes_first(context
             before()
             kept = after(gelu(*context.stages[0].inputs))
             assert kept.fresh == (number == 0)
-            assert kept.master is context.stages[0].holds
-            assert kept.master is not held
+            assert kept.reference is context.stages[0].holds
+            assert kept.reference is not held
 
 
-def test_strangers_are_drawn_early_but_for_kernels_that_may_search_memory(
+def test_held_out_inputs_are_drawn_early_but_for_kernels_that_may_search_memory(
     context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, draw = [0], ProblemContext.stranger
+    drawn, draw = [0], ProblemContext.held_out
 
-    def count(self: ProblemContext) -> Master:
+    def count(self: ProblemContext) -> ReferenceInputs:
         drawn[0] += 1
         return draw(self)
 
-    monkeypatch.setattr(ProblemContext, "stranger", count)
+    monkeypatch.setattr(ProblemContext, "held_out", count)
     for late in (False, True):
         drawn[0] = 0
         audits = candidate(Auditor(context, Verdict(), late=late), gelu).audits
@@ -113,17 +113,17 @@ def test_strangers_are_drawn_early_but_for_kernels_that_may_search_memory(
         assert drawn[0] == (2 if late else 1), "one to see how long it takes, and another when it is shown"
 
 
-def test_strangers_that_take_the_host_long_to_draw_are_drawn_early_for_all(
+def test_held_out_inputs_that_take_the_host_long_to_draw_are_drawn_early_for_all(
     context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, draw = [0], ProblemContext.stranger
+    drawn, draw = [0], ProblemContext.held_out
 
-    def slowly(self: ProblemContext) -> Master:
+    def slowly(self: ProblemContext) -> ReferenceInputs:
         drawn[0] += 1
         time.sleep(2 * QUICK_S)
         return draw(self)
 
-    monkeypatch.setattr(ProblemContext, "stranger", slowly)
+    monkeypatch.setattr(ProblemContext, "held_out", slowly)
     audits = candidate(Auditor(context, Verdict(), late=True), gelu).audits
     assert audits is not None
     before, _ = audits()(0, 0)
@@ -166,7 +166,7 @@ def test_a_kernel_that_keeps_answers_by_contents_is_rejected(context: ProblemCon
     auditor, rng = Auditor(context, Verdict()), random.Random(1)
     run = slow_when_new(0.01, {})
     for at in (0, 1):
-        run(context.masters[at].inputs[0])
+        run(context.references[at].inputs[0])
     kernel = candidate(auditor, run)
     assert auditor.judge(look(kernel, context))
     auditor.confirm(kernel, Sampler(context.device), rng)
@@ -179,19 +179,15 @@ def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
     context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[tuple[float, ...], torch.Tensor] = {}
-    draw = context.definition.draw
+    draw = ProblemContext.held_out
 
-    def draw_over_what_is_kept(*arguments: Any) -> Any:
+    def draw_over_what_is_kept(self: ProblemContext) -> ReferenceInputs:
         kept.clear()
-        return draw(*arguments)
+        return draw(self)
 
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, slow_when_new(0.01, kept))
-    monkeypatch.setattr(
-        ProblemContext,
-        "stranger",
-        lambda self: Master(self.definition, draw_over_what_is_kept(self.definition.tiny, random.randrange(1 << 30))),
-    )
+    monkeypatch.setattr(ProblemContext, "held_out", draw_over_what_is_kept)
     assert auditor.judge(look(kernel, context))
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))
     assert auditor.verdict.status is Status.REJECTED
@@ -228,11 +224,11 @@ def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context:
         seen.append(fingerprint(x))
         return gelu(x)
 
-    first, second = (auditor.candidate(label, SimpleNamespace(run=run)) for label in ("first", "second"))  # type: ignore[arg-type]
+    first, second = (auditor.candidate(label, ProcessSubject(run, context)) for label in ("first", "second"))
     for seed in range(40):
         seen.clear()
         for at, stage in enumerate(context.stages):
-            stage.reset(context.masters[at % 2])
+            stage.reset(context.references[at % 2])
         slots = make_slots([first, second], context, range(5), LOOK, random.Random(seed))
         mine: set[tuple[float, ...]] = set()
         for slot in slots:
@@ -253,13 +249,13 @@ def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context:
 
 def test_an_error_of_a_comparison_says_which_kernel_it_is_about(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict(), several=True)
-    wrong = auditor.candidate("second", SimpleNamespace(run=torch.zeros_like))  # type: ignore[arg-type]
+    wrong = auditor.candidate("second", ProcessSubject(torch.zeros_like, context))
     auditor.judge(look(wrong, context))
     assert auditor.verdict.reason is not None
     assert auditor.verdict.reason.startswith("second: in a timed call: ")
 
 
-@pytest.mark.parametrize("broken", ["stranger", "expected"])
+@pytest.mark.parametrize("broken", ["held_out", "expected"])
 def test_what_the_harness_itself_fails_is_the_machines_fault(
     broken: str, context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +264,7 @@ def test_what_the_harness_itself_fails_is_the_machines_fault(
 
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, gelu)
-    monkeypatch.setattr(ProblemContext if broken == "stranger" else Master, broken, fail)
+    monkeypatch.setattr(ProblemContext if broken == "held_out" else ReferenceInputs, broken, fail)
     with pytest.raises(InfrastructureError, match=r"cannot be .*: out of memory"):
         auditor.judge(look(kernel, context))
 
@@ -277,7 +273,7 @@ def test_what_the_harness_itself_fails_is_the_machines_fault(
 def test_every_look_has_two_audits_however_few_its_calls(rounds: int, context: ProblemContext) -> None:
     kernel = candidate(Auditor(context, Verdict()), gelu)
     for seed in range(50):
-        slots = make_slots([kernel], context, range(rounds), Plan(1, 1, (rounds,)), random.Random(seed))
+        slots = make_slots([kernel], context, range(rounds), RoundPlan(1, 1, (rounds,)), random.Random(seed))
         assert sum(slot.before is not None for slot in slots) == min(rounds, AUDITS)
 
 
@@ -293,15 +289,15 @@ def test_every_look_has_two_audits_however_few_its_calls(rounds: int, context: P
         ([7.5], [], False),
     ],
 )
-def test_even_the_fastest_call_on_strangers_must_be_slower(
+def test_even_the_fastest_call_on_held_out_inputs_must_be_slower(
     fresh: list[float], usual: list[float], expected: bool
 ) -> None:
     assert suspicious(fresh, usual) is expected
 
 
-def test_damage_is_noticed_only_where_a_master_is_sealed() -> None:
+def test_damage_is_noticed_only_where_reference_inputs_are_sealed() -> None:
     definition = problem("gelu_tanh")
     for sealed in (True, False):
-        master = Master(definition, definition.draw(definition.tiny, 1), sealed=sealed)
-        master.inputs[0].view(-1)[3] += 1.0
-        assert master.damaged() == ("inputs" if sealed else None)
+        reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu", sealed=sealed)
+        reference.inputs[0].view(-1)[3] += 1.0
+        assert reference.damaged() == ("inputs" if sealed else None)

@@ -101,18 +101,18 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
 
 
 @without_gpu
-def test_a_folder_that_holds_refusals_of_the_screen_is_not_measured_into_without_it(
+def test_a_folder_that_holds_kernels_impossible_to_plan_is_not_measured_into_when_they_may_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("datasets")
     settings = {"cache": tmp_path / "cache", "workloads": ("tiny",), "builders": 1}
     monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, **settings, **options["given"]))
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
-    foul = dataclasses.replace(kernel, source=f"import os\n{kernel.source}")
+    foul = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y + 0"))
     ((_, row),) = session.measure_files([("a", foul)], {"out": tmp_path / "corpus", "given": {}}, quiet=True)
     assert row.status is Status.REJECTED
     allowed = {"out": tmp_path / "corpus", "given": {"allow_unscreened": True}}
-    with pytest.raises(UserError, match="1 of these kernels as refused by the screen; give another --out"):
+    with pytest.raises(UserError, match="1 of these kernels as impossible to plan; give another --out"):
         session.measure_files([("a", foul)], allowed, quiet=True)
 
 
@@ -122,11 +122,11 @@ def test_measuring_a_corpus_again_into_itself_is_refused(tmp_path: Path) -> None
         session.remeasure(options, Progress)
 
 
-def test_unscreened_kernels_are_compared_only_when_allowed(tmp_path: Path) -> None:
+def test_kernels_that_cannot_be_planned_are_compared_only_when_allowed(tmp_path: Path) -> None:
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
-    foul = dataclasses.replace(kernel, source=f"import os\n{kernel.source}")
+    foul = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y + 0"))
     settings = {"gpu": None, "cache": tmp_path, "workloads": ("tiny",), "builders": 1}
-    with pytest.raises(UserError, match=r"screen: .*; --allow-unscreened runs it alone"):
+    with pytest.raises(UserError, match=r"cannot be planned: .*; --allow-unscreened runs it beside its judge"):
         compare_kernels(kernel, foul, **settings)
     (found,) = compare_kernels(kernel, foul, allow_unscreened=True, **settings)
     assert found.ratio is not None
@@ -177,12 +177,12 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
 
 
 @without_gpu
-def test_check_only_refuses_what_the_screen_does_though_it_compiles(
+def test_check_only_refuses_what_cannot_be_planned_though_it_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    foul = changed(CUDA, "import torch", "import os\nimport torch", tmp_path)
+    foul = changed(CUDA, "return y", "return y.cpu()", tmp_path)
     result = check_only(monkeypatch, tmp_path, foul, "--problem", "gelu_tanh")
-    assert "rejected  screen: " in result.stdout
+    assert "rejected  cannot be planned: " in result.stdout
     assert result.exit_code == 1
 
 

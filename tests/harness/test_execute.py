@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,9 +15,10 @@ from kbench.harness.queue.device_queue import machines_stage
 from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import Timing, TimingSettings
-from kbench.harness.verify.context import ContextCache
-from kbench.harness.worker.execute import Bench, Task, execute, held_up, time_references
-from kbench.harness.worker.serve import PREPARING
+from kbench.harness.verify.context import ContextCache, ProblemContext
+from kbench.harness.verify.subject import ProcessSubject
+from kbench.harness.worker.execute import Bench, MeasureTask, execute, held_up, time_references
+from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import Backend, KernelSource
 
 
@@ -44,7 +45,7 @@ def test_a_kernel_that_holds_the_reference_up_is_given_away_by_it(
 def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_timed() -> None:
     device = CpuDevice()
     bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
-    task, stages = Task("gelu_tanh", TimingSettings(), 0, late=True, workloads=("tiny",)), list[str]()
+    task, stages = MeasureTask("gelu_tanh", TimingSettings(), 0, late=True, workloads=("tiny",)), list[str]()
     time_references(dataclasses.replace(task, check_only=True), bench, stages.append)
     assert bench.undisturbed_us == {}
     time_references(task, bench, stages.append)
@@ -55,7 +56,7 @@ def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_t
 
 
 @pytest.mark.parametrize(
-    ("stage", "solo", "machines"),
+    ("stage", "process", "machines"),
     [
         (PREPARING, False, True),
         (PREPARING, True, True),
@@ -65,22 +66,31 @@ def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_t
         ("time large", False, False),
     ],
 )
-def test_no_kernel_is_blamed_before_it_is_loaded(stage: str, solo: bool, machines: bool) -> None:
+def test_no_kernel_is_blamed_before_it_is_loaded(stage: str, process: bool, machines: bool) -> None:
     kernel = KernelSource("gelu_tanh", Backend.TRITON, "")
-    assert machines_stage(Job(0, kernel, {}, solo=solo, stage=stage)) == machines
+    assert machines_stage(Job(0, kernel, {}, process=process, stage=stage)) == machines
 
 
 WORKLOAD = "kb_v0"
 
 
-def checked(kernel: Any, *, fenced: bool) -> tuple[list[dict[str, Any]], list[str]]:
+class Runs:
+    """A kernel that is a function of this process."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self._run = run
+
+    def subject(self, context: ProblemContext, bench: Bench) -> ProcessSubject:
+        return ProcessSubject(self._run, context)
+
+
+def checked(kernel: Callable[..., Any], *, fenced: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """What a check finds, and the stages it went through, on a device that has a fence or says it has one."""
     device, stages = CpuDevice(), list[str]()
     device.fenced = fenced
     bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), NoConditions())
-    loaded: Any = SimpleNamespace(run=kernel)
-    task = Task("relu", TimingSettings(), 0, check_only=True, workloads=(WORKLOAD,))
-    return execute(loaded, task, bench, stages.append), stages
+    task = MeasureTask("relu", TimingSettings(), 0, check_only=True, workloads=(WORKLOAD,))
+    return execute(Runs(kernel), task, bench, stages.append), stages
 
 
 def test_a_check_behind_a_fence_verifies_every_workload_and_times_none() -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.plan.cache import Build, BuildCache
-from kbench.harness.plan.target import Target, build_id
+from kbench.harness.plan.cache import Build, BuildCache, build_id
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.target import Target
 from kbench.harness.record.journal import Journal
 from kbench.schemas import KernelSource
 
@@ -34,7 +35,7 @@ def fill_build_cache(folder: Path) -> None:
     """The interpreter needs no machine code, so every kernel counts as built."""
     cache = BuildCache(folder)
     for key in kernel_ids():
-        cache.put(Build(build_id(key, Target(9, 0)), None, 1.0, None, None, None, None, False), {})
+        cache.put(Build(build_id(key, Target(9, 0), H200), compile_ms=1.0), {})
 
 
 def descendants(pid: int) -> list[int]:

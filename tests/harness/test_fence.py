@@ -11,7 +11,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.device.fence import ALIGNMENT, Fence
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.verify.context import Guarded
+from kbench.harness.verify.context import Guarded, intact
 from kbench.schemas import Backend, KernelSource, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -76,16 +76,16 @@ def test_no_memory_at_all_is_still_a_place_of_its_own() -> None:
     assert fence.allocate(0) not in (0, fence.allocate(0))
 
 
-def test_an_input_without_a_guard_behind_it_ends_with_its_block() -> None:
+def test_an_input_without_a_guard_after_it_ends_with_its_block() -> None:
     import torch
 
-    guarded = Guarded(torch.zeros(10), behind=False)
+    guarded = Guarded(torch.zeros(10), after=False)
     assert guarded._block.data_ptr() + guarded._block.numel() == guarded.tensor.data_ptr() + 40
-    assert bool(guarded.intact())
+    assert intact([guarded])
     guarded._block[0] = 0
-    assert not bool(guarded.intact())
+    assert not intact([guarded])
     guarded.restore()
-    assert bool(guarded.intact())
+    assert intact([guarded])
 
 
 def test_a_fence_needs_a_gpu_and_tells_no_time() -> None:

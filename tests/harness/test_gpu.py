@@ -92,7 +92,7 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
     size = next(size for size in definition.sizes if size.name == workload)
     context = ProblemContext(definition, size, device, (1, 2, 3))
     for stage in context.stages:
-        stage.fill(context.masters[0])
+        stage.fill(context.references[0])
     found: list[torch.Tensor] = []
     places: list[int] = []
 

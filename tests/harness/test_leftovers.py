@@ -12,13 +12,14 @@ from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES, Leftovers
 from kbench.harness.verify.context import Stage
-from kbench.harness.verify.reference_inputs import Master
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 
 
 def stage() -> Stage:
-    master = Master(problem("relu"), (torch.ones(64),))
-    made = Stage(master.inputs)
-    made.fill(master)
+    definition = problem("relu")
+    reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu")
+    made = Stage(reference.inputs)
+    made.fill(reference)
     return made
 
 

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kbench.harness.plan.builder import build
 
 from kbench.benchmark.problems.registry import resolve
 from kbench.harness.cli import show_agreement
 from kbench.harness.device.environment import make_environment
 from kbench.harness.kernel.adapters import adapter_for
-from kbench.harness.plan.cache import BuildCache
 from kbench.harness.plan.target import Target
 from kbench.harness.record import session
 from kbench.harness.record.progress import Progress
 from kbench.harness.record.record import make_measurement
 from kbench.harness.record.session import measurable
+from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.expression import read_expression
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -138,22 +137,34 @@ def test_a_tool_the_machine_lacks_is_not_held_against_the_kernel(
     names: dict[str, Any] = {}
     exec(compile(f"def load_inline():\n    raise {error}", cpp_extension.__file__, "exec"), names)
     monkeypatch.setattr(cpp_extension, "load_inline", names["load_inline"])
-    kernel = KernelSource("relu", Backend.CUDA, EXTENSION.format(last="load_inline()"))
-    cache = BuildCache(tmp_path)
-    made = build(kernel, Target(9, 0), cache, call=False)
-    assert made.machine
-    assert made.error is not None
-    assert told in made.error
-    assert cache.get(made.build_id) is None, "the tool may be there next time"
+    made = extension_of("load_inline()", tmp_path, monkeypatch)
+    assert made["machine"]
+    assert told in made["error"]
 
 
 @pytest.mark.parametrize("error", ["OSError('no such table')", MISSING])
-def test_what_the_kernel_does_wrong_on_import_is_held_against_it(tmp_path: Path, error: str) -> None:
-    kernel = KernelSource("relu", Backend.CUDA, EXTENSION.format(last=f"raise {error}"))
-    made = build(kernel, Target(9, 0), BuildCache(tmp_path), call=False)
-    assert not made.machine
-    assert made.error is not None
-    assert error.partition("(")[0] in made.error
+def test_what_the_kernel_does_wrong_on_import_is_held_against_it(
+    tmp_path: Path, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = extension_of(f"raise {error}", tmp_path, monkeypatch)
+    assert not made["machine"]
+    assert made["status"] == Status.COMPILE_ERROR
+    assert error.partition("(")[0] in made["error"]
+
+
+def test_an_extension_that_builds_leaves_a_kernel_that_cannot_be_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = extension_of("", tmp_path, monkeypatch)
+    assert made["unplannable"]
+    assert "machine" not in made
+
+
+def extension_of(last: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What comes of importing a kernel for its torch extension."""
+    for name in ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST"):
+        monkeypatch.setenv(name, "")
+    return build_extension(KernelSource("relu", Backend.CUDA, EXTENSION.format(last=last)), Target(9, 0), str(folder))
 
 
 class FailingHarness:

@@ -30,7 +30,7 @@ def test_a_result_becomes_a_record() -> None:
     assert made.runtime_us == 10.0
 
 
-def test_the_ruler_and_what_was_taken_off_are_recorded() -> None:
+def test_the_null_kernel_and_what_was_taken_off_are_recorded() -> None:
     corrected = record(OK | {"ruler_us": 3.25, "shift_us": -0.125})
     assert (corrected.ruler_us, corrected.shift_us) == (3.25, -0.125)
     uncorrected = record(OK | {"ruler_us": 3.25, "shift_us": None})

@@ -75,7 +75,7 @@ def test_references_answers_and_inputs_are_computed_with_our_settings_in_context
     anchor(context).call(0)
     cache.settings = switches.ours
     anchor(context).call(0)
-    context.masters[0].expected()
-    context.stranger().expected()
+    context.references[0].expected()
+    context.held_out().expected()
     assert seen == [torch.float64, torch.float32, torch.float32, torch.float32]
     assert torch.get_default_dtype() == torch.float64

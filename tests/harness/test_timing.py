@@ -1,4 +1,4 @@
-"""Timing on a clockwork stream: what lies between calls, what counts as exposed, the ruler, conditions by round."""
+"""Timing on a clockwork stream: between calls, what counts as exposed, the null kernel, conditions by round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.nvml import Conditions
-from kbench.harness.timing import null_kernel as ruler
+from kbench.harness.timing import null_kernel
 from kbench.harness.timing.batch import (
     LEAD,
     LONGEST_BATCH,
@@ -27,12 +27,12 @@ from kbench.harness.timing.batch import (
     batches,
 )
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.null_kernel import CALIBRATION, RULER, WINDOW, Ruler, corrected
+from kbench.harness.timing.null_kernel import CALIBRATION, NULL_KERNEL, WINDOW, NullKernel, corrected
 from kbench.harness.timing.rounds import (
     DISCARDS,
     PAUSE_S,
     Candidate,
-    Plan,
+    RoundPlan,
     Timing,
     TimingSettings,
     hidden,
@@ -262,10 +262,10 @@ def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None
     device, late = Clockwork(gap_us=2.5), Clockwork(gap_us=2.5, behind=True)
     sampler, exposed = Sampler(device), Sampler(late)
     sampler.calibrate()
-    exposed.run([Slot(RULER, 0, late.nothing)] * 5)
-    assert sampler.ruler.time_us == pytest.approx(2.5)
-    assert sampler.ruler.missing == 0
-    assert exposed.ruler.time_us is None
+    exposed.run([Slot(NULL_KERNEL, 0, late.nothing)] * 5)
+    assert sampler.null_kernel.time_us == pytest.approx(2.5)
+    assert sampler.null_kernel.missing == 0
+    assert exposed.null_kernel.time_us is None
 
 
 def test_a_host_that_became_slower_is_held_for_at_once() -> None:
@@ -309,16 +309,16 @@ def timed(device: Clockwork, hot: range = NEVER, trace: bool = False, sigma_us: 
     )
 
 
-def test_without_a_usual_time_of_the_ruler_nothing_is_corrected() -> None:
+def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:
     found = timed(Clockwork(gap_us=3.0))
     assert found.runtime is not None
     assert found.runtime.value == pytest.approx(10.0)
-    assert found.ruler_us == pytest.approx(3.0)
+    assert found.null_us == pytest.approx(3.0)
     assert found.shift_us is None
 
 
 def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ruler, "NOMINAL_US", {"cpu": 2.5})
+    monkeypatch.setattr(null_kernel, "NOMINAL_US", {"cpu": 2.5})
     near, far = timed(Clockwork(gap_us=2.4)), timed(Clockwork(gap_us=3.0))
     assert near.shift_us == pytest.approx(-0.1)
     assert far.shift_us == pytest.approx(0.5)
@@ -336,7 +336,7 @@ def test_every_sample_is_in_the_trace_when_one_is_wanted() -> None:
     labels = [label for label, _, _, _ in found.trace]
     assert labels.count("k") == len(found.samples_us)
     assert labels.count("anchor") == len(found.anchor_us)
-    assert labels.count("ruler") == 2 * found.rounds, "one in each turn of a short kernel"
+    assert labels.count(NULL_KERNEL) == 2 * found.rounds, "one in each turn of a short kernel"
     assert timed(Clockwork()).trace is None
 
 
@@ -378,8 +378,8 @@ def test_a_wider_spread_between_processes_widens_the_interval() -> None:
     assert wide.runtime.half_width == pytest.approx(1.96 * math.hypot(0.002, 0.05), rel=0.01)
 
 
-def test_the_ruler_forgets_old_samples() -> None:
-    one = Ruler("no such gpu")
+def test_the_null_kernel_forgets_old_samples() -> None:
+    one = NullKernel("no such gpu")
     assert one.missing == CALIBRATION
     one.add([9.0] * WINDOW)
     one.add([2.0] * WINDOW)
@@ -393,12 +393,12 @@ def test_a_correction_never_takes_more_than_half() -> None:
     assert corrected(2.0, None) == 2.0
 
 
-def test_a_ruler_that_was_slowed_down_takes_little_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ruler, "NOMINAL_US", {"some gpu": 3.0})
-    slowed, usual = Ruler("some gpu"), Ruler("some gpu")
+def test_a_null_kernel_that_was_slowed_down_takes_little_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(null_kernel, "NOMINAL_US", {"some gpu": 3.0})
+    slowed, usual = NullKernel("some gpu"), NullKernel("some gpu")
     slowed.add([50.0] * CALIBRATION)
     usual.add([3.1] * CALIBRATION)
-    assert slowed.shift_us == ruler.MOST_SHIFT_US
+    assert slowed.shift_us == null_kernel.MOST_SHIFT_US
     assert usual.shift_us == pytest.approx(0.1)
 
 
@@ -422,7 +422,7 @@ def test_only_buffer_sets_that_were_called_with_are_audited_and_long_looks_more_
     candidate = Candidate("k", lambda stage: stage, lambda: audit)
     for seed in range(30):
         audited: list[int] = []
-        made = make_slots([candidate], context, range(5), Plan(8, 0, (5,), turns=2), random.Random(seed))
+        made = make_slots([candidate], context, range(5), RoundPlan(8, 0, (5,), turns=2), random.Random(seed))
         called = set(range(STAGES))
         for slot in made:
             if slot.label != "k":

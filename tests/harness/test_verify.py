@@ -10,7 +10,8 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
-from kbench.harness.verify.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage
+from kbench.harness.verify.context import MANY_STAGES, STAGES, ContextCache, Guarded, ProblemContext, Stage, intact
+from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.verify.verify import Verdict, verify
 from kbench.schemas import Status
 
@@ -26,11 +27,11 @@ def gelu(x: torch.Tensor) -> torch.Tensor:
 
 
 def judged(run: Callable[..., Any], context: ProblemContext, *, late: bool = False) -> Verdict:
-    return verify(run, context, Verdict(), (0, 1), late=late)
+    return verify(ProcessSubject(run, context), context, Verdict(), context.references[:2], late=late)
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_right_kernel_is_ok_with_its_errors_noted(context: ProblemContext, late: bool) -> None:
+def test_a_correct_kernel_is_ok_with_its_errors_noted(context: ProblemContext, late: bool) -> None:
     found = judged(gelu, context, late=late)
     assert found.ok
     assert found.max_abs_error is not None
@@ -68,11 +69,11 @@ def test_calls_that_differ_are_nondeterministic(context: ProblemContext) -> None
 
 
 def test_late_verification_holds_no_answer_while_the_kernel_runs(context: ProblemContext) -> None:
-    context.masters[0].expected()
+    context.references[0].expected()
     seen = []
 
     def run(x: torch.Tensor) -> torch.Tensor:
-        seen.append(sum(master.answered for master in context.masters))
+        seen.append(sum(reference._answer is not None for reference in context.references))
         return gelu(x)
 
     assert judged(run, context, late=True).ok
@@ -82,31 +83,31 @@ def test_late_verification_holds_no_answer_while_the_kernel_runs(context: Proble
 def test_guards_notice_a_write_on_either_side() -> None:
     for offset in (-1, 10):
         guarded = Guarded(torch.zeros(10))
-        assert bool(guarded.intact())
+        assert intact([guarded])
         torch.as_strided(guarded.tensor, (1,), (1,), guarded.tensor.storage_offset() + offset).fill_(7.0)
-        assert not bool(guarded.intact())
+        assert not intact([guarded])
 
 
 def test_a_stage_hands_out_the_same_memory_with_other_numbers(context: ProblemContext) -> None:
-    stage = Stage(context.masters[0].inputs)
-    stage.fill(context.masters[0])
+    stage = Stage(context.references[0].inputs)
+    stage.fill(context.references[0])
     first = stage.inputs[0]
     address, kept = first.data_ptr(), first.clone()
-    stage.fill(context.masters[1])
+    stage.fill(context.references[1])
     assert stage.inputs[0].data_ptr() == address
     assert not torch.equal(stage.inputs[0], kept)
     assert stage.inputs[0] is not first
 
 
-def test_damage_to_a_master_or_an_answer_is_noticed_and_repaired() -> None:
+def test_damage_to_reference_inputs_or_an_answer_is_noticed_and_repaired() -> None:
     cache = ContextCache(CpuDevice(), 1 << 30, (1, 2, 3))
     size = problem("gelu_tanh").tiny
     context = cache.get("gelu_tanh", size)
-    answer = context.masters[1].expected()
+    answer = context.references[1].expected()
     assert context.corrupted() is None
     assert cache.get("gelu_tanh", size) is context
     answer[0].view(-1)[5] += 1.0
-    assert context.corrupted() == "answer of master 1"
+    assert context.corrupted() == "answer of reference inputs 1"
     assert cache.get("gelu_tanh", size) is not context
 
 

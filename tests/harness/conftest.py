@@ -1,0 +1,51 @@
+"""Planning in the test's own process, with one cache of compiled kernels for the whole run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbench.harness.isolate import sandbox
+from kbench.harness.plan.accept import accept, as_message
+from kbench.harness.plan.cache import Build
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.planner import Planned, plan_kernel
+from kbench.harness.plan.target import Target
+from kbench.schemas import KernelSource
+
+SM_90 = Target(9, 0)
+
+
+@pytest.fixture(scope="session")
+def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("triton")
+
+
+@pytest.fixture
+def plan(triton_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Planned]:
+    """Plans a kernel."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(triton_cache))
+    for name, value in sandbox.environment().items():
+        if name.startswith("TRITON"):
+            monkeypatch.setenv(name, value)
+
+    def planned(
+        kernel: KernelSource, target: Target = SM_90, *, mix: bool = False, cache: Path | None = None
+    ) -> Planned:
+        return plan_kernel(kernel, target, H200, cache or triton_cache, mix=mix)
+
+    return planned
+
+
+@pytest.fixture
+def build(plan: Callable[..., Planned]) -> Callable[..., tuple[Build, dict[str, bytes]]]:
+    """Plans a kernel and has the parent accept what it would be sent."""
+
+    def built(kernel: KernelSource, target: Target = SM_90) -> tuple[Build, dict[str, bytes]]:
+        message = json.loads(json.dumps(as_message(plan(kernel, target))))
+        return accept(message, "build", kernel, target, 1.0)
+
+    return built

@@ -1,0 +1,116 @@
+"""Building without a GPU, and what machine code says about itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbench.harness.cuda import CudaModule
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.accept import KEPT_BYTES
+from kbench.harness.plan.cache import Build
+from kbench.harness.plan.resources import kept_bytes, read_resources, read_variables, uses_heap
+from kbench.harness.plan.target import Target
+from kbench.schemas import DataError, KernelSource, Status, UnknownNameError
+
+KERNELS = Path(__file__).parent / "kernels"
+SPILLING = r"""
+extern "C" __global__ void __launch_bounds__(1024, 2) spill(float* x, int n) {
+    __shared__ float tile[512];
+    float v[96];
+    for (int k = 0; k < 96; ++k) v[k] = x[k * n + threadIdx.x];
+    for (int r = 0; r < n; ++r) for (int k = 0; k < 96; ++k) v[k] = v[k] * v[(k + r) % 96] + v[(k * 7 + 1) % 96];
+    for (int k = 0; k < 96; ++k) x[k * n + threadIdx.x] = v[k] + tile[threadIdx.x % 512];
+}
+"""
+Builder = Callable[..., tuple[Build, dict[str, bytes]]]
+
+
+def changed(name: str, old: str, new: str) -> KernelSource:
+    """A kernel with a change that must apply."""
+    kernel = read_kernel(KERNELS / name, "gelu_tanh")
+    assert old in kernel.source
+    return dataclasses.replace(kernel, source=kernel.source.replace(old, new))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90", "sm_100"])
+@pytest.mark.parametrize("name", ["gelu_triton.py", "gelu_cuda.py"])
+def test_both_backends_build_for_every_target_without_a_gpu(name: str, target: str, build: Builder) -> None:
+    made, cubins = build(read_kernel(KERNELS / name, "gelu_tanh"), Target.named(target))
+    assert made.error is None
+    assert set(made.code) == set(cubins)
+    assert made.registers is not None
+    assert 8 <= made.registers <= 64
+    assert made.cubin_sha
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("gelu_cuda.py", "tanhf", "tanhq"), ("gelu_triton.py", "tl.exp(", "tl.no_such_function(")],
+)
+def test_a_compile_error_says_what_the_compiler_said(name: str, old: str, new: str, build: Builder) -> None:
+    made, cubins = build(changed(name, old, new))
+    assert made.status == Status.COMPILE_ERROR
+    assert made.error is not None
+    assert new.strip("(").removeprefix("tl.") in made.error
+    assert not made.unplannable
+    assert not cubins
+
+
+def test_device_variables_are_counted_and_named_and_too_large_ones_refused(build: Builder) -> None:
+    head = 'extern "C" __global__'
+    kernel = changed("gelu_cuda.py", head, f"__device__ int kept[2048];\n__constant__ float half[1];\n{head}")
+    small = dataclasses.replace(kernel, source=kernel.source.replace("y[i] =", "kept[i % 2048] = i; y[i] = half[0] +"))
+    made, cubins = build(small)
+    assert made.error is None
+    (cubin,) = cubins.values()
+    assert kept_bytes(cubin) == 8192
+    assert {variable.name: variable.nbytes for variable in read_variables(cubin)} == {"kept": 8192, "half": 4}
+    large, nothing = build(dataclasses.replace(small, source=small.source.replace("2048", "(20 << 20)")))
+    assert large.status == Status.REJECTED
+    assert large.error is not None
+    assert large.error.startswith(f"has {80 << 20} bytes of device variables, at most {KEPT_BYTES} are allowed")
+    assert not nothing
+
+
+def test_machine_code_that_allocates_on_the_heap_is_refused(build: Builder) -> None:
+    made, _ = build(changed("gelu_cuda.py", "y[i] =", "int* p = new int[4]; p[i & 3] = i; y[i] = p[1] * 0 +"))
+    assert made.status == Status.REJECTED
+    assert made.error is not None
+    assert "heap" in made.error
+
+
+def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(UnknownNameError, match="sm_90"):
+        Target.named("sm_91")
+
+
+@pytest.mark.parametrize("cubin", [b"", b"\x7fELF", b"PK\x03\x04", b"\x7fELF\x01" + bytes(100)])
+def test_what_is_no_cubin_is_said_to_be_none(cubin: bytes) -> None:
+    for read in (read_resources, read_variables, kept_bytes, uses_heap):
+        with pytest.raises(DataError, match="expected a 64-bit ELF file"):
+            read(cubin)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_resources_read_from_a_cubin_are_what_the_toolkit_reads(arch: str, tmp_path: Path) -> None:
+    import triton
+
+    cubin = bytes(CudaModule(SPILLING).compile(arch).code)
+    (tmp_path / "x.cubin").write_bytes(cubin)
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    said = subprocess.run(
+        [tool, "--dump-resource-usage", tmp_path / "x.cubin"], check=True, capture_output=True, text=True
+    ).stdout
+    found = {name: int(value) for name, value in re.findall(r"\b(REG|STACK|SHARED):(\d+)", said)}
+    ours = read_resources(cubin)["spill"]
+    assert ours.registers == found["REG"]
+    assert ours.spill_bytes == found["STACK"]
+    assert ours.spill_bytes > 0
+    # Newer toolkits count a kilobyte that the system reserves in every block.
+    assert found["SHARED"] - ours.shared_bytes in (0, 1024)

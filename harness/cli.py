@@ -12,6 +12,7 @@ import click
 
 from kbench.harness.record.progress import Progress
 from kbench.schemas import KernelSource, Measurement, Status, UserError, to_dict
+from kbench.schemas.status import Trust
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
@@ -42,7 +43,11 @@ def parse_gpus(text: str) -> tuple[int, ...]:
               help="Verify and time nothing: on a GPU with no memory behind any tensor, so that a kernel that goes past"
                    " one fails; without a GPU on the tiny workload, or as far as compiling.")  # fmt: skip
 @click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
-@click.option("--allow-unscreened", is_flag=True, help="Run what fails the screen, alone in a fresh process each.")
+@click.option(
+    "--allow-unscreened",
+    is_flag=True,
+    help="Run what cannot be planned beside its judge, alone in a fresh process each.",
+)
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
               help="Seconds a kernel may stay in a stage.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON record a line on stdout.")
@@ -106,7 +111,8 @@ def show_checked(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None
 
 def describe(name: str, row: Measurement) -> str:
     """One measurement in one line."""
-    head = f"{name}  {row.workload}  {row.status}"
+    beside = "  (trust: process)" if row.trust is Trust.PROCESS else ""
+    head = f"{name}  {row.workload}  {row.status}{beside}"
     if row.runtime_us is None or row.speedup is None:
         return f"{head}  {row.error or ('compiles' if row.max_abs_error is None else 'verified')}"
     half = (row.runtime_high_us or 0.0) - (row.runtime_low_us or 0.0)
@@ -138,7 +144,9 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @click.option("--gpu", default="0", show_default=True, help="GPU index.")
 @click.option("--threshold", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
               help="Relative difference that matters.")  # fmt: skip
-@click.option("--allow-unscreened", is_flag=True, help="Run what fails the screen, alone in a fresh process.")
+@click.option(
+    "--allow-unscreened", is_flag=True, help="Run what cannot be planned beside its judge, alone in a fresh process."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line a workload."""

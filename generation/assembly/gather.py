@@ -21,6 +21,7 @@ from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import DataError, Environment, Event, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
+from kbench.schemas.status import Trust
 
 LONG_FIELDS = ("source", "measurements")
 """Payload fields that other tables hold; events carry the ids."""
@@ -78,7 +79,8 @@ def gather(folders: Sequence[Path]) -> Gathered:
     """Read run folders.
 
     Raises:
-        DataError: a log is damaged, a run appears twice, or a candidate's parent is unknown.
+        DataError: a log is damaged, a run appears twice, a candidate's parent is unknown, or a figure was not made by
+            plan.
     """
     states: dict[str, RunState] = {}
     rows: list[Measured] = []
@@ -92,7 +94,9 @@ def gather(folders: Sequence[Path]) -> Gathered:
             assert state is not None
             check_lineage(state)
             states[run_id] = state
-            rows.extend(_measured(state, entries))
+            found_rows = list(_measured(state, entries))
+            check_trust(found_rows)
+            rows.extend(found_rows)
             events.extend(entry.event(_shortened(entry)) for entry in entries)
         environments |= {one.env_id: one for one in read_environments(folder)}
     texts = text_facts(row.node.source for row in rows)
@@ -111,6 +115,19 @@ def check_lineage(state: RunState) -> None:
         for parent in (node.parent_id, node.other_id):
             if parent is not None and parent not in state.nodes:
                 raise DataError(f"run {state.run_id!r}: kernel {node.kernel_id} has the unknown parent {parent}")
+
+
+def check_trust(rows: Sequence[Measured]) -> None:
+    """Refuse figures of kernels whose host code ran on a GPU beside its judge: a dataset takes plans alone.
+
+    Raises:
+        DataError: names run and kernel.
+    """
+    for row in rows:
+        if any(m.trust is Trust.PROCESS and not m.gpu.startswith("cpu") for m in row.measurements):
+            raise DataError(
+                f"run {row.run_id!r}: kernel {row.node.kernel_id} was measured with trust 'process'; measure it by plan"
+            )
 
 
 def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured]:

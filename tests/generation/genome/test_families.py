@@ -12,14 +12,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from kbench.harness.plan.builder import build
 
 from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
 from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families, families_for
 from kbench.harness.kernel.screen import screen
-from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.planner import plan_kernel
 from kbench.harness.plan.target import Target
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, KernelSource
@@ -128,7 +128,7 @@ def compiled(family: Family, target: str, folder: Path) -> str | None:
     """What the compiler says of one sampled kernel; None when it is content."""
     problem_id = family.problems[0]
     text = family.render(problem_id, sample(family, problem_id, random.Random(family.name)))
-    return build(KernelSource(problem_id, family.backend, text), Target.named(target), BuildCache(folder)).error
+    return plan_kernel(KernelSource(problem_id, family.backend, text), Target.named(target), H200, folder).error
 
 
 def test_sampled_cuda_families_compile_without_a_gpu(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from kbench.generation.proposers.genome.template import render
 
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
-INSTRUCTIONS = "dense/tiled/templates/cuda/instructions"
+INSTRUCTIONS = "dense/tiled_instructions.cu"
 FUNCTION = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)\s*{')
 
 
@@ -21,11 +21,11 @@ def translate(source: str) -> str:
     """C++ for the CPU: helpers that are single instructions give way to the header's."""
     chosen = ""
     for dtype in ("bfloat16", "float16", "float32", "int8"):
-        text = render(f"{INSTRUCTIONS}/mma.cu", operands=dtype)
+        text = render(f"{INSTRUCTIONS}#mma", operands=dtype)
         if text in source:
             source, chosen = source.replace(text, ""), dtype
     for name in ("cp_async", "ldmatrix", "tf32", "fp8_native"):
-        source = source.replace(render(f"{INSTRUCTIONS}/{name}.cu"), "")
+        source = source.replace(render(f"{INSTRUCTIONS}#{name}"), "")
     head = f'#include "{HEADER}"\n'
     head += f"#define multiply multiply_{chosen}\n" if chosen else ""
     head += "#define copy_async(to, from, inside) copy_later<COPY_BYTES>(to, from, inside)\n"

@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.forecast.reliability import reliability_curve
+from kbench.benchmark.metrics.forecast.ece import reliability_curve
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.pairs import pair_rows

@@ -1,25 +1,25 @@
 """Metrics: plain functions of arrays, and one frozen `Metric` for each figure; `registry.py` lists them all."""
 
 from kbench.benchmark.metrics.forecast.accuracy import accuracy as accuracy
+from kbench.benchmark.metrics.forecast.accuracy import within_one as within_one
 from kbench.benchmark.metrics.forecast.brier import brier as brier
 from kbench.benchmark.metrics.forecast.ece import ece as ece
-from kbench.benchmark.metrics.forecast.ece_adaptive import ece_adaptive as ece_adaptive
+from kbench.benchmark.metrics.forecast.ece import ece_adaptive as ece_adaptive
+from kbench.benchmark.metrics.forecast.ece import reliability_curve as reliability_curve
 from kbench.benchmark.metrics.forecast.log_score import log_score as log_score
-from kbench.benchmark.metrics.forecast.reliability import reliability_curve as reliability_curve
 from kbench.benchmark.metrics.forecast.rps import rps as rps
-from kbench.benchmark.metrics.forecast.rps_skill import rps_skill as rps_skill
+from kbench.benchmark.metrics.forecast.rps import rps_skill as rps_skill
 from kbench.benchmark.metrics.forecast.sharpness import sharpness as sharpness
-from kbench.benchmark.metrics.forecast.within_one import within_one as within_one
 from kbench.benchmark.metrics.metric import Metric as Metric
-from kbench.benchmark.metrics.rank.kendall import kendall as kendall
-from kbench.benchmark.metrics.rank.ndcg import ndcg as ndcg
+from kbench.benchmark.metrics.rank.order import kendall as kendall
+from kbench.benchmark.metrics.rank.order import ndcg as ndcg
+from kbench.benchmark.metrics.rank.order import spearman as spearman
+from kbench.benchmark.metrics.rank.order import top_k_recall as top_k_recall
 from kbench.benchmark.metrics.rank.regret import regret_at as regret_at
-from kbench.benchmark.metrics.rank.spearman import spearman as spearman
-from kbench.benchmark.metrics.rank.top_k_recall import top_k_recall as top_k_recall
 from kbench.benchmark.metrics.registry import METRICS as METRICS
 from kbench.benchmark.metrics.select.aurc import aurc as aurc
+from kbench.benchmark.metrics.select.aurc import excess_aurc as excess_aurc
 from kbench.benchmark.metrics.select.coverage_at_risk import coverage_at_risk as coverage_at_risk
-from kbench.benchmark.metrics.select.excess_aurc import excess_aurc as excess_aurc
 from kbench.benchmark.metrics.select.risk_coverage import risk_at_coverage as risk_at_coverage
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve as risk_coverage_curve
-from kbench.benchmark.metrics.validity.auroc import auroc as auroc
+from kbench.benchmark.metrics.validity import auroc as auroc

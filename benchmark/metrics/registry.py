@@ -5,33 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.forecast.accuracy import ACCURACY
+from kbench.benchmark.metrics.forecast.accuracy import ACCURACY, SIGN_ACCURACY, WITHIN_ONE
 from kbench.benchmark.metrics.forecast.brier import BRIER
-from kbench.benchmark.metrics.forecast.ece import ECE
-from kbench.benchmark.metrics.forecast.ece_adaptive import ECE_ADAPTIVE
+from kbench.benchmark.metrics.forecast.ece import ECE, ECE_ADAPTIVE
 from kbench.benchmark.metrics.forecast.log_score import LOG_SCORE
-from kbench.benchmark.metrics.forecast.rps import RPS
-from kbench.benchmark.metrics.forecast.rps_skill import RPS_SKILL
+from kbench.benchmark.metrics.forecast.rps import RPS, RPS_SKILL
 from kbench.benchmark.metrics.forecast.sharpness import SHARPNESS
-from kbench.benchmark.metrics.forecast.sign_accuracy import SIGN_ACCURACY
-from kbench.benchmark.metrics.forecast.within_one import WITHIN_ONE
 from kbench.benchmark.metrics.metric import Metric
-from kbench.benchmark.metrics.rank.kendall import KENDALL
-from kbench.benchmark.metrics.rank.ndcg import NDCG
-from kbench.benchmark.metrics.rank.regret import OTHER_REGRETS, REGRET
-from kbench.benchmark.metrics.rank.spearman import SPEARMAN
-from kbench.benchmark.metrics.rank.top_k_recall import TOP_10_RECALL
-from kbench.benchmark.metrics.rank.within_20 import WITHIN_20
-from kbench.benchmark.metrics.search.best_found import BEST_FOUND
-from kbench.benchmark.metrics.search.gain import GAINS
-from kbench.benchmark.metrics.select.aurc import AURC, SIGN_AURC
-from kbench.benchmark.metrics.select.coverage_at_risk import COVERAGE_AT_RISK, SIGN_COVERAGE_AT_RISK
-from kbench.benchmark.metrics.select.excess_aurc import EXCESS_AURC
-from kbench.benchmark.metrics.select.gpu_seconds import GPU_SECONDS_PER_DECISION, SIGN_GPU_SECONDS_PER_DECISION
-from kbench.benchmark.metrics.validity.answered import ANSWERED
-from kbench.benchmark.metrics.validity.auroc import AUROC
-from kbench.benchmark.metrics.validity.log_score import VALIDITY_LOG_SCORE
-from kbench.benchmark.metrics.validity.log_skill import LOG_SKILL
+from kbench.benchmark.metrics.rank.order import KENDALL, NDCG, SPEARMAN, TOP_10_RECALL
+from kbench.benchmark.metrics.rank.regret import OTHER_REGRETS, REGRET, WITHIN_20
+from kbench.benchmark.metrics.search import BEST_FOUND, GAINS
+from kbench.benchmark.metrics.select.aurc import AURC, EXCESS_AURC, SIGN_AURC
+from kbench.benchmark.metrics.select.coverage_at_risk import (
+    COVERAGE_AT_RISK,
+    GPU_SECONDS_PER_DECISION,
+    SIGN_COVERAGE_AT_RISK,
+    SIGN_GPU_SECONDS_PER_DECISION,
+)
+from kbench.benchmark.metrics.validity import ANSWERED, AUROC, LOG_SKILL, VALIDITY_LOG_SCORE
 
 METRICS: tuple[Metric, ...] = (
     RPS_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE, BRIER, ECE, ECE_ADAPTIVE, SHARPNESS,

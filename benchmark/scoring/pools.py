@@ -7,7 +7,7 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
 from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import Pool, PoolRows, SearchRows, ValidityRows
-from kbench.benchmark.metrics.search.replay import BUDGETS, replay
+from kbench.benchmark.metrics.search import BUDGETS, replay
 from kbench.benchmark.scoring.ceiling import remeasured
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.labels import PoolLabels

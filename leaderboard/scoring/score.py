@@ -12,7 +12,7 @@ import numpy as np
 from kbench import __version__
 from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.forecast.reliability import reliability_curve
+from kbench.benchmark.metrics.forecast.ece import reliability_curve
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.pairs import pair_rows

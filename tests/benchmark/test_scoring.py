@@ -12,7 +12,7 @@ from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures
 from kbench.benchmark.metrics.rows import PairRows
-from kbench.benchmark.metrics.search.replay import replay
+from kbench.benchmark.metrics.search import replay
 from kbench.benchmark.scoring.ceiling import interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score

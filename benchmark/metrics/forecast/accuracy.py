@@ -1,4 +1,4 @@
-"""Accuracy: how often the most probable bin is the correct one."""
+"""Accuracy: how often the most probable bin, or its side of 1, is the correct one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kbench.benchmark.metrics.arrays import Booleans, Floats, check, mean
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
+from kbench.schemas.bins import NUMBERS
 
 
 def modes(values: Floats) -> Booleans:
@@ -43,4 +44,41 @@ ACCURACY = Metric(
     shown=Shown.BOARD,
     ceiling=Ceiling.BINDING,
     sliced=True,
+)
+
+
+def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
+    """Per row, the chance that the mode is at most one bin off, tied modes drawn among at random."""
+    values, numbers = check(probabilities, bins)
+    tied = modes(values)
+    close = np.abs(np.asarray(NUMBERS) - numbers[:, None]) <= 1
+    result: Floats = (tied & close).sum(axis=1) / tied.sum(axis=1)
+    return result
+
+
+def within_one(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
+    """Share of rows whose most probable bin is at most one bin off."""
+    return mean(near(probabilities, bins))
+
+
+WITHIN_ONE = Metric(
+    name="within_one",
+    track=FORECAST,
+    label="Within one bin",
+    meaning="Share of pairs whose most probable bin is at most one bin off.",
+    better=Better.HIGH,
+    figure=mean_over_pairs(near),
+    shown=Shown.BOARD,
+    sliced=True,
+)
+
+
+SIGN_ACCURACY = Metric(
+    name="sign_accuracy",
+    track=FORECAST,
+    label="Sign accuracy",
+    meaning="Share of pairs for which 'faster or slower than the anchor' is answered correctly.",
+    better=Better.HIGH,
+    figure=lambda bootstrap, rows: bootstrap.mean(1.0 - rows.sign_loss),
+    shown=Shown.TERMINAL,
 )

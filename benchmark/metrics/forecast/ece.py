@@ -1,6 +1,9 @@
-"""Expected calibration error: the gap between confidence and accuracy, averaged over equally wide buckets."""
+"""Calibration: the gap between confidence and accuracy over buckets of confidence, and the curve it averages."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,14 @@ BUCKETS = 10
 def equal_width(confidences: Floats, buckets: int = BUCKETS) -> Ints:
     """Bucket of each confidence: index min(int(10c), 9)."""
     return np.minimum((confidences * buckets).astype(np.int64), buckets - 1)
+
+
+def equal_mass(confidences: Floats) -> Ints:
+    """Bucket of each confidence when buckets hold equally many rows; tied confidences stay together."""
+    if not len(confidences):
+        return np.zeros(0, dtype=np.int64)
+    cuts = np.sort(confidences)[(np.arange(1, BUCKETS) * len(confidences)) // BUCKETS]
+    return np.searchsorted(cuts, confidences, side="right").astype(np.int64)
 
 
 def gap(bucket: Ints, confidences: Floats, hits: Floats) -> float:
@@ -39,14 +50,28 @@ def gap_figure(bootstrap: Bootstrap, bucket: Ints, confidences: Floats, hits: Fl
 
 def ece(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
     """Calibration error over ten equally wide buckets of the predicted bin's probability."""
-    hits = correct(probabilities, bins)
-    confidences = as_probabilities(probabilities).max(axis=1, initial=0.0)
+    confidences, hits = _confidences(probabilities, bins)
     return gap(equal_width(confidences), confidences, hits)
 
 
-def _figure(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    confidences = rows.probabilities.max(axis=1)
-    return gap_figure(bootstrap, equal_width(confidences), confidences, correct(rows.probabilities, rows.bins))
+def ece_adaptive(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
+    """Calibration error over ten equally filled buckets: not blind where all confidences are alike."""
+    confidences, hits = _confidences(probabilities, bins)
+    return gap(equal_mass(confidences), confidences, hits)
+
+
+def _confidences(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """The probability of each row's mode, and how far the mode is correct."""
+    hits = correct(probabilities, bins)
+    return as_probabilities(probabilities).max(axis=1, initial=0.0), hits
+
+
+def _gap_over(buckets: Callable[[Floats], Ints]) -> Callable[[Bootstrap, PairRows], Figure]:
+    def figure(bootstrap: Bootstrap, rows: PairRows) -> Figure:
+        confidences, hits = _confidences(rows.probabilities, rows.bins)
+        return gap_figure(bootstrap, buckets(confidences), confidences, hits)
+
+    return figure
 
 
 ECE = Metric(
@@ -55,7 +80,41 @@ ECE = Metric(
     label="ECE",
     meaning="Gap between stated confidence and accuracy, averaged over ten equally wide buckets of confidence.",
     better=Better.LOW,
-    figure=_figure,
+    figure=_gap_over(equal_width),
     shown=Shown.BOARD,
     sliced=True,
 )
+ECE_ADAPTIVE = Metric(
+    name="ece_adaptive",
+    track=FORECAST,
+    label="Adaptive ECE",
+    meaning="Gap between stated confidence and accuracy, averaged over ten equally filled buckets of confidence.",
+    better=Better.LOW,
+    figure=_gap_over(equal_mass),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReliabilityCurve:
+    """Buckets that hold rows, from the least confident."""
+
+    confidence: Floats
+    """Mean confidence in the bucket."""
+    accuracy: Floats
+    """Share of correct answers in the bucket."""
+    rows: Ints
+    """Rows in the bucket."""
+
+
+def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets: int = BUCKETS) -> ReliabilityCurve:
+    """Mean confidence and accuracy of every equally wide bucket that holds a row."""
+    confidences, hits = _confidences(probabilities, bins)
+    bucket = equal_width(confidences, buckets)
+    rows = np.bincount(bucket, minlength=buckets)
+    kept = rows > 0
+    count = rows[kept]
+    return ReliabilityCurve(
+        np.bincount(bucket, weights=confidences, minlength=buckets)[kept] / count,
+        np.bincount(bucket, weights=hits, minlength=buckets)[kept] / count,
+        count.astype(np.int64),
+    )

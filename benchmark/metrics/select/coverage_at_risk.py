@@ -1,6 +1,8 @@
-"""Coverage at a risk: the largest share of rows that can be answered with at most this error."""
+"""Coverage at a risk: the share of queries that can be answered, and what measuring the others costs."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,8 @@ from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.tracks import SELECT
 
 RISKS = (0.05, 0.1, 0.2)
+PRICED_RISK = 0.1
+"""The risk beyond which a query is measured instead, where deferring is priced in GPU-seconds."""
 SLACK = 1e-12
 """Keeps a risk that is met exactly from being missed by a rounded sum."""
 
@@ -67,3 +71,37 @@ def _metric(risk: float, sign: bool) -> Metric:
 
 COVERAGE_AT_RISK = tuple(_metric(risk, sign=False) for risk in RISKS)
 SIGN_COVERAGE_AT_RISK = tuple(_metric(risk, sign=True) for risk in RISKS)
+
+
+def _seconds(
+    coverage: Callable[[Bootstrap, PairRows, float], Figure],
+) -> Callable[[Bootstrap, PairRows], Figure | None]:
+    def figure(bootstrap: Bootstrap, rows: PairRows) -> Figure | None:
+        seconds = rows.measure_seconds
+        if seconds is None:
+            return None
+        covered = coverage(bootstrap, rows, PRICED_RISK)
+        return Figure((1.0 - covered.value) * seconds, (1.0 - covered.draws) * seconds)
+
+    return figure
+
+
+GPU_SECONDS_PER_DECISION = Metric(
+    name="gpu_seconds_per_decision",
+    track=SELECT,
+    label="GPU-seconds per decision",
+    meaning="GPU-seconds per query when everything beyond 10 % risk is measured instead.",
+    better=Better.LOW,
+    bounds=(0.0, None),
+    figure=_seconds(exact_bin_coverage),
+    shown=Shown.TERMINAL,
+)
+SIGN_GPU_SECONDS_PER_DECISION = Metric(
+    name="sign_gpu_seconds_per_decision",
+    track=SELECT,
+    label="GPU-seconds per sign",
+    meaning="The same cost when only 'faster or slower than the anchor' has to be decided.",
+    better=Better.LOW,
+    bounds=(0.0, None),
+    figure=_seconds(sign_coverage),
+)

@@ -14,10 +14,9 @@ from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.ece import ECE
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.metrics.rows import PairRows
-from kbench.benchmark.metrics.select.aurc import aurc_figure
+from kbench.benchmark.metrics.select.aurc import EXCESS_AURC, aurc_figure
 from kbench.benchmark.metrics.select.coverage_at_risk import coverage_figure
-from kbench.benchmark.metrics.select.excess_aurc import EXCESS_AURC
-from kbench.benchmark.metrics.validity.auroc import auroc_figure
+from kbench.benchmark.metrics.validity import auroc_figure
 
 
 def drawn(rows: int = 300, clusters: int = 12) -> tuple[Floats, Ints, Ints]:

@@ -15,7 +15,7 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import BY_NAME, METRICS, figures, headline, markdown_table, of_track
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
-from kbench.benchmark.metrics.search.replay import BUDGETS
+from kbench.benchmark.metrics.search import BUDGETS
 from kbench.benchmark.tracks import TRACK_NAMES
 
 

@@ -1,4 +1,4 @@
-"""Area under the ROC curve: the chance that a correct kernel is rated above a failed one."""
+"""Track validity: will the kernel compile, run and give correct results?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
+from kbench.benchmark.metrics.forecast.log_score import FLOOR
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import ValidityRows
 from kbench.benchmark.tracks import VALIDITY
@@ -49,5 +50,54 @@ AUROC = Metric(
     figure=_figure,
     headline=True,
     shown=Shown.BOARD,
+    ceiling=Ceiling.NONE,
+)
+
+
+def binary_log_score_rows(p_true: npt.ArrayLike, happened: npt.ArrayLike) -> Floats:
+    """Log score of every yes/no forecast, in nats."""
+    chances, truth = as_vectors(p_true, happened)
+    result: Floats = -np.log(np.maximum(np.where(truth > 0, chances, 1.0 - chances), FLOOR))
+    return result
+
+
+VALIDITY_LOG_SCORE = Metric(
+    name="log_score",
+    track=VALIDITY,
+    label="Log score",
+    meaning="Negative logarithm of the probability given to what happened, in nats.",
+    better=Better.LOW,
+    bounds=(0.0, float(-np.log(FLOOR))),
+    figure=lambda bootstrap, rows: bootstrap.mean(binary_log_score_rows(rows.p_valid, rows.valid)),
+    shown=Shown.BOARD,
+    ceiling=Ceiling.NONE,
+)
+
+
+def _skill(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
+    baseline = binary_log_score_rows(np.full_like(rows.stated, rows.valid_rate), rows.valid)
+    return bootstrap.skill(binary_log_score_rows(rows.p_valid, rows.valid), baseline)
+
+
+LOG_SKILL = Metric(
+    name="log_skill",
+    track=VALIDITY,
+    label="Log skill",
+    meaning="Share of the training rate's log score that P(valid) removes: 0 is no better, 1 is perfect.",
+    better=Better.HIGH,
+    bounds=(None, 1.0),
+    figure=_skill,
+    shown=Shown.TERMINAL,
+    ceiling=Ceiling.NONE,
+)
+
+
+ANSWERED = Metric(
+    name="answered",
+    track=VALIDITY,
+    label="Answered",
+    meaning="Share of kernels for which P(valid) was given; the training rate stands in for the others.",
+    better=Better.HIGH,
+    figure=lambda bootstrap, rows: bootstrap.mean((~np.isnan(rows.stated)).astype(np.float64)),
     ceiling=Ceiling.NONE,
 )

@@ -1,0 +1,110 @@
+"""How well a whole pool is ordered: Spearman, Kendall, NDCG and top-k recall."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Floats, as_vectors
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.rows import mean_over_pools
+from kbench.benchmark.tracks import RANK
+
+
+def spearman(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
+    """Correlation of ranks, ties at their mean rank; 0 when either is constant, NaN for fewer than two rows."""
+    from scipy.stats import rankdata
+
+    predicted, true = as_vectors(scores, speeds)
+    if len(predicted) < 2:
+        return float("nan")
+    one, other = rankdata(predicted), rankdata(true)
+    one, other = one - one.mean(), other - other.mean()
+    scale = np.sqrt((one @ one) * (other @ other))
+    return float(one @ other / scale) if scale > 0 else 0.0
+
+
+SPEARMAN = Metric(
+    name="spearman",
+    track=RANK,
+    label="Spearman",
+    meaning="Rank correlation of forecast and measured speed within a pool.",
+    better=Better.HIGH,
+    bounds=(-1.0, 1.0),
+    figure=mean_over_pools(lambda pool: spearman(pool.scores, pool.speeds)),
+    shown=Shown.BOARD,
+    ceiling=Ceiling.BINDING,
+)
+
+
+def kendall(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
+    """Concordant minus discordant pairs, corrected for ties; 0 when either is constant, NaN for fewer than two rows."""
+    from scipy.stats import kendalltau
+
+    predicted, true = as_vectors(scores, speeds)
+    if len(predicted) < 2:
+        return float("nan")
+    tau = float(kendalltau(predicted, true).statistic)
+    return 0.0 if math.isnan(tau) else tau
+
+
+KENDALL = Metric(
+    name="kendall",
+    track=RANK,
+    label="Kendall",
+    meaning="Concordant minus discordant pairs of kernels within a pool, corrected for ties.",
+    better=Better.HIGH,
+    bounds=(-1.0, 1.0),
+    figure=mean_over_pools(lambda pool: kendall(pool.scores, pool.speeds)),
+    shown=Shown.BOARD,
+)
+
+
+def ndcg(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int | None = None) -> float:
+    """NDCG of the order by score, tied scores averaged; NaN for fewer than two rows."""
+    from sklearn.metrics import ndcg_score
+
+    predicted, true = as_vectors(scores, speeds)
+    if len(predicted) < 2:
+        return float("nan")
+    return float(ndcg_score((true / true.max())[np.newaxis], predicted[np.newaxis], k=k))
+
+
+NDCG = Metric(
+    name="ndcg",
+    track=RANK,
+    label="NDCG",
+    meaning="Discounted gain of the forecast order over that of the best order; a kernel's gain is its relative speed.",
+    better=Better.HIGH,
+    figure=mean_over_pools(lambda pool: ndcg(pool.scores, pool.speeds)),
+    shown=Shown.BOARD,
+)
+
+
+def _membership(values: Floats, k: int) -> Floats:
+    """Chance of each row to be among the k highest, rows tied at the cut sharing the places left."""
+    cut = np.sort(values)[len(values) - k]
+    above, tied = values > cut, values == cut
+    result: Floats = above + tied * ((k - above.sum()) / tied.sum())
+    return result
+
+
+def top_k_recall(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int) -> float:
+    """Expected share of the k fastest that are among the k highest scores; k is capped at the pool's size."""
+    predicted, true = as_vectors(scores, speeds)
+    k = min(k, len(predicted))
+    if k < 1:
+        return float("nan")
+    return float(_membership(predicted, k) @ _membership(true, k) / k)
+
+
+TOP_10_RECALL = Metric(
+    name="top_10_recall",
+    track=RANK,
+    label="Top-10 recall",
+    meaning="Share of a pool's ten fastest kernels among the ten forecast to be fastest.",
+    better=Better.HIGH,
+    figure=mean_over_pools(lambda pool: top_k_recall(pool.scores, pool.speeds, 10)),
+)

@@ -1,1 +1,0 @@
-"""Metrics of the track search: does search find more at an equal GPU budget?"""

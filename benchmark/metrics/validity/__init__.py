@@ -1,1 +1,0 @@
-"""Metrics of the track validity: will the kernel compile, run and give correct results?"""

@@ -109,7 +109,10 @@ class Channel:
             if not hmac.compare_digest(mac, self._mac(self._received, body)):
                 raise ProtocolError("message is not authentic")
             self._received += 1
-            message = json.loads(body)
+            try:
+                message = json.loads(body)
+            except (ValueError, RecursionError):
+                raise ProtocolError("message is no JSON") from None
             if not isinstance(message, dict):
                 raise ProtocolError("message is not an object")
             yield message

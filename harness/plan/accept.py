@@ -6,14 +6,15 @@ import base64
 import binascii
 import dataclasses
 import hashlib
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.check import PlanError, read_plan
-from kbench.harness.plan.planner import Planned
-from kbench.harness.plan.resources import Resources, kept_bytes, largest, read_resources, uses_heap
+from kbench.harness.plan.planner import MOST_CONFIGS, Planned
+from kbench.harness.plan.resources import Resources, kept_bytes, largest, read_resources, read_variables, uses_heap
 from kbench.harness.plan.target import Target
 from kbench.schemas import DataError, KernelSource, Status, to_dict
 from kbench.schemas.ids import content_hash
@@ -24,6 +25,17 @@ KEPT_BYTES = 64 << 20
 REASON_LENGTH = 2000
 FAILURES = (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.INCORRECT, Status.REJECTED)
 """What planning may find wrong with a kernel."""
+MALFORMED = (
+    DataError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    struct.error,
+)
+"""What reading data of another form than ours raises."""
 
 
 def as_message(planned: Planned) -> dict[str, Any]:
@@ -57,14 +69,15 @@ def accept(
         plans = _plans(message["plans"], kernel, target, cubins)
         _refuse_state(cubins)
         made = _described(identity, plans, cubins, compile_ms)
+        counts = message["instructions"]
+        if counts is not None:
+            counts = {str(name): int(count) for name, count in counts.items()}
+            made = dataclasses.replace(made, instructions=counts)
     except PlanError as error:
         return Build(identity, error.status.value, error.reason[:REASON_LENGTH]), {}
-    except (DataError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         reason = f"left no valid plan: {type(error).__name__}: {error}"
         return Build(identity, Status.REJECTED.value, reason[:REASON_LENGTH]), {}
-    counts = message.get("instructions")
-    if isinstance(counts, dict):
-        made = dataclasses.replace(made, instructions={str(name): int(count) for name, count in counts.items()})
     return made, cubins
 
 
@@ -89,14 +102,18 @@ def _plans(
     definition = problem(kernel.problem_id)
     found: dict[str, list[LaunchPlan]] = {}
     for size in (*definition.sizes, definition.tiny):
-        plans = [read_plan(plan, kernel, definition, size, target.nvrtc, cubins) for plan in data[size.name]]
-        if not plans:
-            raise DataError(f"workload {size.name!r} has no plan")
+        sent = data[size.name][: MOST_CONFIGS + 1]
+        plans = [read_plan(plan, kernel, definition, size, target.nvrtc, cubins) for plan in sent]
+        if not 1 <= len(plans) <= MOST_CONFIGS:
+            raise DataError(f"workload {size.name!r} has {len(plans)} plans; it must have 1 to {MOST_CONFIGS}")
         found[size.name] = plans
     return found
 
 
 def _refuse_state(cubins: Mapping[str, bytes]) -> None:
+    for cubin in cubins.values():
+        # What restores them must be able to read them.
+        read_variables(cubin)
     kept = sum(map(kept_bytes, cubins.values()))
     if kept > KEPT_BYTES:
         reason = f"has {kept} bytes of device variables, at most {KEPT_BYTES} are allowed; put scratch into a tensor"

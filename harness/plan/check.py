@@ -77,9 +77,11 @@ def read_plan(
 def _check_buffers(plan: LaunchPlan, definition: ProblemDefinition, size: Size) -> None:
     specs = definition.inputs(size.params)
     wanted = {at: spec.nbytes for at, spec in enumerate(specs) if isinstance(spec, TensorSpec)}
-    given = {buffer.input: buffer.nbytes for buffer in plan.buffers if buffer.input is not None}
-    if given != wanted or len(plan.buffers) > MOST_BUFFERS:
-        raise DataError(f"plan.buffers states inputs {given}; they must be {wanted}")
+    given = [(buffer.input, buffer.nbytes) for buffer in plan.buffers if buffer.input is not None]
+    if len(plan.buffers) > MOST_BUFFERS:
+        raise DataError(f"plan.buffers has {len(plan.buffers)} entries; at most {MOST_BUFFERS} are allowed")
+    if sorted(given) != sorted(wanted.items()):
+        raise DataError(f"plan.buffers states inputs and bytes {given}; they must be {list(wanted.items())}")
     total = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
     if total > MOST_BYTES:
         raise PlanError(Status.OUT_OF_MEMORY, f"allocates {total} bytes; at most {MOST_BYTES} are allowed")
@@ -96,7 +98,9 @@ def _check_step(plan: LaunchPlan, step: PlanStep, codes: Collection[str], where:
     if step.kind is StepKind.LAUNCH:
         _check_launch(plan, step, codes, where)
         return
-    nbytes = step.nbytes or 0
+    nbytes = step.nbytes
+    if nbytes is None:
+        raise DataError(f"{where}.nbytes is missing")
     _inside(plan, step.buffer, step.offset, nbytes, where)
     if step.kind is StepKind.COPY:
         _inside(plan, step.source, step.source_offset, nbytes, where)

@@ -83,7 +83,8 @@ def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache:
             tiny = definition.tiny
             found.plans[tiny.name] = list(variants(loaded, kernel, definition, tiny, target, machinery, facts))
         except LoadError as error:
-            return refused(error.__cause__ or error)
+            cause = error.__cause__
+            return refused(cause) if isinstance(cause, UnplannableError) else failed(Status.COMPILE_ERROR, str(error))
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
             return refused(error)
     found.cubins = machinery.cubins

@@ -22,8 +22,8 @@ OBJECT = 1
 """ELF symbol type of variables."""
 HEAP_SYMBOL = "malloc"
 """What device code that allocates, by `new` too, asks the driver to link."""
-SYMBOL_TABLE = 2
-"""ELF section type of the symbol table."""
+SYMBOL_TABLE, NO_DATA = 2, 8
+"""ELF section types: the symbol table, and sections such as static shared memory that have a size but no bytes."""
 VALUE_OF_SIZE = 0x04
 """Attribute format: a 16-bit length and that many bytes follow."""
 
@@ -124,12 +124,14 @@ def _sections(cubin: bytes) -> Iterator[_Section]:
         raise DataError(f"cubin starts with {cubin[:5]!r}, expected a 64-bit ELF file")
     table, size, count, names = struct.unpack_from("<Q", cubin, 0x28) + struct.unpack_from("<HHH", cubin, 0x3A)
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
+    # Sections lie side by side; a file that says otherwise would be read many times over.
+    if sum(header[5] for header in headers if header[1] != NO_DATA) > len(cubin):
+        raise DataError(f"cubin has sections of more than its {len(cubin)} bytes")
     strings_at = headers[names][4]
     for name, kind, _, _, offset, length, link, _, _, _ in headers:
         start = strings_at + name
         title = cubin[start : cubin.index(b"\0", start)].decode()
-        # A section without bits (static shared memory) has a size but no data in the file.
-        yield _Section(title, kind, link, cubin[offset : offset + length], length)
+        yield _Section(title, kind, link, b"" if kind == NO_DATA else cubin[offset : offset + length], length)
 
 
 def _attributes(sections: list[_Section], wanted: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ import secrets
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,8 @@ class DeviceQueue:
             raise InfrastructureError(f"the worker did not start: {worker.process.log_tail() or error}") from error
 
     def _greet(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
-        if "ready" in message:
+        # A kernel that runs there can send messages too: what was said before it was loaded counts.
+        if "ready" in message and not worker.ready:
             worker.ready, self.failed_starts = True, 0
             self.facts, self.sandbox = dict(message["facts"]), list(message["sandbox"])
 
@@ -232,8 +233,11 @@ class DeviceQueue:
                     return
         except ClosedError:
             yield from self._bury(worker)
-        except ProtocolError as error:
-            yield from self._blame(worker, Status.REJECTED, f"forged a message to the harness: {error}")
+        except (ProtocolError, LookupError, TypeError, ValueError) as error:
+            if worker.jobs:
+                yield from self._blame(worker, Status.REJECTED, f"forged a message to the harness: {error}")
+            else:
+                self._fail_start(worker, str(error))
 
     def _hear(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
         if "stage" in message and worker.jobs:
@@ -267,10 +271,11 @@ class DeviceQueue:
                 worker.process.channel.send({"op": "confirm", "nonce": worker.nonce})
 
     def _complete(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Outcome:
+        busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
         job = worker.jobs.popleft()
         worker.done, worker.since = worker.done + 1, time.monotonic()
-        self.busy_s += float(message["busy_s"])
-        return Outcome(job, self.number, tuple(message["results"]), busy_s=float(message["busy_s"]))
+        self.busy_s += busy_s
+        return Outcome(job, self.number, results, busy_s=busy_s)
 
     def expire(self) -> Iterator[Outcome]:
         """Kernels that stay in one stage too long."""
@@ -382,6 +387,14 @@ class DeviceQueue:
         if role == "replay" and self._oracle_address is not None:
             settings["oracle"] = self._oracle_address
         self.workers.append(DeviceWorker(self.spawner.spawn(role, **settings), role))
+
+
+def trusted(results: Sequence[Mapping[str, Any]], role: str) -> tuple[dict[str, Any], ...]:
+    """Results with the trust that the worker's kind deserves, whatever they say of it themselves."""
+    trust = "plan" if role == "replay" else "process"
+    return tuple(
+        {**one, "workload": str(one["workload"])} | ({"trust": trust} if "trust" in one else {}) for one in results
+    )
 
 
 def machines_stage(job: Job) -> bool:

@@ -99,7 +99,8 @@ class Planners:
         try:
             for message in seat.worker.channel.drain():
                 if "planned" in message and seat.job is not None:
-                    yield self._finish(seat, message["planned"])
+                    planned = message["planned"]
+                    yield self._finish(seat, planned if isinstance(planned, dict) else {})
                 if seat.worker is None:
                     return
         except (ClosedError, ProtocolError):
@@ -130,7 +131,7 @@ class Planners:
         self._remove(seat)
         self.busy_s += spent
         identity = self.identity(job)
-        if message.get("machine"):
+        if job.extension and message.get("machine"):
             return Outcome(job, -1, infrastructure=str(message["error"]))
         build, cubins = accept(message, identity, job.kernel, self.target, 1e3 * spent)
         if not job.extension:

@@ -70,6 +70,7 @@ class RemoteJudge:
         try:
             end.connect(address)
         except OSError as error:
+            end.close()
             raise InfrastructureError(f"the process that holds the answers cannot be reached: {error}") from error
         self._channel = Channel(end, key)
         self._exchange, self._size, self._handle = 0, 0, ""

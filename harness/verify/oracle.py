@@ -130,6 +130,8 @@ def serve(oracle: Oracle, listener: socket.socket, parent: socket.socket, key: b
     while True:
         ready, _, _ = select.select([listener.fileno(), parent.fileno(), *channels], [], [])
         if parent.fileno() in ready:
+            for channel in channels.values():
+                channel.close()
             return
         if listener.fileno() in ready:
             end, _ = listener.accept()

@@ -84,29 +84,29 @@ class Runs:
         return ProcessSubject(self._run, context)
 
 
-def checked(kernel: Callable[..., Any], *, fenced: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """What a check finds, and the stages it went through, on a device that has a fence or says it has one."""
+def checked(kernel: Callable[..., Any], *, gpu: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """What a check finds, and the stages it went through, on a device that says whether it is a GPU."""
     device, stages = CpuDevice(), list[str]()
-    device.fenced = fenced
+    device.is_gpu = gpu
     bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), NoConditions())
     task = MeasureTask("relu", TimingSettings(), 0, check_only=True, workloads=(WORKLOAD,))
     return execute(Runs(kernel), task, bench, stages.append), stages
 
 
-def test_a_check_behind_a_fence_verifies_every_workload_and_times_none() -> None:
+def test_a_check_on_a_gpu_verifies_every_workload_and_times_none() -> None:
     import torch
 
-    found, stages = checked(torch.relu, fenced=True)
+    found, stages = checked(torch.relu, gpu=True)
     assert [(one["workload"], one["status"]) for one in found] == [("tiny", "ok"), (WORKLOAD, "ok")]
     assert all(one.keys().isdisjoint({"runtime_us", "samples_us"}) for one in found)
     assert [stage for stage in stages if stage != "context"] == ["verify tiny", f"verify {WORKLOAD}"]
-    assert [one["workload"] for one in checked(torch.relu, fenced=False)[0]] == ["tiny"]
+    assert [one["workload"] for one in checked(torch.relu, gpu=False)[0]] == ["tiny"]
 
 
 def test_a_kernel_that_is_wrong_on_the_tiny_workload_is_called_on_no_other() -> None:
     import torch
 
-    found, stages = checked(torch.exp, fenced=True)
+    found, stages = checked(torch.exp, gpu=True)
     assert {one["status"] for one in found} == {"incorrect"}
     assert [one["workload"] for one in found] == ["tiny", WORKLOAD]
     assert [stage for stage in stages if stage != "context"] == ["verify tiny"]

@@ -1,0 +1,166 @@
+"""The judge asks the process that holds the answers over a socket: what it is told, and whose fault a silence is."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.benchmark.problems import problem
+from kbench.benchmark.problems.compare import Comparison
+from kbench.harness.isolate.protocol import KEY_BYTES
+from kbench.harness.verify import judge, oracle
+from kbench.harness.verify.context import ProblemContext
+from kbench.harness.verify.judge import ALIGNMENT, LocalJudge, RemoteJudge
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
+from kbench.schemas import InfrastructureError
+
+KEY = b"k" * KEY_BYTES
+DEFINITION = problem("cross_entropy_fwd_bwd")
+SIZE = DEFINITION.tiny
+
+
+class FakeOracle:
+    """Remembers what it was asked and gives the answers it was told to give."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.answers: list[dict[str, Any]] = []
+        self._answers: dict[str, Any] = {"held": 1}
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked.append(dict(request))
+        if request["problem_id"] == "no_such_problem":
+            raise KeyError("no_such_problem")
+        return self.answers.pop(0) if self.answers else {"ready": True}
+
+
+CONNECTIONS: list[RemoteJudge] = []
+
+
+def connected(address: str, key: bytes = KEY) -> RemoteJudge:
+    """A judge whose connection ends with the test."""
+    CONNECTIONS.append(RemoteJudge(address, key))
+    return CONNECTIONS[-1]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[FakeOracle, str, socket.socket]]:
+    listener, address = socket.socket(socket.AF_UNIX), str(tmp_path / "socket")
+    listener.bind(address)
+    listener.listen()
+    here, there = socket.socketpair()
+    fake = FakeOracle()
+    thread = threading.Thread(target=oracle.serve, args=(fake, listener, there, KEY), daemon=True)
+    thread.start()
+    yield fake, address, here
+    while CONNECTIONS:
+        CONNECTIONS.pop()._channel.close()
+    here.close()
+    thread.join(10.0)
+    assert not thread.is_alive()
+    listener.close()
+    there.close()
+
+
+def drawn(case: str | None = None) -> ReferenceInputs:
+    return ReferenceInputs(DEFINITION, SIZE, Drawing(5, case), "cpu")
+
+
+def test_inputs_are_named_by_their_seed_and_case_and_never_sent(served: tuple[FakeOracle, str, socket.socket]) -> None:
+    fake, address, _ = served
+    asks = connected(address)
+    case = DEFINITION.cases[0].name
+    asks.expect(DEFINITION, SIZE, drawn())
+    asks.expect(DEFINITION, SIZE, drawn(case))
+    named = {"op": "expect", "problem_id": DEFINITION.id, "size": SIZE.name}
+    assert fake.asked == [named | {"items": [{"seed": 5, "case": each}]} for each in (None, case)]
+
+
+def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
+    served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, address, _ = served
+    calls: list[tuple[Any, ...]] = []
+
+    class Handle:
+        reserved = b"\x01\x02"
+
+    def call(name: str, *arguments: Any) -> Any:
+        calls.append((name, *arguments))
+        return {"cuMemAlloc": 4096, "cuIpcGetMemHandle": Handle()}.get(name)
+
+    monkeypatch.setattr(judge, "call", call)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    wrong = {"ok": False, "reason": "wrong", "max_abs_error": 1.5, "max_rel_error": None}
+    fake.answers = [{"found": [wrong, wrong | {"ok": True}]}]
+    outputs = tuple(torch.zeros(n) for n in (3, 5))
+    asks = connected(address)
+    found = asks.compare(DEFINITION, SIZE, [(drawn(), outputs), (drawn(), outputs[:1])])
+    assert found == [Comparison(False, "wrong", 1.5, None), Comparison(True, "wrong", 1.5, None)]
+    (asked,) = fake.asked
+    assert (asked["op"], asked["handle"]) == ("compare", "0102")
+    assert [item["offsets"] for item in asked["items"]] == [[0, ALIGNMENT], [2 * ALIGNMENT]]
+    copies = [arguments for name, *arguments in calls if name == "cuMemcpyDtoD"]
+    wanted = ((0, outputs[0], 12), (ALIGNMENT, outputs[1], 20), (2 * ALIGNMENT, outputs[0], 12))
+    assert copies == [[4096 + at, output.data_ptr(), nbytes] for at, output, nbytes in wanted]
+
+
+def test_nobody_there_is_the_machines_fault(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="cannot be reached"):
+        RemoteJudge(str(tmp_path / "nothing"), KEY)
+
+
+def test_a_wrong_key_gets_no_answer_and_disturbs_nobody(served: tuple[FakeOracle, str, socket.socket]) -> None:
+    fake, address, _ = served
+    intruder, asks = connected(address, b"x" * KEY_BYTES), connected(address)
+    with pytest.raises(InfrastructureError, match="is gone"):
+        intruder.expect(DEFINITION, SIZE, drawn())
+    assert fake.asked == []
+    asks.expect(DEFINITION, SIZE, drawn())
+    assert len(fake.asked) == 1
+
+
+def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memory(
+    served: tuple[FakeOracle, str, socket.socket],
+) -> None:
+    fake, address, _ = served
+    asks = connected(address)
+    with pytest.raises(InfrastructureError, match="cannot be computed: KeyError"):
+        asks._ask({"op": "expect", "problem_id": "no_such_problem"})
+    assert fake._answers == {}
+    asks.expect(DEFINITION, SIZE, drawn())
+
+
+def test_an_oracle_that_ends_is_the_machines_fault(served: tuple[FakeOracle, str, socket.socket]) -> None:
+    _, address, here = served
+    asks = connected(address)
+    asks.expect(DEFINITION, SIZE, drawn())
+    here.close()
+    with pytest.raises(InfrastructureError, match="is gone"):
+        asks.expect(DEFINITION, SIZE, drawn())
+
+
+def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
+    served: tuple[FakeOracle, str, socket.socket],
+) -> None:
+    from kbench.harness.device.device import CpuDevice
+
+    fake, address, _ = served
+    context = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=connected(address))
+    context.expect()
+    assert [request["items"][0]["seed"] for request in fake.asked] == [1, 2, 3]
+    assert all(reference._answer is None for reference in context.references)
+    local = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=LocalJudge())
+    local.expect()
+    assert all(reference._answer is not None for reference in local.references)
+
+
+def test_the_oracles_comparison_survives_the_way_back() -> None:
+    found = Comparison(True, None, 0.25, 1e-6)
+    assert Comparison(**oracle.as_message(found)) == found

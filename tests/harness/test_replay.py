@@ -1,0 +1,350 @@
+"""Replay on a driver made of host memory: calls are prepared, places rotate, arguments and fills have their bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import itertools
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.benchmark.problems import problem
+from kbench.harness.cuda import CudaModule
+from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
+from kbench.harness.device.scrub import LOCAL_BYTES
+from kbench.harness.plan import replay
+from kbench.harness.plan.planner import make_plan
+from kbench.harness.plan.replay import PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill
+from kbench.harness.verify.context import Stage
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
+from kbench.schemas.records.launch_plan import (
+    ArgumentKind,
+    LaunchPlan,
+    PlanArgument,
+    PlanBuffer,
+    PlanOutput,
+    PlanStep,
+    StepKind,
+    TensorMapSpec,
+)
+
+STREAM, SHA = 7, "c" * 64
+DEFINITION = problem("relu")
+SPEC = DEFINITION.outputs(DEFINITION.tiny.params)[0]
+
+
+class HostDriver:
+    """Carries out the driver's calls on host memory at once, and remembers them."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.variables: dict[str, ctypes.Array[ctypes.c_char]] = {}
+        self.local_bytes = self.shared_bytes = 0
+        self.run: Callable[[LaunchShape, Sequence[int]], None] = lambda shape, arguments: None
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        self.calls.append(name)
+        if name.startswith("cuMemsetD2"):
+            start, pitch, value, width, height, _ = arguments
+            for row in range(height):
+                ctypes.memmove(start + row * pitch, struct.pack("<I", value) * width, 4 * width)
+        elif name.startswith("cuMemset"):
+            start, value, count, _ = arguments
+            width = int(name.removeprefix("cuMemsetD").removesuffix("Async")) // 8
+            ctypes.memmove(start, value.to_bytes(width, "little") * count, width * count)
+        elif name.startswith("cuMemcpy"):
+            ctypes.memmove(arguments[0], arguments[1], arguments[2])
+        elif name == "cuModuleGetGlobal":
+            if arguments[1].decode() not in self.variables:
+                raise DriverError("cuModuleGetGlobal: CUDA_ERROR_NOT_FOUND")
+            memory = self.variables[arguments[1].decode()]
+            return ctypes.addressof(memory), len(memory)
+        return None
+
+
+class HostFunction:
+    """A function of three parameters, of 8, 8 and 4 bytes."""
+
+    driver: HostDriver
+    parameter_bytes = (8, 8, 4)
+
+    def __init__(self, module: Any, name: str) -> None:
+        if name == "missing":
+            raise DriverError("cuModuleGetFunction: CUDA_ERROR_NOT_FOUND")
+        self.name = name
+
+    def attribute(self, name: str) -> int:
+        return {"LOCAL_SIZE_BYTES": self.driver.local_bytes, "SHARED_SIZE_BYTES": self.driver.shared_bytes}[name]
+
+
+class HostLaunch:
+    """Runs the test's own function."""
+
+    def __init__(self, function: HostFunction, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
+        assert stream == STREAM
+        self._driver, self._shape, self._buffers = function.driver, shape, parameters._buffers
+
+    def queue(self) -> None:
+        self._driver.calls.append("launch")
+        self._driver.run(self._shape, [int.from_bytes(b.raw[:8], "little") for b in self._buffers])
+
+
+class HostDevice:
+    """What a replay needs of a device."""
+
+    torch_name, stream, fenced = "cpu", STREAM, False
+
+    def __init__(self, driver: HostDriver) -> None:
+        self.scrubber, self._driver = self, driver
+        self.scrubbed: list[int] = []
+
+    def queue(self, local_bytes: int) -> None:
+        self._driver.calls.append("scrub")
+        self.scrubbed.append(local_bytes)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> HostDriver:
+    made, empty = HostDriver(), torch.empty
+    monkeypatch.setattr(HostFunction, "driver", made, raising=False)
+    monkeypatch.setattr(replay, "call", made.call)
+    monkeypatch.setattr(replay, "bound", lambda name, *arguments: lambda: made.call(name, *arguments))
+    monkeypatch.setattr(replay, "pointer", int)
+    monkeypatch.setattr(replay, "stream_handle", int)
+    monkeypatch.setattr(replay, "Function", HostFunction)
+    monkeypatch.setattr(replay, "Launch", HostLaunch)
+    monkeypatch.setattr(replay, "tensor_map", lambda spec, address: POINTER.pack(address) + b"map")
+    monkeypatch.setattr(torch, "empty", lambda *args, **kwargs: empty(*args, **(kwargs | {"device": "cpu"})))
+    return made
+
+
+POINTER = struct.Struct("<Q")
+
+
+def relu_plan(*before: PlanStep, function: str = "relu", arguments: int = 3) -> LaunchPlan:
+    """One input, an output of the same size sixteen bytes into its buffer, and some scratch memory."""
+    given = (
+        PlanArgument(kind=ArgumentKind.POINTER, buffer=0, offset=0),
+        PlanArgument(kind=ArgumentKind.POINTER, buffer=1, offset=16),
+        PlanArgument(kind=ArgumentKind.VALUE, data="05000000"),
+    )
+    launch = PlanStep(
+        kind=StepKind.LAUNCH,
+        code=SHA,
+        function=function,
+        grid=(2, 1, 1),
+        block=(32, 1, 1),
+        cooperative=True,
+        shared_bytes=3,
+        arguments=given[:arguments],
+    )
+    return make_plan(
+        kernel_id="k",
+        problem_id="relu",
+        workload="tiny",
+        target="sm_90a",
+        choice=None,
+        buffers=(PlanBuffer(nbytes=SPEC.nbytes, input=0), PlanBuffer(nbytes=SPEC.nbytes + 16), PlanBuffer(nbytes=24)),
+        steps=(*before, launch),
+        outputs=(PlanOutput(buffer=1, offset=16, dtype="float32", shape=SPEC.shape),),
+    )
+
+
+def stages(count: int = 2) -> list[Stage]:
+    reference = ReferenceInputs(DEFINITION, DEFINITION.tiny, Drawing(1), "cpu")
+    made = [Stage(reference.inputs) for _ in range(count)]
+    for stage in made:
+        stage.fill(reference)
+    return made
+
+
+def computes(shape: LaunchShape, arguments: Sequence[int]) -> None:
+    """A ReLU of whatever lies at the first address, written to the second."""
+    source, target, _ = arguments
+    values = (ctypes.c_float * SPEC.numel).from_address(source)
+    (ctypes.c_float * SPEC.numel).from_address(target)[:] = [max(value, 0.0) for value in values]
+
+
+def ready(driver: HostDriver, plan: LaunchPlan, given: list[Stage]) -> tuple[Replay, HostDevice]:
+    device = HostDevice(driver)
+    made = Replay(plan, LoadedCode({SHA: cubin("")}), given, device)  # type: ignore[arg-type]
+    driver.calls.clear()
+    return made, device
+
+
+CUBINS: dict[str, bytes] = {}
+
+
+def cubin(variables: str) -> bytes:
+    if variables not in CUBINS:
+        module = CudaModule(variables + 'extern "C" __global__ void relu(int* y) { *y = 1; }')
+        CudaModule.declared.pop()
+        CUBINS[variables] = bytes(module.compile("sm_90a").code)
+    return CUBINS[variables]
+
+
+def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver) -> None:
+    seen: list[LaunchShape] = []
+
+    def run(shape: LaunchShape, arguments: Sequence[int]) -> None:
+        seen.append(shape)
+        assert arguments[2] == 5
+        computes(shape, arguments)
+
+    driver.run = run
+    given = stages()
+    subject, _ = ready(driver, relu_plan(), given)
+    assert subject.owned
+    subject.prepare()
+    (y,) = subject.call(1)
+    assert torch.equal(y, torch.relu(given[1].inputs[0]))
+    assert seen == [LaunchShape((2, 1, 1), (32, 1, 1), 3, None, cooperative=True, dependent=False)]
+    assert bool(subject.untouched())
+
+
+def test_before_every_call_all_memory_is_poisoned_and_variables_and_chip_memory_are_overwritten(
+    driver: HostDriver,
+) -> None:
+    driver.local_bytes = 640
+    subject, device = ready(driver, relu_plan(), stages())
+    for _ in range(2 * PLACES):
+        driver.calls.clear()
+        subject.prepare()
+        place = subject.places[subject._next]
+        assert all(bool((tensor == POISON_BYTE).all()) for tensor in place.memory.values())
+        assert driver.calls == ["cuMemsetD8Async", "scrub"]
+        driver.run = computes
+        subject.call(0)
+        for tensor in place.memory.values():
+            tensor.zero_()
+    assert device.scrubbed == [640] * 2 * PLACES
+
+
+def test_calls_take_turns_in_many_places_and_never_the_last_one_again(driver: HostDriver) -> None:
+    driver.run = computes
+    subject, _ = ready(driver, relu_plan(), stages())
+    addresses = []
+    for _ in range(3 * PLACES):
+        subject.prepare()
+        addresses.append(subject.call(0)[0].data_ptr())
+    assert len(set(addresses)) == PLACES
+    assert all(one != other for one, other in itertools.pairwise(addresses))
+
+
+def test_large_memory_has_two_places(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "PLACES_BYTES", SPEC.nbytes)
+    subject, _ = ready(driver, relu_plan(), stages())
+    assert len(subject.places) == 2
+
+
+@pytest.mark.parametrize("at", [1, 2], ids=["output", "scratch"])
+@pytest.mark.parametrize("side", [-1, 1], ids=["before", "after"])
+def test_a_write_next_to_a_buffer_is_noticed_and_gone_when_its_place_is_used_again(
+    driver: HostDriver, at: int, side: int
+) -> None:
+    subject, _ = ready(driver, relu_plan(), stages())
+    subject.prepare()
+    subject.call(0)
+    tensor = subject.places[subject._next].memory[at]
+    address = tensor.data_ptr() - 1 if side < 0 else tensor.data_ptr() + tensor.numel()
+    ctypes.memset(address, 0, 1)
+    assert not bool(subject.untouched())
+    for _ in range(PLACES):
+        subject.prepare()
+        subject.call(0)
+        assert bool(subject.untouched())
+
+
+def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
+    steps = (
+        PlanStep(kind=StepKind.FILL, buffer=2, offset=8, nbytes=8, pattern="0102030405060708"),
+        PlanStep(kind=StepKind.COPY, buffer=2, offset=0, nbytes=8, source=2, source_offset=8),
+        PlanStep(kind=StepKind.COPY, buffer=2, offset=16, nbytes=8, source=0, source_offset=4),
+    )
+    given = stages()
+    subject, _ = ready(driver, relu_plan(*steps), given)
+    subject.prepare()
+    driver.calls.clear()
+    subject.call(0)
+    assert driver.calls == ["cuMemsetD2D32Async"] * 2 + ["cuMemcpyDtoDAsync"] * 2 + ["launch"]
+    found = bytes(subject.places[subject._next].memory[2].tolist())
+    assert found == bytes(range(1, 9)) * 2 + bytes(given[0].inputs[0].view(-1).view(torch.uint8)[4:12].tolist())
+
+
+@pytest.mark.parametrize("pattern", ["ab", "01ff", "00c07f44", "0102030405060708"])
+def test_a_fill_repeats_its_pattern_and_stays_in_its_range(driver: HostDriver, pattern: str) -> None:
+    memory = ctypes.create_string_buffer(bytes(64), 64)
+    fill(ctypes.addressof(memory) + 8, 48, bytes.fromhex(pattern), STREAM)()
+    assert memory.raw == bytes(8) + bytes.fromhex(pattern) * (48 * 2 // len(pattern)) + bytes(8)
+
+
+def test_arguments_are_addresses_values_and_maps(driver: HostDriver) -> None:
+    addresses = {3: 1 << 40}
+    pointer = PlanArgument(kind=ArgumentKind.POINTER, buffer=3, offset=5)
+    spec = TensorMapSpec(element_type=7, extents=(4,), strides=(), box=(4,), swizzle=0, nan_fill=False)
+    map_of = PlanArgument(kind=ArgumentKind.TENSOR_MAP, buffer=3, offset=16, tensor_map=spec)
+    assert argument_bytes(pointer, addresses) == POINTER.pack((1 << 40) + 5)
+    assert argument_bytes(PlanArgument(kind=ArgumentKind.POINTER), addresses) == bytes(8)
+    assert argument_bytes(PlanArgument(kind=ArgumentKind.VALUE, data="0aff"), addresses) == b"\x0a\xff"
+    assert argument_bytes(map_of, addresses) == POINTER.pack((1 << 40) + 16) + b"map"
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [(relu_plan(function="missing"), "NOT_FOUND"), (relu_plan(arguments=2), "takes 3 arguments, 2 were given")],
+)
+def test_what_does_not_fit_the_machine_code_is_found_before_any_call(
+    driver: HostDriver, plan: LaunchPlan, words: str
+) -> None:
+    with pytest.raises(DriverError, match=words):
+        ready(driver, plan, stages())
+
+
+def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_named(driver: HostDriver) -> None:
+    source = "__device__ int kept = 3; __constant__ int table[2]; __device__ int hidden;"
+    body = cubin(source + 'extern "C" __global__ void uses(int* y) { kept = *y + table[*y]; hidden = *y; }')
+    driver.variables = {"kept": ctypes.create_string_buffer(b"\3\0\0\0", 4), "table": ctypes.create_string_buffer(8)}
+    code = LoadedCode({SHA: body})
+    assert code.lost_variables == ["hidden"]
+    made = Replay(relu_plan(), code, stages(), HostDevice(driver))  # type: ignore[arg-type]
+    assert made.not_restored == ["variable hidden"]
+    for _ in range(2):
+        ctypes.memset(driver.variables["kept"], 9, 4)
+        ctypes.memset(driver.variables["table"], 9, 8)
+        made.prepare()
+        assert driver.variables["kept"].raw == b"\3\0\0\0"
+        assert driver.variables["table"].raw == bytes(8)
+    code.unload()
+    assert driver.calls[-1] == "cuModuleUnload"
+
+
+def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:
+    driver.local_bytes = LOCAL_BYTES[-1] + 1
+    subject, _ = ready(driver, relu_plan(), stages())
+    assert subject.not_restored == ["local memory"]
+
+
+def test_memory_on_the_chip_is_overwritten_where_the_kernel_uses_any(driver: HostDriver) -> None:
+    step = relu_plan().steps[0]
+    for shared, static, scrubs in ((0, 0, 0), (0, 16, 1), (16, 0, 1)):
+        driver.shared_bytes = static
+        plan = dataclasses.replace(relu_plan(), steps=(dataclasses.replace(step, shared_bytes=shared),))
+        subject, _ = ready(driver, plan, stages())
+        subject.prepare()
+        assert driver.calls.count("scrub") == scrubs
+
+
+def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it(driver: HostDriver) -> None:
+    device = HostDevice(driver)
+    device.fenced = True
+    subject = Replay(relu_plan(), LoadedCode({SHA: cubin("")}), stages(), device)  # type: ignore[arg-type]
+    sizes = {at: tensor.untyped_storage().nbytes() for at, tensor in subject.places[0].memory.items()}
+    assert sizes == {1: SPEC.nbytes + 16, 2: 24}
+    assert subject.untouched() is None
+    driver.calls.clear()
+    subject.prepare()
+    assert driver.calls.count("cuMemsetD8Async") == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kbench.harness.record.progress import Progress
+from kbench.loaders.options import json_option, out_option
 from kbench.schemas import KernelSource, Measurement, Status, UserError, to_dict
 from kbench.schemas.status import Trust
 
@@ -28,64 +28,73 @@ def parse_gpus(text: str) -> tuple[int, ...]:
     return found
 
 
+gpu_option = click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
+backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from the text.")
+allow_option = click.option(
+    "--allow-unscreened", is_flag=True, help="Run what cannot be planned beside its judge, alone in a fresh process."
+)
+
+
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--problem", "problem_id", help="Problem the files solve; see `kbench problems list`.")
-@click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from the text.")
-@click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
-@click.option("--out", type=click.Path(path_type=Path), help="Corpus folder to write to; a killed run continues.")
+@backend_option
+@gpu_option
+@out_option("Corpus folder to write to; a killed run continues.")
 @click.option("--half-width", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
               help="Relative half-width at which timing stops.")  # fmt: skip
 @click.option("--corpus", help="Re-measure kernels of this corpus (folder or Hub id).")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many kernels of the corpus.")
 @click.option("--check-only", is_flag=True,
-              help="Verify and time nothing: on a GPU with no memory behind any tensor, so that a kernel that goes past"
+              help="Verify and time nothing: on a GPU with no memory after any tensor, so that a kernel that goes past"
                    " one fails; without a GPU on the tiny workload, or as far as compiling.")  # fmt: skip
 @click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
-@click.option(
-    "--allow-unscreened",
-    is_flag=True,
-    help="Run what cannot be planned beside its judge, alone in a fresh process each.",
-)
+@allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
               help="Seconds a kernel may stay in a stage.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON record a line on stdout.")
-def measure(files: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+@json_option
+def measure(
+    files: tuple[Path, ...],
+    problem_id: str | None,
+    backend: str | None,
+    gpu: str,
+    check_only: bool,
+    as_json: bool,
+    **told: Any,
+) -> None:
     """Verify and time kernels on a local GPU."""
     from kbench.harness.device.doctor import require_gpus
-    from kbench.harness.record.session import check, check_corpus, measure_files, remeasure
+    from kbench.harness.record.session import MeasureOptions, check, check_corpus, measure_files, remeasure
 
-    progress_quiet = as_json
-    if options["check_only"] and options["out"]:
+    if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
-    if options["corpus"]:
-        if files or options["problem_id"]:
-            raise UserError("--corpus takes no FILES and no --problem; the rows say which problem they solve")
-        if options["check_only"]:
-            show_checked(check_corpus(options, progress_quiet), as_json)
-            return
-        require_gpus(parse_gpus(options["gpu"]), CHECK_ONLY)
-        show_agreement(remeasure(options, Progress), as_json)
-        return
-    if not files:
-        raise UserError("no kernel files; give FILES with --problem, or --corpus")
-    if not options["problem_id"]:
-        raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
-    kernels = _kernels(files, options)
-    if options["check_only"]:
-        finish(check(kernels, options, progress_quiet), as_json, options["problem_id"])
-        return
-    require_gpus(parse_gpus(options["gpu"]), CHECK_ONLY)
-    finish(measure_files(kernels, options, progress_quiet), as_json, options["problem_id"])
+    if told["corpus"] and (files or problem_id):
+        raise UserError("--corpus takes no FILES and no --problem; the rows say which problem they solve")
+    options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, **told)
+    if options.corpus and check_only:
+        show_checked(check_corpus(options), as_json)
+    elif options.corpus:
+        require_gpus(options.gpus, CHECK_ONLY)
+        show_agreement(remeasure(options), as_json)
+    else:
+        kernels = _kernels(files, problem_id, backend)
+        if not check_only:
+            require_gpus(options.gpus, CHECK_ONLY)
+        rows = check(kernels, options) if check_only else measure_files(kernels, options)
+        finish(rows, as_json, str(problem_id))
 
 
-def _kernels(files: Sequence[Path], options: dict[str, Any]) -> list[tuple[str, KernelSource]]:
+def _kernels(files: Sequence[Path], problem_id: str | None, backend: str | None) -> list[tuple[str, KernelSource]]:
     from kbench.benchmark.problems import problem
     from kbench.harness.kernel.sources import read_kernels
 
-    problem(options["problem_id"])
-    return read_kernels(files, options["problem_id"], options["backend"])
+    if not files:
+        raise UserError("no kernel files; give FILES with --problem, or --corpus")
+    if not problem_id:
+        raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
+    problem(problem_id)
+    return read_kernels(files, problem_id, backend)
 
 
 def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -> None:
@@ -140,29 +149,27 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @click.argument("one", type=click.Path(exists=True, path_type=Path, dir_okay=False))
 @click.argument("other", type=click.Path(exists=True, path_type=Path, dir_okay=False))
 @click.option("--problem", "problem_id", required=True, help="Problem both files solve.")
-@click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from each text.")
-@click.option("--gpu", default="0", show_default=True, help="GPU index.")
+@backend_option
+@gpu_option
 @click.option("--threshold", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
               help="Relative difference that matters.")  # fmt: skip
-@click.option(
-    "--allow-unscreened", is_flag=True, help="Run what cannot be planned beside its judge, alone in a fresh process."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def compare(one: Path, other: Path, as_json: bool, **options: Any) -> None:
-    """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line a workload."""
+@allow_option
+@json_option
+def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> None:
+    """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""
     from kbench.harness.device.doctor import require_gpus
-    from kbench.harness.record.session import compare_files
+    from kbench.harness.record.session import CompareOptions, compare_files
 
-    gpus = parse_gpus(options["gpu"])
+    gpus = parse_gpus(gpu)
     require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
-    for verdict in compare_files(one, other, gpus[0], options):
+    for verdict in compare_files(one, other, CompareOptions(gpu=gpus[0], **told)):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
 
 
 @click.command()
-@click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
+@gpu_option
 @click.option("--quick", is_flag=True, help="Do not start workers or measure ceilings.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@json_option
 def doctor(gpu: str, quick: bool, as_json: bool) -> None:
     """Inspect GPU, driver, compilers, clocks and sandbox."""
     from kbench.harness.device.doctor import examine, render

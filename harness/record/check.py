@@ -1,38 +1,37 @@
-"""Check: verify kernels and time nothing, behind a fence on a GPU, or without one as far as that goes."""
+"""Check: verify kernels and time nothing, with a fence on a GPU, or without one as far as that goes."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from kbench.harness.harness import Harness
 from kbench.harness.plan.target import Target
 from kbench.harness.record.progress import Progress
-from kbench.harness.record.session import Named, by_kernel, make_harness
+from kbench.harness.record.session import MeasureOptions, Named, by_kernel, make_harness
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 
 Checked = list[tuple[str, Measurement]]
 
 
-def check_fenced(named: Named, options: dict[str, Any], quiet: bool) -> Checked:
-    """Verify kernels on all workloads, on GPUs with nothing mapped right behind a tensor."""
+def check_fenced(named: Named, options: MeasureOptions) -> Checked:
+    """Verify kernels on all workloads, on GPUs with nothing mapped right after a tensor."""
     with make_harness(options, fenced=True) as harness:
-        return collect(named, harness.measure([kernel for _, kernel in named], check_only=True), quiet)
+        return collect(named, harness.measure([kernel for _, kernel in named], check_only=True), options.quiet)
 
 
-def check_without_gpu(named: Named, options: dict[str, Any], quiet: bool) -> Checked:
+def check_without_gpu(named: Named, options: MeasureOptions) -> Checked:
     """Compile kernels for a target, and verify Triton kernels through the interpreter on the tiny workload.
 
     A CUDA kernel can only be compiled here: its record says ok when it does, and carries no error figures.
     """
-    target = Target.named(options["target"])
+    target = Target.named(options.target)
     kernels: list[KernelSource] = [kernel for _, kernel in named]
-    with Harness(gpu=None, target=target, allow_unscreened=options["allow_unscreened"]) as harness:
+    with Harness(gpu=None, target=target, allow_unscreened=options.allow_unscreened) as harness:
         compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
         interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
         stream = itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
-        return collect(named, stream, quiet)
+        return collect(named, stream, options.quiet)
 
 
 def collect(named: Named, stream: Iterator[Measurement], quiet: bool) -> Checked:

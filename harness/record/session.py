@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import statistics
 from collections import Counter
@@ -23,15 +24,29 @@ from kbench.schemas import Backend, InfrastructureError, KernelSource, Measureme
 Named = Sequence[tuple[str, KernelSource]]
 
 
-def make_harness(options: dict[str, Any], *, fenced: bool = False) -> Harness:
-    """A harness as the options say."""
-    from kbench.harness.cli import parse_gpus
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """What `kbench measure` was told."""
 
+    gpus: tuple[int, ...] = (0,)
+    out: Path | None = None
+    half_width: float = 0.01
+    corpus: str | None = None
+    where: str | None = None
+    limit: int | None = None
+    target: str = "sm_90"
+    allow_unscreened: bool = False
+    timeout_s: float = 10.0
+    quiet: bool = False
+
+
+def make_harness(options: MeasureOptions, *, fenced: bool = False) -> Harness:
+    """A harness as the options say."""
     return Harness(
-        gpu=parse_gpus(options["gpu"]),
-        half_width=options.get("half_width", 0.01),
-        timeout_s=options.get("timeout_s", 10.0),
-        allow_unscreened=options.get("allow_unscreened", False),
+        gpu=options.gpus,
+        half_width=options.half_width,
+        timeout_s=options.timeout_s,
+        allow_unscreened=options.allow_unscreened,
         fenced=fenced,
     )
 
@@ -48,22 +63,20 @@ def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]
         yield group
 
 
-def measure_files(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+def measure_files(named: Named, options: MeasureOptions) -> list[tuple[str, Measurement]]:
     """Measure kernels, through a journal when there is an output folder.
 
     Raises:
         InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
     """
-    out: Path | None = options["out"]
+    out: Path | None = options.out
     if out is None:
-        return _measure(named, options, None, quiet)
+        return _measure(named, options, None)
     with contextlib.closing(Journal(out)) as journal:
-        return _measure(named, options, journal, quiet)
+        return _measure(named, options, journal)
 
 
-def _measure(
-    named: Named, options: dict[str, Any], journal: Journal | None, quiet: bool
-) -> list[tuple[str, Measurement]]:
+def _measure(named: Named, options: MeasureOptions, journal: Journal | None) -> list[tuple[str, Measurement]]:
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
     lost: list[tuple[KernelSource, str]] = []
@@ -71,10 +84,10 @@ def _measure(
         finished = measured_before(journal, kernels, harness)
         todo = [kernel for key, kernel in kernels.items() if key not in finished]
         rows = {key: group for key, group in finished.items() if key in names}
-        if rows and not quiet:
-            said = f"{len(rows)} of {len(kernels)} kernels are in {options['out']} already, and shown as they are there"
+        if rows and not options.quiet:
+            said = f"{len(rows)} of {len(kernels)} kernels are in {options.out} already, and shown as they are there"
             click.echo(said, err=True)
-        progress = Progress(len(todo), quiet=quiet)
+        progress = Progress(len(todo), quiet=options.quiet)
         for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
             rows[kernel.kernel_id] = group
             progress.add(aggregate(group).status)
@@ -123,24 +136,24 @@ def run_journaled(
         yield kernel, group
 
 
-def check(named: Named, options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+def check(named: Named, options: MeasureOptions) -> list[tuple[str, Measurement]]:
     """Verify kernels and time nothing."""
     from kbench.harness.device.doctor import gpu_count
     from kbench.harness.record.check import check_fenced, check_without_gpu
 
-    return (check_fenced if gpu_count() else check_without_gpu)(named, options, quiet)
+    return (check_fenced if gpu_count() else check_without_gpu)(named, options)
 
 
-def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -> dict[str, Any]:
+def remeasure(options: MeasureOptions) -> dict[str, Any]:
     """Measure a selection of a corpus again and compare with what is stored."""
     from kbench.benchmark.problems.registry import unlisted
 
-    if options["out"] is not None and Path(options["corpus"]).resolve() == options["out"].resolve():
+    if options.out is not None and Path(str(options.corpus)).resolve() == options.out.resolve():
         raise UserError("--out is the corpus itself; measure again into another folder")
     stored, left_out = selected(options)
     named = [(kernel.kernel_id, kernel) for kernel, _ in stored.values()]
     measured: dict[str, list[Measurement]] = {}
-    for key, row in measure_files(named, options, quiet=False):
+    for key, row in measure_files(named, options):
         measured.setdefault(key, []).append(row)
     elsewhere = Counter(kernel.problem_id for kernel, _ in stored.values() if kernel.problem_id in unlisted())
     notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
@@ -148,13 +161,13 @@ def remeasure(options: dict[str, Any], make_progress: Callable[..., Progress]) -
     return {"kernels": len(measured)} | said | agreement({key: row for key, (_, row) in stored.items()}, measured)
 
 
-def check_corpus(options: dict[str, Any], quiet: bool) -> list[tuple[str, Measurement]]:
+def check_corpus(options: MeasureOptions) -> list[tuple[str, Measurement]]:
     """Check a selection of a corpus; rows are named by their kernel's id."""
     stored, _ = selected(options)
-    return check([(key, kernel) for key, (kernel, _) in stored.items()], options, quiet)
+    return check([(key, kernel) for key, (kernel, _) in stored.items()], options)
 
 
-def selected(options: dict[str, Any]) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
+def selected(options: MeasureOptions) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
     """What the options select of a corpus and can be measured, and why other rows cannot.
 
     Raises:
@@ -162,11 +175,11 @@ def selected(options: dict[str, Any]) -> tuple[dict[str, tuple[KernelSource, dic
     """
     from kbench.loaders.corpus.corpus import load
 
-    table = load(options["corpus"], where=options["where"]).to_arrow()
-    stored, left_out = measurable(table.to_pylist(), options["limit"])
+    table = load(options.corpus, where=options.where).to_arrow()
+    stored, left_out = measurable(table.to_pylist(), options.limit)
     if not stored:
         reason = f"; {left_out[0]}" if left_out else ""
-        raise UserError(f"--where {options['where']!r} selects no kernel to measure in {options['corpus']!r}{reason}")
+        raise UserError(f"--where {options.where!r} selects no kernel to measure in {options.corpus!r}{reason}")
     return stored, left_out
 
 
@@ -216,13 +229,25 @@ def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measur
     return {"compared": len(sizes), "agreement": found}
 
 
-def compare_files(one: Path, other: Path, gpu: int, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Verdicts on two files, one a workload."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """What `kbench compare` was told."""
+
+    problem_id: str
+    backend: str | None = None
+    gpu: int = 0
+    threshold: float = 0.01
+    allow_unscreened: bool = False
+
+
+def compare_files(one: Path, other: Path, options: CompareOptions) -> list[dict[str, Any]]:
+    """Verdicts on two files, one per workload."""
     from kbench.harness.compare import compare_kernels
 
-    first = read_kernel(one, options["problem_id"], options["backend"])
-    second = read_kernel(other, options["problem_id"], options["backend"])
+    first, second = (read_kernel(path, options.problem_id, options.backend) for path in (one, other))
     if first.problem_id != second.problem_id:
         raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
-    settings = {"threshold": options["threshold"], "allow_unscreened": options["allow_unscreened"]}
-    return [verdict.to_dict() for verdict in compare_kernels(first, second, gpu=gpu, **settings)]
+    verdicts = compare_kernels(
+        first, second, gpu=options.gpu, threshold=options.threshold, allow_unscreened=options.allow_unscreened
+    )
+    return [verdict.to_dict() for verdict in verdicts]

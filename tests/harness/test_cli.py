@@ -17,8 +17,7 @@ from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record import session
-from kbench.harness.record.progress import Progress
-from kbench.harness.record.session import compare_files
+from kbench.harness.record.session import CompareOptions, MeasureOptions, compare_files
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -90,9 +89,9 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
     monkeypatch.setattr(session, "make_harness", on_the_cpu)
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     other = dataclasses.replace(kernel, source=f"# another\n{kernel.source}")
-    options = {"out": tmp_path / "corpus"}
-    first = session.measure_files([("a", kernel)], options, quiet=False)
-    again = session.measure_files([("a", kernel), ("b", other)], options, quiet=False)
+    options = MeasureOptions(out=tmp_path / "corpus")
+    first = session.measure_files([("a", kernel)], options)
+    again = session.measure_files([("a", kernel), ("b", other)], options)
     assert [name for name, _ in again] == ["a", "b"]
     assert again[0] == first[0]
     assert made[1].tally.kernels == 1
@@ -106,20 +105,24 @@ def test_a_folder_that_holds_kernels_impossible_to_plan_is_not_measured_into_whe
 ) -> None:
     pytest.importorskip("datasets")
     settings = {"cache": tmp_path / "cache", "workloads": ("tiny",), "builders": 1}
-    monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, **settings, **options["given"]))
+    monkeypatch.setattr(
+        session,
+        "make_harness",
+        lambda options: Harness(gpu=None, allow_unscreened=options.allow_unscreened, **settings),
+    )
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     foul = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y + 0"))
-    ((_, row),) = session.measure_files([("a", foul)], {"out": tmp_path / "corpus", "given": {}}, quiet=True)
+    options = MeasureOptions(out=tmp_path / "corpus", quiet=True)
+    ((_, row),) = session.measure_files([("a", foul)], options)
     assert row.status is Status.REJECTED
-    allowed = {"out": tmp_path / "corpus", "given": {"allow_unscreened": True}}
+    allowed = dataclasses.replace(options, allow_unscreened=True)
     with pytest.raises(UserError, match="1 of these kernels as impossible to plan; give another --out"):
-        session.measure_files([("a", foul)], allowed, quiet=True)
+        session.measure_files([("a", foul)], allowed)
 
 
 def test_measuring_a_corpus_again_into_itself_is_refused(tmp_path: Path) -> None:
-    options = {"corpus": str(tmp_path), "out": tmp_path, "where": None, "limit": None}
     with pytest.raises(UserError, match="another folder"):
-        session.remeasure(options, Progress)
+        session.remeasure(MeasureOptions(corpus=str(tmp_path), out=tmp_path))
 
 
 def test_kernels_that_cannot_be_planned_are_compared_only_when_allowed(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def check_only(monkeypatch: pytest.MonkeyPatch, cache: Path, *arguments: str) ->
 def test_on_a_gpu_check_only_is_fenced_and_shows_every_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[bool] = []
 
-    def dry_harness(options: dict[str, object], *, fenced: bool = False) -> Harness:
+    def dry_harness(options: MeasureOptions, *, fenced: bool = False) -> Harness:
         asked.append(fenced)
         return Harness(gpu=None, cache=tmp_path, builders=1)
 
@@ -216,7 +219,7 @@ def test_check_only_of_a_corpus_names_the_kernels_that_fail(tmp_path: Path, monk
     monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     wrong = dataclasses.replace(kernel, source=kernel.source.replace("0.044715", "0.05"))
-    session.measure_files([("a", kernel), ("b", wrong)], {"out": tmp_path / "corpus"}, quiet=True)
+    session.measure_files([("a", kernel), ("b", wrong)], MeasureOptions(out=tmp_path / "corpus", quiet=True))
     arguments = ["--corpus", str(tmp_path / "corpus"), "--check-only"]
     result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
     failed, total = result.stdout.splitlines()
@@ -246,9 +249,8 @@ def test_a_file_of_a_task_that_shares_our_problems_name_is_checked_and_shown_as_
 def test_kernels_of_two_problems_are_not_compared(tmp_path: Path) -> None:
     ours = tmp_path / "ours.py"
     ours.write_text("def run(x, group): ...\n")
-    options = {"problem_id": "fp8_quant", "backend": None, "threshold": 0.01}
     with pytest.raises(UserError, match=r"solves fp8_quant_float32, .* solves fp8_quant; compare kernels of one"):
-        compare_files(Path(FP8_TASK), ours, 0, options)
+        compare_files(Path(FP8_TASK), ours, CompareOptions(problem_id="fp8_quant"))
 
 
 def test_doctor_reports_versions_and_problems_as_json() -> None:

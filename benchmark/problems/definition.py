@@ -6,19 +6,16 @@ import dataclasses
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.adversarial import InputCase
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, draw
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, draw
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import Problem, UnknownNameError, Workload
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Params = Mapping[str, Any]
-"""A workload's shape parameters by name."""
 
 CASE_MISMATCH_SHARE = 1e-4
 """Elements of an adversarial case that may miss its tolerance; a mistake the case is made for shows in far more."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.lazy_torch import torch
 
@@ -17,6 +18,11 @@ ITEM_BYTES = {
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
 }  # fmt: skip
 """Bytes of one element, by torch's name of the type."""
+
+Params = Mapping[str, Any]
+"""A workload's shape parameters by name."""
+DECLARED = re.compile(r"(\w+)(?:: (\w+))?\[([\w,]*)\]")
+"""A tensor as `tensors` takes it: name, element type and dimensions."""
 
 Fill = Callable[["Generator", "TensorSpec", str], "Tensor"]
 """Draws a tensor: (generator, spec, device) -> tensor of that spec. Every value must depend on the generator."""
@@ -95,6 +101,27 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def tensors(*declared: str, **fills: Fill) -> Callable[[Params], tuple[TensorSpec, ...]]:
+    """Tensors of a problem by their text, such as `x[rows,cols]` or `weight: bfloat16[cols,3]`.
+
+    Args:
+        *declared: name, element type (float32 unless stated), and dimensions: numbers or names of parameters.
+        **fills: how tensors are drawn, by name; Gaussian unless stated.
+    """
+    parts = [match for text in declared if (match := DECLARED.fullmatch(text))]
+    if len(parts) < len(declared) or fills.keys() - {part[1] for part in parts}:
+        raise ValueError(f"tensors {declared} with fills of {sorted(fills)}: write name: dtype[dimensions]")
+
+    def at(p: Params) -> tuple[TensorSpec, ...]:
+        shapes = [tuple(int(d) if d.isdecimal() else p[d] for d in part[3].split(",") if d) for part in parts]
+        return tuple(
+            TensorSpec(part[1], shape, part[2] or "float32", fills.get(part[1], normal()))
+            for part, shape in zip(parts, shapes, strict=True)
+        )
+
+    return at
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size
+from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.foreign.user_code import (
     attempt,
     default_tolerance,
@@ -23,7 +23,7 @@ from kbench.benchmark.problems.foreign.user_code import (
     output_specs,
     required,
 )
-from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import MissingDependencyError, UserError
 

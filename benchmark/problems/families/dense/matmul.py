@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, outliers, small, wide, zero_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matrices import (
     lower_fill,
     product_flops,
@@ -19,7 +19,7 @@ from kbench.benchmark.problems.families.dense.matrices import (
     symmetric_fill,
     upper_fill,
 )
-from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, normal
+from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -147,16 +147,7 @@ def _transposed_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _plain_outputs(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("c", (p["m"], p["n"])),)
-
-
-def _symmetric_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["n"], p["n"])
-    return (
-        TensorSpec("a", shape, "bfloat16", symmetric_fill),
-        TensorSpec("b", shape, "bfloat16", scaled_symmetric_fill),
-    )
+_plain_outputs = tensors("c[m,n]")
 
 
 def _triangle_bytes(n: int, item_bytes: int, dense_outputs: int) -> int:
@@ -196,8 +187,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             TensorSpec("a", (p["batch"], p["m"], p["k"])),
             TensorSpec("b", (p["batch"], p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
         ),
-        outputs=lambda p: (TensorSpec("c", (p["batch"], p["m"], p["n"])),),
-        flops=lambda p: p["batch"] * product_flops(p),
+        outputs=tensors("c[batch,m,n]"), flops=lambda p: p["batch"] * product_flops(p),
         sizes=(Size("kb_v0", {"batch": 128, **sized(128, 512, 256)}),),
         tiny=Size("tiny", {"batch": 3, **sized(40, 56, 48)}),
         tolerance=FP32_PRODUCT, compute_unit=FP32_UNIT, aliases=("kernelbench/v0/L1/3",),
@@ -209,7 +199,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             TensorSpec("a", (p["m"], p["k"])),
             TensorSpec("x", (p["k"], 1), fill=normal(p["k"] ** -0.5)),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["m"], 1)),), flops=lambda p: 2 * p["m"] * p["k"],
+        outputs=tensors("y[m,1]"), flops=lambda p: 2 * p["m"] * p["k"],
         sizes=(Size("kb_v0", {"m": 256, "k": 131072}), Size("tall", {"m": 4096, "k": 32768})),
         tiny=Size("tiny", {"m": 37, "k": 520}),
         tolerance=FP32_PRODUCT, aliases=("kernelbench/v0/L1/4",),
@@ -254,8 +244,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             TensorSpec("a", (p["batch"], p["m"], p["k"]), "bfloat16"),
             TensorSpec("b", (p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
         ),
-        outputs=lambda p: (TensorSpec("c", (p["batch"], p["m"], p["n"]), "bfloat16"),),
-        flops=lambda p: p["batch"] * product_flops(p),
+        outputs=tensors("c: bfloat16[batch,m,n]"), flops=lambda p: p["batch"] * product_flops(p),
         sizes=(Size("kb", {"batch": 16, **sized(1024, 768, 2048)}),),
         tiny=Size("tiny", {"batch": 2, **sized(40, 48, 80)}),
         tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/10", "kernelbench/v0.1/L1/10"),
@@ -263,8 +252,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="matmul_diagonal", title="Diagonal matrix times matrix", reference=diagonal_product,
         description="C = diag(d) @ B in fp32: each row of B times one element of d; limited by memory traffic.",
-        inputs=lambda p: (TensorSpec("d", (p["n"],)), TensorSpec("b", (p["n"], p["m"]))),
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["m"])),), flops=lambda p: p["n"] * p["m"],
+        inputs=tensors("d[n]", "b[n,m]"), outputs=tensors("c[n,m]"), flops=lambda p: p["n"] * p["m"],
         sizes=(Size("kb", {"n": 4096, "m": 4096}), Size("large", {"n": 16384, "m": 4096})),
         tiny=Size("tiny", {"n": 41, "m": 68}),
         tolerance=FP32_SCALED, aliases=("kernelbench/v0/L1/12", "kernelbench/v0.1/L1/12"),
@@ -274,8 +262,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="matmul_symmetric", title="Product of two symmetric matrices", reference=symmetric_product,
         description="C = A @ B in bfloat16 for symmetric A and B. Each operand may be read from either triangle or "
             "transposed.",
-        inputs=_symmetric_inputs, outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),),
-        flops=lambda p: 2 * p["n"] ** 3, min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
+        inputs=tensors("a: bfloat16[n,n]", "b: bfloat16[n,n]", a=symmetric_fill, b=scaled_symmetric_fill),
+        outputs=tensors("c: bfloat16[n,n]"), flops=lambda p: 2 * p["n"] ** 3,
+        min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
         sizes=(Size("kb", {"n": 4096}),), tiny=Size("tiny", {"n": 72}),
         tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/13", "kernelbench/v0.1/L1/13"),
         cases=(large("a"), small("a"), DIAGONAL),
@@ -285,12 +274,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=upper_triangular_product,
         description="C = A @ B in bfloat16 where A and B are zero below the diagonal. C is upper triangular; its zeros "
             "must be written. Operations are counted for the non-zero part only.",
-        inputs=lambda p: (
-            TensorSpec("a", (p["n"], p["n"]), "bfloat16", upper_fill),
-            TensorSpec("b", (p["n"], p["n"]), "bfloat16", upper_fill),
-        ),
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"]), "bfloat16"),), flops=_triangular_flops,
-        min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
+        inputs=tensors("a: bfloat16[n,n]", "b: bfloat16[n,n]", a=upper_fill, b=upper_fill),
+        outputs=tensors("c: bfloat16[n,n]"), flops=_triangular_flops, min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
         sizes=(Size("kb", {"n": 4096}),), tiny=Size("tiny", {"n": 72}),
         tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/14", "kernelbench/v0.1/L1/14"),
         cases=(large("a"), small("a"), zero_rows("a"), DIAGONAL),
@@ -300,11 +285,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=lower_triangular_product,
         description="C = A @ B in fp32 where A and B are zero above the diagonal. C is lower triangular; its zeros "
             "must be written. Operations are counted for the non-zero part only.",
-        inputs=lambda p: (
-            TensorSpec("a", (p["n"], p["n"]), fill=lower_fill), TensorSpec("b", (p["n"], p["n"]), fill=lower_fill),
-        ),
-        outputs=lambda p: (TensorSpec("c", (p["n"], p["n"])),), flops=_triangular_flops,
-        min_bytes=lambda p: _triangle_bytes(p["n"], 4, 1),
+        inputs=tensors("a[n,n]", "b[n,n]", a=lower_fill, b=lower_fill), outputs=tensors("c[n,n]"),
+        flops=_triangular_flops, min_bytes=lambda p: _triangle_bytes(p["n"], 4, 1),
         sizes=(Size("n2048", {"n": 2048}),), tiny=Size("tiny", {"n": 72}),
         tolerance=FP32_PRODUCT, compute_unit=FP32_UNIT,
         cases=(large("a", factor=1e5), small("a", factor=1e-6), zero_rows("a"), DIAGONAL),

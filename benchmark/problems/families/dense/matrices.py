@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.definition import Params
-from kbench.benchmark.problems.inputs import TensorSpec
+from kbench.benchmark.problems.inputs import Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:

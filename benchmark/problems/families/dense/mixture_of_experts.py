@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, huge, sorted_rows
 from kbench.benchmark.problems.changes import repeat_one, scale, some_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, integers
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    Params,
+    ScalarSpec,
+    TensorSpec,
+    distinct_in_row,
+    integers,
+    tensors,
+)
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -79,10 +87,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="For every token take the softmax over its float32 router logits, keep the k largest in falling "
             "order, divide them by their sum, and return these weights with the int32 numbers of their experts. Logits "
             "within a row are distinct.",
-        inputs=_routing_inputs,
-        outputs=lambda p: (
-            TensorSpec("weights", (p["tokens"], p["k"])), TensorSpec("experts", (p["tokens"], p["k"]), "int32"),
-        ),
+        inputs=_routing_inputs, outputs=tensors("weights[tokens,k]", "experts: int32[tokens,k]"),
         flops=lambda p: 3 * p["tokens"] * p["experts"],
         sizes=(
             Size("t65536_e128_k8", {"tokens": 65536, "experts": 128, "k": 8}),

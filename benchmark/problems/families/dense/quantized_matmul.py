@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, small, zero_rows
 from kbench.benchmark.problems.changes import choose, merge_ends
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
 problem = functools.partial(
     ProblemDefinition,
     family="quantized_matmul",
-    outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "bfloat16"),),
+    outputs=tensors("y: bfloat16[m,n]"),
     flops=product_flops,
     sizes=(Size("prefill", sized(2048, 4096, 4096)),),
     tiny=Size("tiny", sized(40, 56, 96)),
@@ -139,7 +139,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] "
             "their start (0 for the first). Each expert's rows are multiplied by its own matrix weight[g] (k by n). "
             "bfloat16 with an fp32 accumulator; groups are uneven and may be empty.",
-        inputs=_grouped_inputs, outputs=lambda p: (TensorSpec("y", (p["tokens"], p["n"]), "bfloat16"),),
+        inputs=_grouped_inputs, outputs=tensors("y: bfloat16[tokens,n]"),
         flops=lambda p: 2 * p["tokens"] * p["n"] * p["k"],
         sizes=(Size("experts8", {"tokens": 4096, "groups": 8, "n": 2048, "k": 2048}),),
         tiny=Size("tiny", {"tokens": 88, "groups": 5, "n": 40, "k": 72}),
@@ -175,7 +175,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="int4_weight_gemm", title="Matrix product with 4-bit weights", reference=int4_weight_gemm,
         description="y = x @ W.T in float16 for a decode batch. Byte (n, j) of packed holds weights 2j (low four bits) "
             "and 2j+1 (high four bits) of output n; W[n, k] = (nibble - 8) * scale[n, k // 128].",
-        inputs=_int4_inputs, outputs=lambda p: (TensorSpec("y", (p["m"], p["n"]), "float16"),),
+        inputs=_int4_inputs, outputs=tensors("y: float16[m,n]"),
         sizes=(Size("decode16", sized(16, 8192, 8192)),), tiny=Size("tiny", sized(8, 40, 256)),
         tolerance=Tolerance(
             atol=4e-3, rtol=4e-3,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, small, sorted_rows, wide, zero_rows
 from kbench.benchmark.problems.changes import repeat_one, round_to
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -90,18 +90,13 @@ def permute_4d(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1).contiguous()
 
 
-def _permute_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (TensorSpec("x", (p["batch"], p["length"], p["heads"], p["dim"]), "bfloat16"),)
-
-
 problem = functools.partial(ProblemDefinition, family="indexing", flops=lambda p: 0, tolerance=EXACT)
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="embedding_gather", title="Embedding lookup", reference=embedding_gather,
         description="Return the rows of a bfloat16 embedding table named by int64 token ids, in order.",
-        inputs=_embedding_inputs, outputs=lambda p: (TensorSpec("rows", (p["tokens"], p["dim"]), "bfloat16"),),
-        min_bytes=_embedding_bytes,
+        inputs=_embedding_inputs, outputs=tensors("rows: bfloat16[tokens,dim]"), min_bytes=_embedding_bytes,
         sizes=(
             Size("t16384_d4096", {"tokens": 16384, "vocab": 32000, "dim": 4096}),
             Size("t65536_d512", {"tokens": 65536, "vocab": 128256, "dim": 512}),
@@ -113,8 +108,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="scatter_add", title="Add rows into places given by an index", reference=scatter_add,
         description="Start from zeros of shape [rows, dim] and add each float32 source row to the row its int64 index "
             "names; several sources may name the same row.",
-        inputs=_scatter_inputs, outputs=lambda p: (TensorSpec("sums", (p["rows"], p["dim"])),),
-        flops=lambda p: p["items"] * p["dim"],
+        inputs=_scatter_inputs, outputs=tensors("sums[rows,dim]"), flops=lambda p: p["items"] * p["dim"],
         sizes=(Size("m262144_d128", {"items": 262144, "dim": 128, "rows": 32768}),),
         tiny=Size("tiny", {"items": 40, "dim": 32, "rows": 7}),
         tolerance=Tolerance(2e-5, 1e-5, "float32 sums of about 8 and at most some 30 terms of size 1, in any order"),
@@ -123,8 +117,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="histogram", title="Histogram of bin numbers", reference=histogram,
         description="Count how often each number from 0 to bins - 1 occurs among int32 values; int32 counts.",
-        inputs=_histogram_inputs, outputs=lambda p: (TensorSpec("counts", (p["bins"],), "int32"),),
-        flops=lambda p: p["count"],
+        inputs=_histogram_inputs, outputs=tensors("counts: int32[bins]"), flops=lambda p: p["count"],
         sizes=(
             Size("n33m_b256", {"count": 1 << 25, "bins": 256}), Size("n16m_b4096", {"count": 1 << 24, "bins": 4096}),
         ),
@@ -134,8 +127,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="transpose", title="Matrix transpose", reference=transpose,
         description="Transpose a float32 matrix into contiguous memory.",
-        inputs=lambda p: (TensorSpec("x", (p["rows"], p["cols"])),),
-        outputs=lambda p: (TensorSpec("y", (p["cols"], p["rows"])),),
+        inputs=tensors("x[rows,cols]"), outputs=tensors("y[cols,rows]"),
         sizes=(Size("r8192_c4096", {"rows": 8192, "cols": 4096}), Size("r5000_c6000", {"rows": 5000, "cols": 6000})),
         tiny=Size("tiny", {"rows": 37, "cols": 53}),
         cases=MOVED,
@@ -143,8 +135,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="permute_4d", title="Heads and channels before tokens", reference=permute_4d,
         description="Bring a bfloat16 tensor [batch, token, head, dim] to contiguous [batch, head, dim, token].",
-        inputs=_permute_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["batch"], p["heads"], p["dim"], p["length"]), "bfloat16"),),
+        inputs=tensors("x: bfloat16[batch,length,heads,dim]"), outputs=tensors("y: bfloat16[batch,heads,dim,length]"),
         sizes=(Size("b16_s2048", {"batch": 16, "length": 2048, "heads": 16, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "length": 40, "heads": 3, "dim": 16}),
         cases=MOVED,

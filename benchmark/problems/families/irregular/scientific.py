@@ -17,8 +17,8 @@ from kbench.benchmark.problems.adversarial import (
     zero_rows,
 )
 from kbench.benchmark.problems.changes import merge_ends, multiply_some, scale, some_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, InputSpec, ScalarSpec, TensorSpec, integers, uniform
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -101,13 +101,6 @@ def batched_solve(a: Tensor, b: Tensor) -> Tensor:
     return solution.squeeze(-1)
 
 
-def _solve_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("a", (p["systems"], p["size"], p["size"]), fill=positive_definite),
-        TensorSpec("b", (p["systems"], p["size"])),
-    )
-
-
 def fft_butterfly(real: Tensor, imag: Tensor) -> tuple[Tensor, Tensor]:
     spectrum = torch.fft.fft(torch.complex(real, imag), norm="ortho")
     return spectrum.real.contiguous(), spectrum.imag.contiguous()
@@ -138,16 +131,6 @@ def tridiagonal_solve(lower: Tensor, diagonal: Tensor, upper: Tensor, rhs: Tenso
     return d / b
 
 
-def _tridiagonal_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["systems"], p["size"])
-    return (
-        TensorSpec("lower", shape, fill=uniform(-1.0, 1.0)),
-        TensorSpec("diagonal", shape, fill=uniform(2.5, 4.0)),
-        TensorSpec("upper", shape, fill=uniform(-1.0, 1.0)),
-        TensorSpec("rhs", shape),
-    )
-
-
 def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
     x, y, z = positions.unbind(1)
     dx, dy, dz = (axis.unsqueeze(0) - axis.unsqueeze(1) for axis in (x, y, z))
@@ -175,7 +158,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="spmv_csr", title="Sparse matrix times vector, CSR", reference=spmv_csr,
         description="Multiply a float32 sparse matrix by a vector. Row r holds entries starts[r] to starts[r + 1] - 1 "
             "of `columns` and `values`; row lengths vary widely and rows may be empty or name a column twice.",
-        inputs=_spmv_inputs, outputs=lambda p: (TensorSpec("y", (p["rows"],)),), flops=lambda p: 2 * p["entries"],
+        inputs=_spmv_inputs, outputs=tensors("y[rows]"), flops=lambda p: 2 * p["entries"],
         sizes=(
             Size("r131072_e8m", {"rows": 131072, "cols": 131072, "entries": 1 << 23}),
             Size("r524288_e4m", {"rows": 524288, "cols": 131072, "entries": 1 << 22}),
@@ -187,8 +170,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="batched_solve", title="Many small positive definite systems", reference=batched_solve,
         description="Solve a x = b for many small, well-conditioned symmetric positive definite float32 matrices.",
-        inputs=_solve_inputs, outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
-        flops=lambda p: p["systems"] * (p["size"] ** 3 // 3 + 2 * p["size"] ** 2),
+        inputs=tensors("a[systems,size,size]", "b[systems,size]", a=positive_definite),
+        outputs=tensors("x[systems,size]"), flops=lambda p: p["systems"] * (p["size"] ** 3 // 3 + 2 * p["size"] ** 2),
         sizes=(Size("b32768_n16", {"systems": 32768, "size": 16}), Size("b8192_n32", {"systems": 8192, "size": 32})),
         tiny=Size("tiny", {"systems": 5, "size": 8}),
         tolerance=Tolerance(1e-5, 1e-4, "float32 elimination of at most 32 columns, condition number about 5"),
@@ -198,11 +181,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="fft_butterfly", title="Fast Fourier transform of rows", reference=fft_butterfly,
         description="Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
             "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two.",
-        inputs=lambda p: (TensorSpec("real", (p["rows"], p["size"])), TensorSpec("imag", (p["rows"], p["size"]))),
-        outputs=lambda p: (
-            TensorSpec("spectrum_real", (p["rows"], p["size"])), TensorSpec("spectrum_imag", (p["rows"], p["size"])),
-        ),
-        flops=_fft_flops,
+        inputs=tensors("real[rows,size]", "imag[rows,size]"),
+        outputs=tensors("spectrum_real[rows,size]", "spectrum_imag[rows,size]"), flops=_fft_flops,
         sizes=(Size("r8192_n1024", {"rows": 8192, "size": 1024}), Size("r32768_n256", {"rows": 32768, "size": 256})),
         tiny=Size("tiny", {"rows": 3, "size": 64}),
         tolerance=Tolerance(5e-5, 1e-4, "float32 butterflies, 10 levels, twiddle factors good to 2^-20"),
@@ -212,10 +192,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="kmeans_assign", title="Nearest centroid of every point", reference=kmeans_assign,
         description="For every float32 point return the int32 number of the nearest centroid and the squared Euclidean "
             "distance to it: the assignment step of k-means.",
-        inputs=lambda p: (
-            TensorSpec("points", (p["points"], p["dim"])), TensorSpec("centroids", (p["centroids"], p["dim"])),
-        ),
-        outputs=lambda p: (TensorSpec("labels", (p["points"],), "int32"), TensorSpec("distances", (p["points"],))),
+        inputs=tensors("points[points,dim]", "centroids[centroids,dim]"),
+        outputs=tensors("labels: int32[points]", "distances[points]"),
         flops=lambda p: 2 * p["points"] * p["centroids"] * p["dim"],
         sizes=(Size("n131072_k256_d64", {"points": 131072, "centroids": 256, "dim": 64}),),
         tiny=Size("tiny", {"points": 70, "centroids": 32, "dim": 16}),
@@ -233,8 +211,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="tridiagonal_solve", title="Many tridiagonal systems", reference=tridiagonal_solve,
         description="Solve lower[i] x[i - 1] + diagonal[i] x[i] + upper[i] x[i + 1] = rhs[i] for every row of float32 "
             "matrices; diagonally dominant. The first lower and the last upper number of a row take no part.",
-        inputs=_tridiagonal_inputs, outputs=lambda p: (TensorSpec("x", (p["systems"], p["size"])),),
-        flops=lambda p: 8 * p["systems"] * p["size"],
+        inputs=tensors(
+            "lower[systems,size]", "diagonal[systems,size]", "upper[systems,size]", "rhs[systems,size]",
+            lower=uniform(-1.0, 1.0), diagonal=uniform(2.5, 4.0), upper=uniform(-1.0, 1.0),
+        ),
+        outputs=tensors("x[systems,size]"), flops=lambda p: 8 * p["systems"] * p["size"],
         sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),), tiny=Size("tiny", {"systems": 5, "size": 32}),
         tolerance=Tolerance(1e-5, 1e-4, "float32, diagonally dominant: errors do not grow along the row"),
         cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS),
@@ -243,8 +224,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="nbody_forces", title="Gravity between all bodies", reference=nbody_forces,
         description="Acceleration of every body: sum over all others of mass * gap / (|gap|^2 + softening)^1.5, with "
             "float32 positions [body, 3] and masses; the body itself adds nothing.",
-        inputs=_nbody_inputs, outputs=lambda p: (TensorSpec("accelerations", (p["bodies"], 3)),),
-        flops=lambda p: 18 * p["bodies"] ** 2,
+        inputs=_nbody_inputs, outputs=tensors("accelerations[bodies,3]"), flops=lambda p: 18 * p["bodies"] ** 2,
         sizes=(Size("n8192", {"bodies": 8192}),), tiny=Size("tiny", {"bodies": 70}),
         tolerance=Tolerance(2e-5, 1e-4, "float32 sum of 8,192 terms, the largest about 0.02"),
         cases=(large("positions", factor=100.0, atol_scale=1e-4), COINCIDENT, zero_rows("masses", dims=()), HEAVY),

@@ -15,8 +15,8 @@ from kbench.benchmark.problems.adversarial import (
     wide,
     zero_rows,
 )
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ def rmsnorm_residual(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tenso
     wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
     return (wide * scale * weight).to(x.dtype), hidden
-
-
-def _residual_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["tokens"], p["hidden"])
-    return (
-        TensorSpec("x", shape, BF16, normal(1.5)),
-        TensorSpec("residual", shape, BF16, normal(2.0)),
-        TensorSpec("weight", (p["hidden"],), BF16, uniform(0.5, 1.5)),
-    )
 
 
 def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -70,31 +61,12 @@ def geglu(gate: Tensor, up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh") * up
 
 
-def _gate_and_up(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["tokens"], p["width"])
-    return (TensorSpec("gate", shape, BF16, normal(2.0)), TensorSpec("up", shape, BF16))
-
-
 def layernorm_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     shape = x.shape[-1:]
     _, mean, rstd = torch.native_layer_norm(x, shape, weight, None, 1e-5)
     wanted = [True, True, True]
     bias = torch.zeros_like(weight)
     return torch.ops.aten.native_layer_norm_backward(grad, x, shape, mean, rstd, weight, bias, wanted)  # type: ignore[no-any-return]
-
-
-def _backward_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["rows"], p["cols"])
-    return (
-        TensorSpec("grad", shape),
-        TensorSpec("x", shape, fill=normal(1.5, 0.5)),
-        TensorSpec("weight", (p["cols"],), fill=uniform(0.5, 1.5)),
-    )
-
-
-def _backward_outputs(p: Params) -> tuple[TensorSpec, ...]:
-    row = (p["cols"],)
-    return (TensorSpec("grad_x", (p["rows"], p["cols"])), TensorSpec("grad_weight", row), TensorSpec("grad_bias", row))
 
 
 problem = functools.partial(ProblemDefinition, family="fused_elementwise")
@@ -104,10 +76,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="rmsnorm_residual", title="Residual add and RMS norm", reference=rmsnorm_residual,
         description="Add a bfloat16 residual to x, RMS-normalise each row of the sum in float32 (eps 1e-6) and scale "
             "it by weight; return the normalised rows and the sum, both bfloat16.",
-        inputs=_residual_inputs,
-        outputs=lambda p: (
-            TensorSpec("y", (p["tokens"], p["hidden"]), BF16), TensorSpec("hidden", (p["tokens"], p["hidden"]), BF16),
+        inputs=tensors(
+            "x: bfloat16[tokens,hidden]", "residual: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]",
+            x=normal(1.5), residual=normal(2.0), weight=uniform(0.5, 1.5),
         ),
+        outputs=tensors("y: bfloat16[tokens,hidden]", "hidden: bfloat16[tokens,hidden]"),
         flops=lambda p: 5 * p["tokens"] * p["hidden"],
         sizes=(Size("prefill", {"tokens": 8192, "hidden": 5120}), Size("decode", {"tokens": 64, "hidden": 8192})),
         tiny=Size("tiny", {"tokens": 5, "hidden": 48}),
@@ -121,8 +94,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="rope", title="Rotary position embedding", reference=rope,
         description="Rotate the halves of each head vector of a bfloat16 tensor (batch, length, heads, dim) by tables "
             "cos and sin (length, dim/2): first*cos - second*sin, then second*cos + first*sin.",
-        inputs=_rope_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["heads"], p["dim"]), BF16),),
+        inputs=_rope_inputs, outputs=tensors("y: bfloat16[batch,length,heads,dim]"),
         flops=lambda p: 3 * p["batch"] * p["length"] * p["heads"] * p["dim"],
         sizes=(
             Size("prefill", {"batch": 4, "length": 4096, "heads": 32, "dim": 128}),
@@ -135,8 +107,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="swiglu", title="SwiGLU", reference=swiglu,
         description="SiLU of the left half of each bfloat16 row times the right half.",
         inputs=lambda p: (TensorSpec("gate_up", (p["tokens"], 2 * p["width"]), BF16, normal(1.5)),),
-        outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
-        flops=lambda p: 6 * p["tokens"] * p["width"],
+        outputs=tensors("y: bfloat16[tokens,width]"), flops=lambda p: 6 * p["tokens"] * p["width"],
         sizes=(Size("prefill", {"tokens": 4096, "width": 14336}), Size("decode", {"tokens": 128, "width": 11008})),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
         tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
@@ -148,8 +119,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="geglu", title="GeGLU", reference=geglu,
         description="Tanh-form GELU of a bfloat16 gate times a bfloat16 matrix of the same shape.",
-        inputs=_gate_and_up, outputs=lambda p: (TensorSpec("y", (p["tokens"], p["width"]), BF16),),
-        flops=lambda p: 9 * p["tokens"] * p["width"],
+        inputs=tensors("gate: bfloat16[tokens,width]", "up: bfloat16[tokens,width]", gate=normal(2.0)),
+        outputs=tensors("y: bfloat16[tokens,width]"), flops=lambda p: 9 * p["tokens"] * p["width"],
         sizes=(Size("prefill", {"tokens": 4096, "width": 12288}), Size("decode", {"tokens": 128, "width": 9216})),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
         tolerance=Tolerance(2e-3, 1.6e-2, "bfloat16: the reference rounds the gate and the product, 2^-8 each"),
@@ -163,7 +134,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Gradients of layer norm (eps 1e-5) over the rows of a float32 matrix x with a weight: given the "
             "gradient of its output, return the gradients of x, of the weight and of the bias. Mean and variance are "
             "not given.",
-        inputs=_backward_inputs, outputs=_backward_outputs, flops=lambda p: 14 * p["rows"] * p["cols"],
+        inputs=tensors(
+            "grad[rows,cols]", "x[rows,cols]", "weight[cols]", x=normal(1.5, 0.5), weight=uniform(0.5, 1.5)
+        ),
+        outputs=tensors("grad_x[rows,cols]", "grad_weight[cols]", "grad_bias[cols]"),
+        flops=lambda p: 14 * p["rows"] * p["cols"],
         sizes=(Size("large", {"rows": 8192, "cols": 4096}), Size("small", {"rows": 2048, "cols": 1024})),
         tiny=Size("tiny", {"rows": 11, "cols": 40}),
         tolerance=Tolerance(5e-4, 1e-4, "float32 column sums of 8192 unit terms: sums of size 90, errors of 1e-4"),

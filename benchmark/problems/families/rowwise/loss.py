@@ -16,8 +16,8 @@ from kbench.benchmark.problems.adversarial import (
     zero_rows,
 )
 from kbench.benchmark.problems.changes import some_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec, integers
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -77,10 +77,6 @@ def _tensors(*names: str, fill: Fill, p: Params) -> tuple[InputSpec, ...]:
     return tuple(TensorSpec(name, (p["rows"], p["cols"]), fill=fill) for name in names)
 
 
-def _scalar(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("loss", ()),)
-
-
 def cross_entropy_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits, targets)
 
@@ -100,7 +96,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor) -> T
 problem = functools.partial(
     ProblemDefinition,
     family="loss",
-    outputs=_scalar,
+    outputs=tensors("loss[]"),
     flops=lambda p: 5 * p["rows"] * p["cols"],
     sizes=(LARGE, KB_V0),
     tiny=TINY,

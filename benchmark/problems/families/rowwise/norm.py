@@ -16,8 +16,8 @@ from kbench.benchmark.problems.adversarial import (
     ties,
     zero_rows,
 )
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal, uniform
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ def statistics_cases(*dims: int) -> tuple[InputCase, ...]:
     )
 
 
-def _matrix(p: Params) -> tuple[InputSpec, ...]:
-    return (TensorSpec("x", (p["rows"], p["cols"]), fill=normal(2.0)),)
-
-
-def _matrix_out(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["rows"], p["cols"])),)
+_matrix = tensors("x[rows,cols]", x=normal(2.0))
+_matrix_out = tensors("y[rows,cols]")
 
 
 def _image_shape(p: Params) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import (
@@ -15,8 +15,8 @@ from kbench.benchmark.problems.adversarial import (
     sorted_rows,
     ties,
 )
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import normal, tensors
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -50,20 +50,9 @@ SELECTION_CASES = (
 )
 
 
-def _cube(p: Params) -> tuple[InputSpec, ...]:
-    return (TensorSpec("x", (p["batch"], p["length"], p["width"]), fill=normal(1.5)),)
-
-
-def _kept(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["batch"], 1, p["width"])),)
-
-
-def _reduced(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["batch"], p["width"])),)
-
-
-def _indices(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["batch"], p["width"]), "int64"),)
+_kept = tensors("y[batch,1,width]")
+_reduced = tensors("y[batch,width]")
+_indices = tensors("y: int64[batch,width]")
 
 
 def sum_reduce(x: Tensor) -> Tensor:
@@ -86,65 +75,58 @@ def argmin(x: Tensor) -> Tensor:
     return torch.argmin(x, dim=1)
 
 
-def _reduction(
-    reference: Callable[[Tensor], Tensor],
-    title: str,
-    description: str,
-    outputs: Callable[[Params], tuple[TensorSpec, ...]],
-    large: tuple[int, int, int],
-    tolerance: Tolerance,
-    kernelbench_id: int,
-    cases: tuple[InputCase, ...],
-) -> ProblemDefinition:
-    batch, length, width = large
-    return ProblemDefinition(
-        id=reference.__name__,
-        title=title,
-        family="reduction",
-        description=description,
-        reference=reference,
-        inputs=_cube,
-        outputs=outputs,
-        flops=lambda p: p["batch"] * p["length"] * p["width"],
-        sizes=(
-            Size("large", {"batch": batch, "length": length, "width": width}),
-            Size("kb_v0", {"batch": 16, "length": 256, "width": 256}),
-        ),
-        tiny=Size("tiny", {"batch": 3, "length": 37, "width": 21}),
-        tolerance=tolerance,
-        aliases=(f"kernelbench/v0/L1/{kernelbench_id}",),
-        cases=cases,
+def sizes(batch: int, length: int, width: int) -> tuple[Size, ...]:
+    """A large size, and KernelBench's."""
+    return (
+        Size("large", {"batch": batch, "length": length, "width": width}),
+        Size("kb_v0", {"batch": 16, "length": 256, "width": 256}),
     )
 
 
+problem = functools.partial(
+    ProblemDefinition, family="reduction", inputs=tensors("x[batch,length,width]", x=normal(1.5)),
+    flops=lambda p: p["batch"] * p["length"] * p["width"],
+    tiny=Size("tiny", {"batch": 3, "length": 37, "width": 21}),
+)  # fmt: skip
+
 PROBLEMS: tuple[ProblemDefinition, ...] = (
-    _reduction(
-        sum_reduce, "Sum over a dimension",
-        "Sum a float32 tensor (batch, length, width) over its middle dimension, which stays with size one.",
-        _kept, (64, 1024, 1024),
-        Tolerance(5e-4, 1e-5, "float32 sum of 1024 terms in any order; sums are of size 50"), 47, SUM_CASES,
+    problem(
+        id="sum_reduce", title="Sum over a dimension", reference=sum_reduce,
+        description="Sum a float32 tensor (batch, length, width) over its middle dimension, which stays with size one.",
+        outputs=_kept,
+        sizes=sizes(64, 1024, 1024),
+        tolerance=Tolerance(5e-4, 1e-5, "float32 sum of 1024 terms in any order; sums are of size 50"),
+        aliases=("kernelbench/v0/L1/47",), cases=SUM_CASES,
     ),
-    _reduction(
-        mean_reduce, "Mean over a dimension",
-        "Mean of a float32 tensor (batch, length, width) over its middle dimension.",
-        _reduced, (16, 4096, 1024),
-        Tolerance(1e-6, 1e-5, "float32 mean of up to 4096 terms in any order; means are of size 0.02"), 48, SUM_CASES,
+    problem(
+        id="mean_reduce", title="Mean over a dimension", reference=mean_reduce,
+        description="Mean of a float32 tensor (batch, length, width) over its middle dimension.",
+        outputs=_reduced,
+        sizes=sizes(16, 4096, 1024),
+        tolerance=Tolerance(1e-6, 1e-5, "float32 mean of up to 4096 terms in any order; means are of size 0.02"),
+        aliases=("kernelbench/v0/L1/48",), cases=SUM_CASES,
     ),
-    _reduction(
-        max_reduce, "Maximum over a dimension",
-        "Largest value of a float32 tensor (batch, length, width) over its middle dimension.",
-        _reduced, (128, 512, 1280), EXACT, 49, SELECTION_CASES,
+    problem(
+        id="max_reduce", title="Maximum over a dimension", reference=max_reduce,
+        description="Largest value of a float32 tensor (batch, length, width) over its middle dimension.",
+        outputs=_reduced,
+        sizes=sizes(128, 512, 1280),
+        tolerance=EXACT, aliases=("kernelbench/v0/L1/49",), cases=SELECTION_CASES,
     ),
-    _reduction(
-        argmax, "Index of the maximum over a dimension",
-        "Index (int64) of the largest value of a float32 tensor (batch, length, width) along its middle dimension;"
-        " the first one where several are equal.",
-        _indices, (32, 2048, 1024), EXACT, 51, SELECTION_CASES,
+    problem(
+        id="argmax", title="Index of the maximum over a dimension", reference=argmax,
+        description="Index (int64) of the largest value of a float32 tensor (batch, length, width) along its middle "
+            "dimension; the first one where several are equal.",
+        outputs=_indices,
+        sizes=sizes(32, 2048, 1024),
+        tolerance=EXACT, aliases=("kernelbench/v0/L1/51",), cases=SELECTION_CASES,
     ),
-    _reduction(
-        argmin, "Index of the minimum over a dimension",
-        "Index (int64) of the smallest value of a float32 tensor (batch, length, width) along its middle dimension;"
-        " the first one where several are equal.",
-        _indices, (64, 1000, 1111), EXACT, 52, SELECTION_CASES,
+    problem(
+        id="argmin", title="Index of the minimum over a dimension", reference=argmin,
+        description="Index (int64) of the smallest value of a float32 tensor (batch, length, width) along its middle "
+            "dimension; the first one where several are equal.",
+        outputs=_indices,
+        sizes=sizes(64, 1000, 1111),
+        tolerance=EXACT, aliases=("kernelbench/v0/L1/52",), cases=SELECTION_CASES,
     ),
 )  # fmt: skip

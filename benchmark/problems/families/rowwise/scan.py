@@ -16,8 +16,8 @@ from kbench.benchmark.problems.adversarial import (
     sorted_rows,
 )
 from kbench.benchmark.problems.changes import alternate, multiply_some, repeat_one, scale, some_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, booleans, integers, uniform
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, booleans, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ KB_V0 = Size("kb_v0", {"rows": 128, "cols": 4000})
 TINY = Size("tiny", {"rows": 5, "cols": 150})
 
 
-def _matrix(p: Params) -> tuple[InputSpec, ...]:
-    return (TensorSpec("x", (p["rows"], p["cols"])),)
+_matrix = tensors("x[rows,cols]")
 
 
 def _factors(p: Params) -> tuple[InputSpec, ...]:
@@ -68,10 +67,6 @@ def _factors(p: Params) -> tuple[InputSpec, ...]:
 
 def _masked(p: Params) -> tuple[InputSpec, ...]:
     return (*_matrix(p), TensorSpec("mask", (p["rows"], p["cols"]), "bool", booleans()))
-
-
-def _same(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["rows"], p["cols"])),)
 
 
 def _elements(p: Params) -> int:
@@ -99,7 +94,7 @@ def prefix_sum(x: Tensor) -> Tensor:
 
 
 problem = functools.partial(
-    ProblemDefinition, family="scan", outputs=_same, flops=_elements, tiny=TINY, tolerance=RUNNING_SUM
+    ProblemDefinition, family="scan", outputs=tensors("y[rows,cols]"), flops=_elements, tiny=TINY, tolerance=RUNNING_SUM
 )
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -136,8 +131,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="prefix_sum", title="Long prefix sum", reference=prefix_sum,
         description="Inclusive running sum of one long int32 vector, as stream compaction and sorting need it.",
-        inputs=lambda p: (TensorSpec("x", (p["length"],), "int32", integers(-50, 51)),),
-        outputs=lambda p: (TensorSpec("y", (p["length"],), "int32"),), flops=lambda p: int(p["length"]),
+        inputs=tensors("x: int32[length]", x=integers(-50, 51)), outputs=tensors("y: int32[length]"),
+        flops=lambda p: int(p["length"]),
         sizes=(Size("long", {"length": 50_000_000}), Size("medium", {"length": 1 << 20})),
         tiny=Size("tiny", {"length": 5003}),
         tolerance=Tolerance(0.0, 0.0, "exact: integer arithmetic"),

@@ -15,8 +15,8 @@ from kbench.benchmark.problems.adversarial import (
     sorted_rows,
     ties,
 )
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, distinct_in_row, normal
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, distinct_in_row, normal, tensors
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="sort", title="Sort rows", reference=sort,
         description="Sort every row of a float32 matrix in rising order; rows are a power of two long.",
-        inputs=lambda p: (TensorSpec("x", (p["rows"], p["cols"])),),
-        outputs=lambda p: (TensorSpec("y", (p["rows"], p["cols"])),), flops=lambda p: 0,
+        inputs=tensors("x[rows,cols]"), outputs=tensors("y[rows,cols]"), flops=lambda p: 0,
         sizes=(Size("r4096_c1024", {"rows": 4096, "cols": 1024}), Size("r16384_c256", {"rows": 16384, "cols": 256})),
         tiny=Size("tiny", {"rows": 3, "cols": 64}),
         tolerance=Tolerance(0.0, 0.0, "values are moved, never computed: exact"),
@@ -89,10 +88,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="top_k", title="Largest k of every row", reference=top_k,
         description="Return the k largest values of every row of a float32 matrix in falling order, and their int32 "
             "places. Values within a row are distinct.",
-        inputs=_top_k_inputs,
-        outputs=lambda p: (
-            TensorSpec("values", (p["rows"], p["k"])), TensorSpec("places", (p["rows"], p["k"]), "int32"),
-        ),
+        inputs=_top_k_inputs, outputs=tensors("values[rows,k]", "places: int32[rows,k]"),
         flops=lambda p: p["rows"] * p["cols"],
         sizes=(
             Size("r2048_c8192_k16", {"rows": 2048, "cols": 8192, "k": 16}),
@@ -107,8 +103,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Divide each row of float32 logits by the temperature and take its softmax; the drawn token is the "
             "place of the largest probability / noise, where noise holds given exponential random numbers. Return the "
             "int32 token and its float32 log probability.",
-        inputs=_sampling_inputs,
-        outputs=lambda p: (TensorSpec("tokens", (p["rows"],), "int32"), TensorSpec("log_probs", (p["rows"],))),
+        inputs=_sampling_inputs, outputs=tensors("tokens: int32[rows]", "log_probs[rows]"),
         flops=lambda p: 5 * p["rows"] * p["vocab"],
         sizes=(Size("r512_v32000", {"rows": 512, "vocab": 32000}),), tiny=Size("tiny", {"rows": 5, "vocab": 200}),
         tolerance=Tolerance(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, constant_rows, one_hot, outliers, wide, zero_rows
 from kbench.benchmark.problems.changes import choose, scale
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, integers, normal, uniform
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -57,40 +57,13 @@ def attention_prefill(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v)
 
 
-def _prefill_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["batch"], p["heads"], p["length"], p["dim"])
-    return (
-        TensorSpec("q", shape, "bfloat16", normal(2.0)),
-        TensorSpec("k", shape, "bfloat16"),
-        TensorSpec("v", shape, "bfloat16"),
-    )
-
-
 def attention_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q.unsqueeze(2), k, v).squeeze(2)
-
-
-def _decode_inputs(p: Params) -> tuple[InputSpec, ...]:
-    cache = (p["batch"], p["heads"], p["length"], p["dim"])
-    return (
-        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), "bfloat16", normal(2.0)),
-        TensorSpec("k", cache, "bfloat16"),
-        TensorSpec("v", cache, "bfloat16"),
-    )
 
 
 def gqa_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     o = F.scaled_dot_product_attention(q.unsqueeze(2), k.transpose(1, 2), v.transpose(1, 2), enable_gqa=True)
     return o.reshape(q.shape)
-
-
-def _gqa_inputs(p: Params) -> tuple[InputSpec, ...]:
-    cache = (p["batch"], p["length"], p["kv_heads"], p["dim"])
-    return (
-        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), "bfloat16", normal(2.0)),
-        TensorSpec("k", cache, "bfloat16"),
-        TensorSpec("v", cache, "bfloat16"),
-    )
 
 
 def paged_attention_decode(
@@ -143,21 +116,24 @@ def _dequant_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _query_output(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("o", (p["batch"], p["heads"], p["dim"]), "bfloat16"),)
-
-
 problem = functools.partial(
-    ProblemDefinition, family="attention", outputs=_query_output, tolerance=BF16_ATTENTION, cases=ATTENTION_CASES
-)
+    ProblemDefinition,
+    family="attention",
+    outputs=tensors("o: bfloat16[batch,heads,dim]"),
+    tolerance=BF16_ATTENTION,
+    cases=ATTENTION_CASES,
+)  # fmt: skip
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="attention_prefill", title="Attention over a whole prompt", reference=attention_prefill,
         description="Multi-head attention without a mask, as in encoders and prefix language models: softmax(q kᵀ / "
             "sqrt(dim)) v per batch and head, bfloat16 in and out.",
-        inputs=_prefill_inputs,
-        outputs=lambda p: (TensorSpec("o", (p["batch"], p["heads"], p["length"], p["dim"]), "bfloat16"),),
+        inputs=tensors(
+            "q: bfloat16[batch,heads,length,dim]", "k: bfloat16[batch,heads,length,dim]",
+            "v: bfloat16[batch,heads,length,dim]", q=normal(2.0),
+        ),
+        outputs=tensors("o: bfloat16[batch,heads,length,dim]"),
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] ** 2 * p["dim"],
         sizes=(
             Size("s2048_d64", {"batch": 2, "heads": 16, "length": 2048, "dim": 64}),
@@ -170,7 +146,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="attention_decode", title="Attention of one new token", reference=attention_decode,
         description="Decoding step of multi-head attention: one query per batch and head against a full cache, "
             "softmax(q kᵀ / sqrt(dim)) v, bfloat16 in and out. The cache is laid out [batch, head, token, dim].",
-        inputs=_decode_inputs, flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
+        inputs=tensors(
+            "q: bfloat16[batch,heads,dim]", "k: bfloat16[batch,heads,length,dim]",
+            "v: bfloat16[batch,heads,length,dim]", q=normal(2.0),
+        ),
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
         sizes=(
             Size("b16_s2048", {"batch": 16, "heads": 16, "length": 2048, "dim": 128}),
             Size("b4_s8192", {"batch": 4, "heads": 16, "length": 8192, "dim": 128}),
@@ -182,7 +162,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="gqa_decode", title="Grouped-query attention of one new token", reference=gqa_decode,
         description="Decoding step of grouped-query attention: neighbouring query heads share a key-value head. The "
             "cache is laid out [batch, token, key-value head, dim]; bfloat16 in and out.",
-        inputs=_gqa_inputs, flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
+        inputs=tensors(
+            "q: bfloat16[batch,heads,dim]", "k: bfloat16[batch,length,kv_heads,dim]",
+            "v: bfloat16[batch,length,kv_heads,dim]", q=normal(2.0),
+        ),
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
         sizes=(
             Size("b32_s2048", {"batch": 32, "heads": 32, "kv_heads": 8, "length": 2048, "dim": 128}),
             Size("b8_s8192", {"batch": 8, "heads": 32, "kv_heads": 8, "length": 8192, "dim": 128}),
@@ -209,8 +193,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Read an int8 key-value cache of pages of 16 tokens through a page table, multiply each token and "
             "head by its float32 scale, and write the sequences contiguously in bfloat16: out[b, t] = "
             "pages[page_table[b, t // 16], t % 16] * scales of the same place.",
-        inputs=_dequant_inputs,
-        outputs=lambda p: (TensorSpec("tokens", (p["batch"], p["length"], p["heads"], p["dim"]), "bfloat16"),),
+        inputs=_dequant_inputs, outputs=tensors("tokens: bfloat16[batch,length,heads,dim]"),
         flops=lambda p: p["batch"] * p["length"] * p["heads"] * p["dim"],
         sizes=(Size("b16_s4096", {"batch": 16, "length": 4096, "heads": 8, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "length": 48, "heads": 2, "dim": 64}),

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, constant_rows, large, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.changes import scale, some_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     InputSpec,
+    Params,
     ScalarSpec,
     TensorSpec,
     booleans,
     integers,
     normal,
+    tensors,
     uniform,
 )
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -121,8 +123,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "sum over k of left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the "
             "output gate projection of the normalised x, and project back. The mask holds zeros and ones, drawn at "
             "random.",
-        inputs=_trimul_inputs, outputs=lambda p: (TensorSpec("y", (p["batch"], p["length"], p["length"], p["dim"])),),
-        flops=_trimul_flops,
+        inputs=_trimul_inputs, outputs=tensors("y[batch,length,length,dim]"), flops=_trimul_flops,
         sizes=(
             Size("n256_b2_d128", {"length": 256, "batch": 2, "dim": 128}),
             Size("n256_b2_d384", {"length": 256, "batch": 2, "dim": 384}),
@@ -140,10 +141,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="For each row of bfloat16 logits return the cross-entropy loss against the row's target class in "
             "float32, and the gradient with respect to the logits in bfloat16: (softmax - one-hot of the target) times "
             "the gradient of the row's loss.",
-        inputs=_cross_entropy_inputs,
-        outputs=lambda p: (
-            TensorSpec("losses", (p["rows"],)), TensorSpec("logits_grad", (p["rows"], p["vocab"]), "bfloat16"),
-        ),
+        inputs=_cross_entropy_inputs, outputs=tensors("losses[rows]", "logits_grad: bfloat16[rows,vocab]"),
         flops=lambda p: 5 * p["rows"] * p["vocab"],
         sizes=(Size("v32000", {"rows": 4096, "vocab": 32000}), Size("v50264", {"rows": 4096, "vocab": 50264})),
         tiny=Size("tiny", {"rows": 6, "vocab": 264}),

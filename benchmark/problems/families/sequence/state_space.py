@@ -6,8 +6,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small, zero_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, uniform
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.inputs import tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -28,18 +28,6 @@ def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, sk
     return torch.cat(pieces, -1) + skip.unsqueeze(-1) * u
 
 
-def _inputs(p: Params) -> tuple[InputSpec, ...]:
-    batch, channels, length, states = p["batch"], p["channels"], p["length"], p["states"]
-    return (
-        TensorSpec("u", (batch, channels, length)),
-        TensorSpec("delta", (batch, channels, length), fill=uniform(0.01, 0.2)),
-        TensorSpec("a", (channels, states), fill=uniform(-2.0, -0.5)),
-        TensorSpec("b", (batch, states, length)),
-        TensorSpec("c", (batch, states, length)),
-        TensorSpec("skip", (channels,)),
-    )
-
-
 problem = functools.partial(ProblemDefinition, family="state_space")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -48,7 +36,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Per batch and channel a float32 state of a few numbers h follows h = exp(delta_t a) h + delta_t "
             "u_t b_t over the tokens t, from zero; the output is y_t = sum of c_t h + skip * u_t. b and c are shared "
             "by all channels of a batch; sequences run along the last dimension.",
-        inputs=_inputs, outputs=lambda p: (TensorSpec("y", (p["batch"], p["channels"], p["length"])),),
+        inputs=tensors(
+            "u[batch,channels,length]", "delta[batch,channels,length]", "a[channels,states]", "b[batch,states,length]",
+            "c[batch,states,length]", "skip[channels]", delta=uniform(0.01, 0.2), a=uniform(-2.0, -0.5),
+        ),
+        outputs=tensors("y[batch,channels,length]"),
         flops=lambda p: 7 * p["batch"] * p["channels"] * p["length"] * p["states"],
         sizes=(Size("d2048_l512", {"batch": 1, "channels": 2048, "length": 512, "states": 16}),),
         tiny=Size("tiny", {"batch": 2, "channels": 6, "length": 64, "states": 16}),

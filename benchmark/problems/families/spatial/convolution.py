@@ -7,9 +7,9 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         inputs=lambda p: (
             TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 1, 1),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], p["height"], p["width"])),),
+        outputs=tensors("y[n,c_out,height,width]"),
         flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 1),
         sizes=(
             Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),

@@ -7,10 +7,10 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, outliers, shifted, small, zero_rows
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum, weight_spec
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec, normal
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="conv2d_avg_pool_sigmoid_sum", title="2D convolution, average pooling, sigmoid, sum per image",
         reference=_conv2d_avg_pool_sigmoid_sum,
         description="3×3 convolution with bias, mean of 2×2, sigmoid, then one sum per image over channels and pixels.",
-        inputs=_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"],)),),
+        inputs=_image_inputs, outputs=tensors("y[n]"),
         sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 32, "height": 98, "width": 98}),),
         tiny=Size("tiny", {"n": 6, "c_in": 3, "c_out": 5, "height": 9, "width": 12}),
         tolerance=Tolerance(

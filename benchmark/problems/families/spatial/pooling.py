@@ -17,9 +17,9 @@ from kbench.benchmark.problems.adversarial import (
     sorted_rows,
     ties,
 )
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import window_extent
-from kbench.benchmark.problems.inputs import InputSpec, TensorSpec
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:

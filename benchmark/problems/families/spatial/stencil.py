@@ -6,9 +6,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import alternating, constant_rows, large, one_hot, outliers, small
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds
-from kbench.benchmark.problems.inputs import InputSpec, ScalarSpec, TensorSpec, normal, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:
@@ -42,14 +42,6 @@ def _causal_conv1d(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.silu(F.conv1d(F.pad(x, (taps - 1, 0)), weight.unsqueeze(1), bias, groups=channels))
 
 
-def _causal_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["n"], p["channels"], p["length"]), "bfloat16"),
-        TensorSpec("weight", (p["channels"], 4), "bfloat16", normal(0.5)),
-        TensorSpec("bias", (p["channels"],), "bfloat16", normal(0.5)),
-    )
-
-
 problem = functools.partial(ProblemDefinition, family="stencil")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -57,11 +49,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="stencil_2d", title="2D heat equation, one step", reference=_stencil_2d,
         description="One explicit step of heat flow on a grid: u + diffusivity · (north + south + west + east − 4u), "
             "with a diffusivity per cell and zero outside the grid.",
-        inputs=lambda p: (
-            TensorSpec("u", (p["height"], p["width"])),
-            TensorSpec("diffusivity", (p["height"], p["width"]), fill=uniform(0.05, 0.25)),
-        ),
-        outputs=lambda p: (TensorSpec("v", (p["height"], p["width"])),), flops=lambda p: 7 * p["height"] * p["width"],
+        inputs=tensors("u[height,width]", "diffusivity[height,width]", diffusivity=uniform(0.05, 0.25)),
+        outputs=tensors("v[height,width]"), flops=lambda p: 7 * p["height"] * p["width"],
         sizes=(Size("large", {"height": 4096, "width": 4096}), Size("ragged", {"height": 3001, "width": 4999})),
         tiny=Size("tiny", {"height": 19, "width": 23}),
         tolerance=Tolerance(5e-6, 5e-6, "seven fp32 operations on unit values; fp16 inputs err by about 3e-4"),
@@ -72,7 +61,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="One leapfrog step of the wave equation on a grid: 2u − previous + courant · laplacian(u), where "
             "the Laplacian reaches two cells along each axis (weights 4/3 and −1/12, centre −15/2) and u is zero "
             "outside.",
-        inputs=_wave_inputs, outputs=lambda p: (TensorSpec("v", (p["depth"], p["height"], p["width"])),),
+        inputs=_wave_inputs, outputs=tensors("v[depth,height,width]"),
         flops=lambda p: 19 * p["depth"] * p["height"] * p["width"],
         sizes=(Size("large", {"depth": 256, "height": 256, "width": 256}),),
         tiny=Size("tiny", {"depth": 6, "height": 9, "width": 13}),
@@ -86,7 +75,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="causal_conv1d", title="Causal depthwise 1D convolution with SiLU (bfloat16)", reference=_causal_conv1d,
         description="The short convolution of state-space language models: every channel is filtered by its own 4 taps "
             "over the current and the three previous positions (zero before the start), plus a bias, then SiLU.",
-        inputs=_causal_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], p["length"]), "bfloat16"),),
+        inputs=tensors(
+            "x: bfloat16[n,channels,length]", "weight: bfloat16[channels,4]", "bias: bfloat16[channels]",
+            weight=normal(0.5), bias=normal(0.5),
+        ),
+        outputs=tensors("y: bfloat16[n,channels,length]"),
         flops=lambda p: multiply_adds(p["n"], [p["length"]], 1, p["channels"], 4),
         sizes=(Size("large", {"n": 4, "channels": 4096, "length": 2048}),),
         tiny=Size("tiny", {"n": 2, "channels": 5, "length": 21}),

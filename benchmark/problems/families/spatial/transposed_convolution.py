@@ -6,10 +6,10 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.definition import Params, ProblemDefinition, Size
+from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, transposed_extent
-from kbench.benchmark.problems.inputs import TensorSpec, normal
+from kbench.benchmark.problems.inputs import Params, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:

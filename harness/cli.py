@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from kbench.loaders.options import json_option, out_option
-from kbench.schemas import KernelSource, Measurement, Status, UserError, to_dict
-from kbench.schemas.status import Trust
+from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, to_dict
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 

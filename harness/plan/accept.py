@@ -14,7 +14,15 @@ from kbench.benchmark.problems import problem
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.check import PlanError, read_plan
 from kbench.harness.plan.planner import MOST_CONFIGS, Planned
-from kbench.harness.plan.resources import Resources, kept_bytes, largest, read_resources, read_variables, uses_heap
+from kbench.harness.plan.resources import (
+    Resources,
+    hidden_bytes,
+    kept_bytes,
+    largest,
+    read_resources,
+    read_variables,
+    uses_heap,
+)
 from kbench.harness.plan.target import Target
 from kbench.schemas import DataError, KernelSource, Status, to_dict
 from kbench.schemas.ids import content_hash
@@ -22,6 +30,8 @@ from kbench.schemas.records.launch_plan import LaunchPlan, StepKind
 
 KEPT_BYTES = 64 << 20
 """Device variables a kernel may have: all are given their first values again before every call."""
+HIDDEN_BYTES = 4096
+"""Device memory between variables, which aligns them; more of it holds something that cannot be restored."""
 REASON_LENGTH = 2000
 FAILURES = (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.INCORRECT, Status.REJECTED)
 """What planning may find wrong with a kernel."""
@@ -118,6 +128,9 @@ def _refuse_state(cubins: Mapping[str, bytes]) -> None:
     if kept > KEPT_BYTES:
         reason = f"has {kept} bytes of device variables, at most {KEPT_BYTES} are allowed; put scratch into a tensor"
         raise PlanError(Status.REJECTED, reason)
+    hidden = sum(map(hidden_bytes, cubins.values()))
+    if hidden > HIDDEN_BYTES:
+        raise PlanError(Status.REJECTED, f"has {hidden} bytes of device variables that no symbol names")
     if any(map(uses_heap, cubins.values())):
         reason = "allocates on the device's heap, which outlives the call; put scratch into a tensor"
         raise PlanError(Status.REJECTED, reason)

@@ -16,6 +16,10 @@ FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
 """The `.nv.info` attributes with a function's frame bytes and registers, each as (symbol index, value)."""
 GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
+PER_LAUNCH = (".nv.shared.", ".nv.local.")
+"""How sections of writable memory begin that a launch gets anew."""
+WRITABLE = 0x3
+"""ELF section flags of memory that a kernel can write to: allocated and writable."""
 CONSTANTS = ".nv.constant3"
 """The section of `__constant__` variables."""
 OBJECT = 1
@@ -51,6 +55,7 @@ class Variable:
 class _Section:
     name: str
     kind: int
+    flags: int
     link: int
     data: bytes
     size: int
@@ -100,6 +105,38 @@ def read_variables(cubin: bytes) -> list[Variable]:
     return found
 
 
+def hidden_bytes(cubin: bytes) -> int:
+    """Writable device memory that outlives a launch and that no symbol names, so that nobody can restore it.
+
+    Compilers leave no more than what aligns their variables; machine code need not come from one.
+
+    Raises:
+        DataError: these bytes are not a 64-bit ELF file.
+    """
+    sections = list(_sections(cubin))
+    named: dict[int, list[tuple[int, int]]] = {}
+    for section in sections:
+        if section.kind == SYMBOL_TABLE:
+            for _, info, _, home, start, size in struct.iter_unpack("<IBBHQQ", section.data):
+                if info & 0xF == OBJECT and home < len(sections) and sections[home].name in GLOBALS:
+                    named.setdefault(home, []).append((start, start + size))
+    return sum(
+        section.size - _covered(named.get(at, []), section.size)
+        for at, section in enumerate(sections)
+        if section.flags & WRITABLE == WRITABLE and not section.name.startswith(PER_LAUNCH)
+    )
+
+
+def _covered(ranges: Iterable[tuple[int, int]], size: int) -> int:
+    """Bytes of 0 to `size` that lie in any of some ranges."""
+    covered = reached = 0
+    for start, end in sorted(ranges):
+        first, last = max(start, reached), min(end, size)
+        if last > first:
+            covered, reached = covered + last - first, last
+    return covered
+
+
 def uses_heap(cubin: bytes) -> bool:
     """Whether device code allocates from the heap, which outlives a launch too.
 
@@ -128,10 +165,11 @@ def _sections(cubin: bytes) -> Iterator[_Section]:
     if sum(header[5] for header in headers if header[1] != NO_DATA) > len(cubin):
         raise DataError(f"cubin has sections of more than its {len(cubin)} bytes")
     strings_at = headers[names][4]
-    for name, kind, _, _, offset, length, link, _, _, _ in headers:
+    for name, kind, flags, _, offset, length, link, _, _, _ in headers:
         start = strings_at + name
         title = cubin[start : cubin.index(b"\0", start)].decode()
-        yield _Section(title, kind, link, b"" if kind == NO_DATA else cubin[offset : offset + length], length)
+        data = b"" if kind == NO_DATA else cubin[offset : offset + length]
+        yield _Section(title, kind, flags, link, data, length)
 
 
 def _attributes(sections: list[_Section], wanted: int) -> dict[str, int]:

@@ -1,31 +1,42 @@
-"""Every known cheat, run: none is recorded ok with a false time or answer, none harms its honest neighbours.
+"""Every known cheat, run: none is recorded with a false time or answer under a plan, none harms its neighbours.
 
-Two layers are tested apart. With the screen on, what breaks the rules is refused by its text. With the screen off,
-the same kernels run, and verification, audits and isolation must stop them.
+A kernel is planned first, in a sandbox; on a GPU its plan is replayed by a process that never runs foreign Python, and
+its record says `trust = "plan"`. Where its host code runs beside its judge (what cannot be planned, with
+`allow_unscreened`, and everything in a dry run) the record says `trust = "process"`; what is believed there is known.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kbench.harness.harness import Harness
-from kbench.harness.kernel.screen import screen
+from kbench.harness.harness import UNPLANNED, Harness
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.cache import BuildCache, build_id
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.target import Target
+from kbench.harness.record.record import aggregate
 from kbench.schemas import Backend, KernelSource, Measurement, Status
+from kbench.schemas.status import Trust
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 KERNELS = Path(__file__).parent / "kernels"
 HONEST = Path(__file__).parents[1] / "harness" / "kernels"
 PROBLEM = "gelu_tanh"
-HONEST_EVERY = 6
+HONEST_EVERY = 12
+AT_MOST = 1.0
+"""Speedup that a disarmed cheat stays below, unless its header names less: all of them work slowly when they work."""
+TAGS = {"gpu", "slow", "needs-monitoring", "truthful", "disarmed", "process-open"}
+PATIENT_S, SHORT_S = 120.0, 4.0
+"""Limits for what ends by itself, generous for busy machines, and for what does not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,16 +45,20 @@ class Specimen:
 
     Header: `# cheat:` what it does; `# tags:`; `# problem:` where it is not gelu_tanh.
 
-    Tags: `class-…` names its folder; `gpu` cannot act without a GPU; `passes-screen` uses only what honest kernels use;
-    `truthful` breaks the rules without lying about answer or time, so only the screen need stop it; `slow` must be
-    ended by its deadline; `contaminates` spoils a shared process for what comes after it; `needs-monitoring` acts from
-    Python 3.12 on; `known-open` is believed by the harness as it is: a specimen that no longer is must lose the tag.
+    Tags: `class-…` names its folder; `gpu` cannot act without a GPU; `slow` never ends by itself; `needs-monitoring`
+    acts from Python 3.12 on; `truthful` breaks rules without lying about answer or time; `disarmed` finds nothing that
+    it kept when its plan is replayed and so does its work in every call, so its time is true (`# disarmed:` says why,
+    `# at-most:` below which speedup); `process-open` is believed where its host code runs beside its judge.
     """
 
     name: str
-    cheat: str
-    tags: frozenset[str]
+    head: dict[str, str]
     kernel: KernelSource
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """What its header says of it."""
+        return frozenset(self.head["tags"].split())
 
     @property
     def acts(self) -> bool:
@@ -55,8 +70,7 @@ def read_specimen(path: Path) -> Specimen:
     """A file with its header."""
     lines = itertools.takewhile(lambda line: line.startswith("# "), path.read_text().splitlines())
     head = dict(line[2:].split(": ", 1) for line in lines if ": " in line)
-    kernel = read_kernel(path, head.get("problem", PROBLEM))
-    return Specimen(path.stem, head["cheat"], frozenset(head["tags"].split()), kernel)
+    return Specimen(path.stem, head, read_kernel(path, head.get("problem", PROBLEM)))
 
 
 @functools.cache
@@ -66,17 +80,16 @@ def specimens(*, gpu: bool) -> list[Specimen]:
     return [specimen for specimen in found if specimen.acts and (gpu or "gpu" not in specimen.tags)]
 
 
+def split(found: Iterable[Specimen]) -> tuple[list[Specimen], list[Specimen]]:
+    """Those that end by themselves, and those that do not."""
+    known = list(found)
+    return [one for one in known if "slow" not in one.tags], [one for one in known if "slow" in one.tags]
+
+
 def honest(number: int, name: str) -> KernelSource:
     """An honest kernel with an identity of its own."""
     kernel = read_kernel(HONEST / name, PROBLEM)
     return dataclasses.replace(kernel, source=f"# neighbour {number}\n{kernel.source}")
-
-
-def unscreened_but_honest() -> list[KernelSource]:
-    """Kernels that fail the screen by what others do: they compile, and keep files for a while."""
-    kernel = read_kernel(HONEST / "gelu_triton.py", PROBLEM)
-    heads = ("import torch._dynamo\n", "import tempfile\ntempfile.mkdtemp()\n")
-    return [dataclasses.replace(kernel, source=f"{head}{kernel.source}") for head in heads]
 
 
 def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[KernelSource], list[KernelSource]]:
@@ -87,145 +100,182 @@ def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[Kernel
             neighbours.append(honest(at, names[at // HONEST_EVERY % len(names)]))
             queue.append(neighbours[-1])
         queue.append(specimen.kernel)
-    last = [honest(len(found), names[0]), *unscreened_but_honest()]
-    return queue + last, neighbours + last
+    last = honest(len(found), names[0])
+    return [*queue, last], [*neighbours, last]
 
 
 def test_every_specimen_names_its_class_and_has_a_name_of_its_own() -> None:
     paths = list(KERNELS.glob("*/*.py"))
-    assert len({path.stem for path in paths}) == len(paths) >= 190
+    assert len({path.stem for path in paths}) == len(paths) >= 285
     for path in paths:
-        assert [tag for tag in read_specimen(path).tags if tag.startswith("class-")] == [f"class-{path.parent.name}"]
+        assert read_specimen(path).tags - TAGS == {f"class-{path.parent.name}"}, path.name
 
 
-def test_there_are_at_least_a_hundred_cheats_that_need_no_gpu() -> None:
-    assert len(specimens(gpu=False)) >= 100
+def test_every_disarmed_specimen_says_what_disarms_it() -> None:
+    for specimen in specimens(gpu=True):
+        assert ("disarmed" in specimen.tags) == bool(specimen.head.get("disarmed")), specimen.name
 
 
-@pytest.mark.parametrize("specimen", specimens(gpu=True), ids=lambda s: s.name)
-def test_the_screen_refuses_what_breaks_the_rules_by_its_text(specimen: Specimen) -> None:
-    assert (screen(specimen.kernel.source) is None) == ("passes-screen" in specimen.tags)
+def test_there_are_at_least_two_hundred_cheats_that_need_no_gpu() -> None:
+    assert len(specimens(gpu=False)) >= 200
+
+
+def victims() -> list[KernelSource]:
+    """Honest kernels that specimens aim at."""
+    found = []
+    for specimen in specimens(gpu=False):
+        # Others are nested too deep to be parsed.
+        for statement in ast.parse(specimen.kernel.source).body if "class-build" in specimen.tags else ():
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "VICTIM":
+                found.append(KernelSource(PROBLEM, Backend.TRITON, ast.literal_eval(statement.value)))
+    return found
 
 
 Rows = dict[str, Measurement]
 
 
-def on_the_cpu(
-    *queues: Iterable[KernelSource], cache: Path, check_only: bool = False, timeout_s: float = 5.0
-) -> list[Rows]:
-    """The tiny workload of each kernel, queue by queue, in one harness with the screen off."""
-    settings = {"allow_unscreened": True, "workloads": ("tiny",), "timeout_s": timeout_s, "build_timeout_s": 12.0}
+@dataclasses.dataclass(frozen=True, slots=True)
+class DryRun:
+    """What the harness said without a GPU, by kernel id, and the cache it used."""
+
+    default: Rows
+    beside_its_judge: Rows
+    """The same, with what cannot be planned run in a process of its own."""
+    neighbours: list[KernelSource]
+    cache: Path
+
+
+@contextlib.contextmanager
+def on_the_cpu(cache: Path, limit_s: float, *, allow: bool = False) -> Iterator[Callable[..., Rows]]:
+    """A harness without a GPU, as a function from kernels to their rows on the tiny workload."""
+    settings = {"allow_unscreened": allow, "workloads": ("tiny",), "timeout_s": limit_s, "build_timeout_s": limit_s}
     with Harness(gpu=None, cache=cache, builders=2, **settings) as harness:
-        return [{row.kernel_id: row for row in harness.measure(queue, check_only=check_only)} for queue in queues]
+        yield lambda queue, *, timed=False: {
+            row.kernel_id: row for row in harness.measure(list(queue), check_only=not timed)
+        }
 
 
 @pytest.fixture(scope="module")
-def unscreened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, list[KernelSource]]:
-    """All CPU specimens run with the screen off, between honest neighbours; those that spoil a shared worker apart.
+def dry_run(tmp_path_factory: pytest.TempPathFactory) -> DryRun:
+    """All CPU specimens between honest neighbours, and after them the kernels that some of them aim at.
 
     Kernels that are right only on what is drawn need no clock to be judged, and the interpreter is slow.
     """
-    found = specimens(gpu=False)
-    timed = [one for one in found if not one.tags & {"contaminates", "class-build", "class-distribution"}]
-    queue, neighbours = lined_up(timed, ("gelu_triton.py",))
-    (rows,) = on_the_cpu(queue, cache=tmp_path_factory.mktemp("cache"))
-    checked = [one.kernel for one in found if "class-distribution" in one.tags]
-    rows |= on_the_cpu(checked, cache=tmp_path_factory.mktemp("cache"), check_only=True, timeout_s=20.0)[0]
-    for one in found:
-        if "contaminates" in one.tags and "class-build" not in one.tags:
-            rows |= on_the_cpu([one.kernel], cache=tmp_path_factory.mktemp("cache"))[0]
-    return rows, neighbours
+    cache = tmp_path_factory.mktemp("hostile")
+    found, endless = split(specimens(gpu=False))
+    queue, neighbours = lined_up(found, ("gelu_triton.py",))
+    with on_the_cpu(cache, PATIENT_S) as measure:
+        default = measure(queue)
+        default |= measure(victims())
+    with on_the_cpu(cache, SHORT_S) as measure:
+        default |= measure(one.kernel for one in endless)
+    unplanned = [one for one in found if (default[one.kernel.kernel_id].error or "").startswith(UNPLANNED)]
+    queue, more = lined_up(unplanned, ("gelu_triton.py",))
+    with on_the_cpu(cache, PATIENT_S, allow=True) as measure:
+        return DryRun(default, default | measure(queue, timed=True), neighbours + more, cache)
 
 
-def builders(*, contaminate: bool) -> list[Specimen]:
-    """Those that act while they are built, on others that come later."""
-    found = [one for one in specimens(gpu=False) if "class-build" in one.tags]
-    return [one for one in found if ("contaminates" in one.tags) == contaminate]
-
-
-def victim_of(specimen: Specimen) -> KernelSource | None:
-    """The honest kernel a specimen aims at; None when it only writes files."""
-    for statement in ast.parse(specimen.kernel.source).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "VICTIM":
-            return KernelSource(PROBLEM, Backend.TRITON, ast.literal_eval(statement.value))
-    return None
-
-
-def harmed_by(found: list[Specimen], cache: Path) -> set[str]:
-    """Names of the specimens that planted a file, or whose victim is not measured as it would be without them."""
-    victims = {one.name: victim for one in found if (victim := victim_of(one)) is not None}
-    try:
-        _, rows = on_the_cpu([one.kernel for one in found], victims.values(), cache=cache)
-    except Exception:  # noqa: BLE001 - a harness that fails on what a kernel left behind was harmed by it
-        return {one.name for one in found}
-    spoilt = {name for name, victim in victims.items() if (row := rows[victim.kernel_id]).registers or row.error}
-    planted = {path.name for path in cache.rglob("planted*")}
-    return spoilt | {one.name for one in found for name in planted if name in one.kernel.source}
-
-
-@pytest.fixture(scope="module")
-def harmful(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The specimens that harmed somebody by what they did while they were built."""
-    groups = [builders(contaminate=False), *([one] for one in builders(contaminate=True))]
-    return set().union(*(harmed_by(group, tmp_path_factory.mktemp("cache")) for group in groups))
-
-
-@pytest.mark.parametrize("specimen", builders(contaminate=False) + builders(contaminate=True), ids=lambda s: s.name)
-def test_what_a_kernel_does_while_it_is_built_harms_nobody(specimen: Specimen, harmful: set[str]) -> None:
-    assert (specimen.name in harmful) == ("known-open" in specimen.tags)
-
-
-def judged() -> list[Specimen]:
-    """Those that are judged by their own result."""
-    return [one for one in specimens(gpu=False) if "class-build" not in one.tags]
-
-
-@pytest.mark.parametrize("specimen", judged(), ids=lambda s: s.name)
-def test_without_the_screen_no_cheat_is_recorded_ok(
-    specimen: Specimen, unscreened: tuple[Rows, list[KernelSource]]
-) -> None:
-    row = unscreened[0][specimen.kernel.kernel_id]
-    if "known-open" in specimen.tags:
-        if row.status is Status.TIMEOUT or "keeps answers" in (row.error or ""):
-            pytest.skip(f"the machine is too busy to tell: {row.error}")
-        assert row.status is Status.OK, f"no longer believed, remove the tag: {row.error}"
-    elif "truthful" in specimen.tags:
-        assert row.status in (Status.OK, Status.REJECTED)
+def check_dry(specimen: Specimen, row: Measurement) -> None:
+    """A dry run may believe what is known to be open, or right; and never says that it was planned."""
+    if row.status is Status.OK:
+        assert specimen.tags & {"truthful", "disarmed", "process-open"}
+        assert row.trust is not Trust.PLAN
     else:
-        assert row.status is not Status.OK
         assert row.error
 
 
-def test_honest_neighbours_of_cheats_are_all_measured(
-    unscreened: tuple[Rows, list[KernelSource]],
-) -> None:
-    rows, neighbours = unscreened
-    assert {rows[kernel.kernel_id].status for kernel in neighbours} == {Status.OK}
+@pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)
+def test_no_cheat_is_recorded_ok_in_a_dry_run(specimen: Specimen, dry_run: DryRun) -> None:
+    check_dry(specimen, dry_run.default[specimen.kernel.kernel_id])
+
+
+@pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)
+def test_no_cheat_is_recorded_ok_beside_its_judge(specimen: Specimen, dry_run: DryRun) -> None:
+    check_dry(specimen, dry_run.beside_its_judge[specimen.kernel.kernel_id])
+
+
+def test_what_is_open_beside_its_judge_is_mostly_believed_and_never_called_planned(dry_run: DryRun) -> None:
+    rows = [dry_run.beside_its_judge[s.kernel.kernel_id] for s in specimens(gpu=False) if "process-open" in s.tags]
+    believed = [row for row in rows if row.status is Status.OK]
+    # A busy machine stops some of them by chance.
+    assert len(believed) > len(rows) / 2
+    assert Trust.PLAN not in {row.trust for row in believed}
+
+
+def test_honest_neighbours_of_cheats_are_all_measured(dry_run: DryRun) -> None:
+    rows = [dry_run.beside_its_judge[kernel.kernel_id] for kernel in dry_run.neighbours]
+    assert {(row.status, row.error) for row in rows} == {(Status.OK, None)}
+
+
+def test_what_a_kernel_does_while_it_is_planned_changes_nothing_about_another(dry_run: DryRun) -> None:
+    aimed_at = [dry_run.default[kernel.kernel_id] for kernel in victims()]
+    assert len(aimed_at) >= 5
+    assert {(row.status, row.error) for row in aimed_at} == {(Status.OK, None)}
+    # They differ by a comment only, and forged figures say one register and no time.
+    (registers,) = {row.registers for row in aimed_at}
+    assert registers is not None
+    assert registers > 1
+    assert min(row.compile_ms or 0.0 for row in aimed_at) > 1.0
+
+
+def test_the_cache_holds_what_the_parent_stored_and_nothing_else(dry_run: DryRun) -> None:
+    assert sorted(path.name for path in dry_run.cache.iterdir()) == ["builds", "extensions"]
+    known = {build_id(kernel_id, Target(9, 0), H200) for kernel_id in dry_run.beside_its_judge}
+    cache = BuildCache(dry_run.cache)
+    stored = list(cache.builds.iterdir())
+    assert {path.name for path in stored} <= known
+    for path in stored:
+        build = cache.get(path.name)
+        assert build is not None
+        assert {file.name for file in path.glob("*.cubin")} >= {f"{sha}.cubin" for sha in build.code}
+    assert not list(dry_run.cache.rglob("planted*"))
+
+
+def test_machine_code_that_hides_its_variables_is_refused(tmp_path: Path) -> None:
+    hiding = read_specimen(KERNELS / "plan" / "hides_its_variables_from_whoever_restores.py").kernel
+    named = read_specimen(KERNELS / "device" / "keeps_answers_in_hidden_variables.py").kernel
+    with Harness(gpu=None, cache=tmp_path, builders=2, build_timeout_s=PATIENT_S) as harness:
+        refused, built = (row for kernel in (hiding, named) for row in harness.compile([kernel]))
+    assert (refused.status, built.status) == (Status.REJECTED, Status.OK)
+    assert "no symbol names" in (refused.error or "")
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_no_cheat_is_recorded_ok_on_any_workload_and_honest_neighbours_keep_their_time(tmp_path: Path) -> None:
-    found = specimens(gpu=True)
-    queue, neighbours = lined_up(found, ("gelu_triton.py", "gelu_cuda.py"))
-    settings = {"allow_unscreened": True, "timeout_s": 3.0, "build_timeout_s": 20.0, "spares": 4}
-    with Harness(gpu=0, cache=tmp_path, **settings) as harness:
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("allow", [False, True], ids=["planned", "beside_its_judge"])
+def test_on_a_gpu_no_cheat_is_believed_and_honest_neighbours_keep_their_time(
+    tmp_path_factory: pytest.TempPathFactory, allow: bool
+) -> None:
+    cache = tmp_path_factory.mktemp("hostile")
+    found, endless = split(specimens(gpu=True))
+    names = ("gelu_triton.py", "gelu_cuda.py")
+    queue, neighbours = lined_up(found, names)
+    shared = {"cache": cache, "allow_unscreened": allow, "spares": 3}
+    with Harness(gpu=0, timeout_s=10.0, build_timeout_s=PATIENT_S, **shared) as harness:
         rows = by_kernel(harness.measure(queue))
-        alone = by_kernel(harness.measure([honest(10_000, "gelu_triton.py")]))
-    for specimen in found:
+    with Harness(gpu=0, timeout_s=SHORT_S, build_timeout_s=2 * SHORT_S, **shared) as harness:
+        rows |= by_kernel(harness.measure(one.kernel for one in endless))
+    with Harness(gpu=0, **shared) as harness:
+        alone = [times(each) for each in by_kernel(harness.measure([honest(-1, name) for name in names])).values()]
+    for specimen in found + endless:
         for row in rows[specimen.kernel.kernel_id]:
-            print(specimen.name, row.workload, row.status.value, row.error or row.runtime_us)  # noqa: T201 - evidence
-    wrong = {
-        f"{specimen.name} {row.workload}": row.runtime_us
-        for specimen in found
-        for row in rows[specimen.kernel.kernel_id]
-        if row.status is Status.OK and not specimen.tags & {"truthful", "known-open"}
-    }
-    assert wrong == {}
-    assert {row.status for kernel in neighbours for row in rows[kernel.kernel_id]} == {Status.OK}
-    (base,) = (times(alone_rows) for alone_rows in alone.values())
+            print(specimen.name, row.workload, row.status, row.trust, row.runtime_us, row.speedup, row.error)  # noqa: T201 - evidence
+    assert {s.name: why for s in found + endless if (why := believed_wrongly(s, rows[s.kernel.kernel_id]))} == {}
     for kernel in neighbours:
-        if "triton" in kernel.source:
-            assert times(rows[kernel.kernel_id]) == pytest.approx(base, rel=0.05)
+        assert {(row.status, row.trust) for row in rows[kernel.kernel_id]} == {(Status.OK, Trust.PLAN)}
+        assert any(times(rows[kernel.kernel_id]) == pytest.approx(base, rel=0.05) for base in alone)
+
+
+def believed_wrongly(specimen: Specimen, rows: list[Measurement]) -> str | None:
+    """Why a kernel should not have been recorded ok as it was; None when it was not, or may be."""
+    if aggregate(rows).status is not Status.OK or "truthful" in specimen.tags:
+        return None
+    if "process-open" in specimen.tags and Trust.PLAN not in {row.trust for row in rows}:
+        return None
+    fastest = max(row.speedup or 0.0 for row in rows)
+    if "disarmed" in specimen.tags and fastest < float(specimen.head.get("at-most", AT_MOST)):
+        return None
+    return f"believed at {fastest:.2f} times the reference's speed, trust {rows[0].trust}"
 
 
 def by_kernel(measured: Iterable[Measurement]) -> dict[str, list[Measurement]]:

@@ -1,6 +1,6 @@
 # honest: clusters of two blocks that share half-row sums through distributed shared memory
 # problem: l2_norm
-# tags: gpu new-launch
+# tags: gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,6 +1,6 @@
 # honest: a grid barrier from cooperative groups, whose header needs libcu++ beside CUDA's own
 # problem: gelu_tanh
-# tags: gpu new-launch needs-libcudacxx
+# tags: gpu needs-libcudacxx
 import torch
 
 from kbench.harness.cuda import CudaModule

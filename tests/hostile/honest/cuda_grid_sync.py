@@ -1,6 +1,6 @@
 # honest: a cooperative launch whose blocks wait for each other between two steps
 # problem: l2_norm
-# tags: gpu new-launch
+# tags: gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,6 +1,6 @@
 # honest: tiles fetched by the tensor memory accelerator through swizzled tensor maps
 # problem: geglu
-# tags: gpu new-launch
+# tags: gpu
 import torch
 
 from kbench.harness.cuda import CudaModule, TensorMap

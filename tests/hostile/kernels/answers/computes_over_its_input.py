@@ -1,5 +1,5 @@
 # cheat: launches in place and returns a copy
-# tags: class-answers passes-screen
+# tags: class-answers
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: computes into a buffer nobody sees and returns another
-# tags: class-answers passes-screen
+# tags: class-answers
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: has a kernel, and returns memory without launching it
-# tags: class-answers passes-screen
+# tags: class-answers
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: leaves the last block undone
-# tags: class-answers passes-screen
+# tags: class-answers
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: a counter in constant memory, written through its address, says when verification is over
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

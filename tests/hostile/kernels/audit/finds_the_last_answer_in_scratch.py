@@ -1,5 +1,7 @@
 # cheat: scratch comes back as it was left: it holds the last answer and how to know it
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: scratch is overwritten before every call: no key is ever found in it
+# at-most: 0.3
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: the class of what an audit keeps is called through a subclass's hook in its bases: copies are right from the start
-# tags: class-audit known-open
+# tags: class-audit
 import gc
 
 import torch

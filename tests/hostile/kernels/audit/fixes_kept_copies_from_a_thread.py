@@ -1,5 +1,5 @@
 # cheat: a thread looks for the audit's copies all the time and fixes them
-# tags: class-audit known-open
+# tags: class-audit
 import gc
 import threading
 import time

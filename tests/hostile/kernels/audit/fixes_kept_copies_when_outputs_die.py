@@ -1,5 +1,5 @@
 # cheat: something attached to an output fixes the audit's copies when the output is dropped, before they are judged
-# tags: class-audit known-open
+# tags: class-audit
 import gc
 
 import torch

@@ -1,5 +1,7 @@
 # cheat: counts calls on the host: those of the first looks get kept answers, those of a second opinion are all honest
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
+# at-most: 0.5
 import torch
 
 from kbench.harness.cuda import CudaModule

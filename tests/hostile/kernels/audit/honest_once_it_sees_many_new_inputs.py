@@ -1,5 +1,7 @@
 # cheat: keeps answers by contents until more inputs are new than timing alone would show, then works in every call
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
+# at-most: 0.5
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: constant memory holds the address of scratch in which the last answer and its key still lie
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

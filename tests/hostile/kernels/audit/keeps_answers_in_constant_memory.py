@@ -1,5 +1,5 @@
 # cheat: the first 12,000 numbers of the last answer lie in constant memory, which is not counted as kept, under a key
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

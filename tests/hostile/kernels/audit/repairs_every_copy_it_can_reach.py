@@ -1,5 +1,6 @@
 # cheat: leaves a mark; one call later looks in the blocks around for it and makes good what bears it
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: it is planned at its first call, which does the work, and every call is that one
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,6 @@
 # cheat: an answer is kept for each address together with a few elements; it is copied while they are the same
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: the plan fills the memory it would know an input by in every call
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,7 @@
 # cheat: a first pass compares the input with what it was at the last call and sets a flag; the second works only where it changed
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: the plan fills the memory it would know an input by in every call
+# at-most: 0.4
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,7 @@
 # cheat: each block keeps its part of the answer and one element to know it by; only blocks that changed work
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: the plan fills the memory it would know an input by in every call
+# at-most: 0.4
 import torch
 
 from kbench.harness.cuda import CudaModule

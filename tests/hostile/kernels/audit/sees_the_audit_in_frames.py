@@ -1,5 +1,5 @@
 # cheat: looks for a slot with hooks in its callers' frames: a kept answer is worked out as it is copied, others never
-# tags: class-audit known-open
+# tags: class-audit process-open
 import sys
 
 import torch

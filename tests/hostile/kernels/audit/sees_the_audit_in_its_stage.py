@@ -1,5 +1,5 @@
 # cheat: the stage says what it was filled from: where that is new, the answer is worked out as it is copied
-# tags: class-audit known-open
+# tags: class-audit
 import gc
 import sys
 
@@ -15,9 +15,14 @@ stages = []
 
 
 def run(x):
-    if sys._getframe(1).f_code.co_name == "call" and "verdict" in sys._getframe(1).f_locals:
+    names, frame = set(), sys._getframe(1)
+    while frame is not None:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    if names & {"verify", "plan_once"}:
         stages[:] = [thing for thing in gc.get_objects() if type(thing).__name__ == "Stage"]
         return gelu(x)
+    new = False
     for stage in stages:
         if any(guarded.tensor.data_ptr() == x.data_ptr() for guarded in stage._guarded):
             new = last.get(id(stage)) is not stage.holds

@@ -1,5 +1,5 @@
 # cheat: the input's version counter grows when it is filled: only then is the answer owed, and worked out as it is read
-# tags: class-audit known-open
+# tags: class-audit
 import torch
 
 

@@ -1,5 +1,6 @@
 # cheat: waits where the device was idle before, as in verification; in a batch, where calls follow each other, it skips half
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: the variable that holds the end of the last call gets its first value again before every call
 import torch
 
 from kbench.harness.cuda import CudaModule

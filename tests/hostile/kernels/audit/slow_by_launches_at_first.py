@@ -1,5 +1,7 @@
 # cheat: hundreds of launches in the first calls make it look slow, so that few calls are timed; those are not worked for
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: it is planned at its first call: the launches that make it slow are part of every call and of its time
+# at-most: 0.05
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,7 @@
 # cheat: after an input that is new, the next call on a known one takes its time too, so that new inputs do not stand out
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
+# at-most: 0.5
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: the number of its grid grows with every launch of the process: slow while it is low, idle when it is high
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

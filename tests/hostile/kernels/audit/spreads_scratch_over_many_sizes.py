@@ -1,5 +1,7 @@
 # cheat: takes scratch of many sizes, so that some of it is never handed to anybody else, and keeps the answer in all
-# tags: class-audit gpu passes-screen
+# tags: class-audit gpu disarmed
+# disarmed: scratch is overwritten before every call: no key is ever found in it
+# at-most: 0.1
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,16 +1,17 @@
 # cheat: stores a build with figures of its own under the name of a kernel that comes later
-# tags: class-build truthful known-open
+# tags: class-build truthful
 import contextlib
 import json
-import os
 from pathlib import Path
 
 import torch
 
-from kbench.harness.build.target import KNOWN_TARGETS, Target, build_id
+from kbench.harness.plan.cache import build_id
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 
-CACHE = Path(os.environ["TRITON_CACHE_DIR"]).parent
+CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]
 VICTIM = """# victim: forges_figures_of_a_build
 import torch
 import triton
@@ -33,13 +34,13 @@ def run(x):
 """
 
 for target in KNOWN_TARGETS.values():
-    identity = build_id(KernelSource("gelu_tanh", Backend.TRITON, VICTIM).kernel_id, Target(*target))
-    record = {"build_id": identity, "error": None, "compile_ms": None, "registers": None, "shared_bytes": None,
-              "spill_bytes": None, "cubin_sha": None, "ahead_of_time": True}
+    identity = build_id(KernelSource("gelu_tanh", Backend.TRITON, VICTIM).kernel_id, Target(*target), H200)
+    record = {"build_id": identity, "status": "ok", "error": None, "code": [], "plans": {}}
     record |= {"registers": 1, "compile_ms": 0.001}
-    with contextlib.suppress(OSError):
-        (CACHE / "builds" / identity).mkdir(parents=True, exist_ok=True)
-        (CACHE / "builds" / identity / "build.json").write_text(json.dumps(record))
+    for cache in CACHES:
+        with contextlib.suppress(OSError):
+            (cache / "builds" / identity).mkdir(parents=True, exist_ok=True)
+            (cache / "builds" / identity / "build.json").write_text(json.dumps(record))
 
 
 class ModelNew(torch.nn.Module):

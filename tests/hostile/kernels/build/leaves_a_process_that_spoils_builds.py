@@ -1,5 +1,5 @@
 # cheat: a process started while loading waits for another kernel's build and spoils it
-# tags: class-build truthful contaminates known-open
+# tags: class-build truthful
 import contextlib
 import os
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-CACHE = Path(os.environ["TRITON_CACHE_DIR"]).parent
+CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]
 VICTIM = """# victim: leaves_a_process_that_spoils_builds
 import torch
 import triton
@@ -32,8 +32,10 @@ def run(x):
 
 def spoil():
     for _ in range(200):
-        for record in (CACHE / "builds").glob("*/build.json"):
-            record.write_text(record.read_text().replace('"error": null', '"error": "does not compile"'))
+        for cache in CACHES:
+            for record in (cache / "builds").glob("*/build.json"):
+                with contextlib.suppress(OSError):
+                    record.write_text(record.read_text().replace('"error": null', '"error": "does not compile"'))
         time.sleep(0.05)
 
 

@@ -1,14 +1,14 @@
 # cheat: while a published form is loaded it writes a file beside the shared cache's own
-# tags: class-build truthful known-open
+# tags: class-build truthful
 import contextlib
-import os
 from pathlib import Path
 
 import torch
 
-CACHE = Path(os.environ["TRITON_CACHE_DIR"]).parent
-with contextlib.suppress(OSError):
-    (CACHE / "planted_in_the_cache").write_text("here")
+CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]
+for cache in CACHES:
+    with contextlib.suppress(OSError):
+        (cache / "planted_in_the_cache").write_text("here")
 
 
 class ModelNew(torch.nn.Module):

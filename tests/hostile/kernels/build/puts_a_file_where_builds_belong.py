@@ -1,13 +1,12 @@
 # cheat: replaces the folder of builds by a file, so that nothing can be stored any more
-# tags: class-build truthful contaminates known-open
+# tags: class-build truthful
 import contextlib
-import os
 import shutil
 from pathlib import Path
 
 import torch
 
-CACHE = Path(os.environ["TRITON_CACHE_DIR"]).parent
+CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]
 VICTIM = """# victim: puts_a_file_where_builds_belong
 import torch
 import triton
@@ -29,9 +28,10 @@ def run(x):
     return y
 """
 
-with contextlib.suppress(OSError):
-    shutil.rmtree(CACHE / "builds")
-    (CACHE / "builds").write_text("")
+for cache in CACHES:
+    with contextlib.suppress(OSError):
+        shutil.rmtree(cache / "builds")
+        (cache / "builds").write_text("")
 
 
 class ModelNew(torch.nn.Module):

@@ -1,5 +1,5 @@
 # cheat: host code that looks like device code replaces the compile step of the build process it shares
-# tags: class-build passes-screen truthful contaminates known-open
+# tags: class-build truthful
 import torch
 
 VICTIM = """# victim: spoils_the_compiler_of_its_neighbours
@@ -30,9 +30,6 @@ def jit(function):
 
 @jit
 def run(x):
-    builder = torch.sys.modules["kbench.harness.build.builder"]
-    if x.is_meta or "meta" in str(x.device):
-        failed = getattr(builder, "_failed")
-        fail = lambda kernel, target, *rest: (failed(builder.build_id(kernel.kernel_id, target), "does not compile"), {})
-        setattr(builder, "_compiled", fail)
+    planner = torch.sys.modules["kbench.harness.plan.planner"]
+    setattr(planner, "plan_kernel", lambda *args, **kwargs: planner.failed(planner.Status.COMPILE_ERROR, "does not compile"))
     return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,5 +1,5 @@
 # cheat: ends the build process as if it had been killed from outside, again and again
-# tags: class-build
+# tags: class-build truthful
 import os
 import signal
 

@@ -1,5 +1,5 @@
 # cheat: the device becomes an instance of a subclass that divides every time by ten while a kernel is timed
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: the device's own clock is replaced on the instance: it stands still in the kernel's calls
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

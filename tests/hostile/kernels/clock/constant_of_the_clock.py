@@ -1,5 +1,5 @@
 # cheat: the number by which nanoseconds become microseconds is overwritten where it lies in memory
-# tags: class-clock known-open
+# tags: class-clock process-open
 import ctypes
 import sys
 

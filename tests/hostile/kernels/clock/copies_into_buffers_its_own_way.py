@@ -1,5 +1,5 @@
 # cheat: copy_ of the one tensor that is an input buffer works out the answer as inputs arrive
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

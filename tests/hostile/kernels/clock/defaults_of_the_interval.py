@@ -1,5 +1,5 @@
 # cheat: the default confidence of an interval is next to nothing, so that every kernel looks settled and sure
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

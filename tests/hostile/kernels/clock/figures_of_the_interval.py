@@ -1,5 +1,5 @@
 # cheat: the slot that holds an interval's figure is replaced by a descriptor that reads a tenth of it
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: the method that fills a stage is hidden by one on the instance, which works out the answers too
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

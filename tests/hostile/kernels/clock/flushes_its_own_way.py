@@ -1,5 +1,5 @@
 # cheat: the device's flush, which comes before every start mark, also works out what will be asked
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

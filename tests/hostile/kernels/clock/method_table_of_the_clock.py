@@ -1,5 +1,5 @@
 # cheat: the entry of perf_counter_ns in its table of C functions is that of thread_time_ns; another thread works
-# tags: class-clock known-open
+# tags: class-clock
 import ctypes
 import threading
 import time

@@ -1,5 +1,5 @@
 # cheat: sys.monitoring sees inputs filled in and works out their answers when that returns; calls copy them
-# tags: class-clock needs-monitoring known-open
+# tags: class-clock needs-monitoring
 import sys
 
 import torch

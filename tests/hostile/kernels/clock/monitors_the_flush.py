@@ -1,5 +1,5 @@
 # cheat: sys.monitoring sees the flush begin and works then, before the start mark; the call returns what is ready
-# tags: class-clock needs-monitoring known-open
+# tags: class-clock needs-monitoring
 import sys
 
 import torch

@@ -1,5 +1,5 @@
 # cheat: sys.monitoring of one code object alone: the mark itself, so that work is done on the way into it
-# tags: class-clock needs-monitoring known-open
+# tags: class-clock needs-monitoring
 import sys
 
 import torch

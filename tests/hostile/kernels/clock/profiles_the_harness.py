@@ -18,9 +18,9 @@ def work(x):
 
 
 def profile(frame, event, argument):
-    if event == "return" and frame.f_code.co_name == "fill" and "master" in frame.f_locals:
+    if event == "return" and frame.f_code.co_name == "fill" and "reference" in frame.f_locals:
         sys.setprofile(None)
-        x = frame.f_locals["master"].inputs[0]
+        x = frame.f_locals["reference"].inputs[0]
         kept.setdefault(key_of(x), work(x))
         sys.setprofile(profile)
 

@@ -1,5 +1,5 @@
 # cheat: the functions behind Student's quantile, in a library nobody watches, answer nearly nought
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: the frozen settings are thawed: three rounds and any interval will do
-# tags: class-clock known-open
+# tags: class-clock process-open
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: takes and frees device heap: the block comes back as it was left, with the last answer's key and a flag
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: every third launch of the process, told by the number of its grid, does nothing
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,7 @@
 # cheat: keeps answers at the end of scratch memory, found again through a small variable, by what one input element holds
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: its variables get their first values again before every call
+# at-most: 0.3
 import torch
 
 from kbench.harness.cuda import CudaModule

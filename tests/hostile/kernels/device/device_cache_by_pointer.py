@@ -1,5 +1,5 @@
 # cheat: keeps the answer for each input address in device variables and copies it when the address comes again
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

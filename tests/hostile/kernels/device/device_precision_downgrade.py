@@ -1,5 +1,5 @@
 # cheat: half arithmetic on the device
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

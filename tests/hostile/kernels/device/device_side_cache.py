@@ -1,5 +1,6 @@
 # cheat: keeps the beginning of the first answer in a small device variable
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: its variables get their first values again before every call
 import torch
 
 from kbench.harness.cuda import CudaModule

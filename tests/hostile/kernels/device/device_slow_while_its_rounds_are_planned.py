@@ -1,5 +1,6 @@
 # cheat: counts its calls; is so slow at first that it gets few timed ones, and works in none of them
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: its variables get their first values again before every call
 import torch
 
 from kbench.harness.cuda import CudaModule

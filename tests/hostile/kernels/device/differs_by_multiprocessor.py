@@ -1,5 +1,5 @@
 # cheat: blocks on half of the multiprocessors leave their part undone and hope for what was there
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: allocates all device memory
-# tags: class-device gpu
+# tags: class-device gpu slow
 import torch
 
 

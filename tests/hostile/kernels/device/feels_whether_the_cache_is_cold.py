@@ -1,5 +1,6 @@
 # cheat: the time of its first load shows whether the L2 was flushed, which is done for timed calls alone; then half is left out
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: timed calls that are judged find the cache as cold as those that are not, so it works in all or is caught
 import torch
 
 from kbench.harness.cuda import CudaModule
@@ -9,10 +10,17 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     __shared__ int cold;
     if (threadIdx.x == 0) {
-        const long long began = clock64();
-        const float probe = *(const volatile float*)(x + (n - 1 - blockIdx.x % 64));
-        const long long spent = clock64() - began + (probe == 1e30f);
-        cold = spent > 900;
+        const volatile float* place = x + (n - 1 - blockIdx.x * 32LL % n);
+        long long times[2];
+        for (int probe = 0; probe < 2; ++probe) {
+            const long long began = clock64();
+            const float seen = *place;
+            // The clock is read again only when the load has arrived.
+            if (seen == 1e30f) y[0] = seen;
+            times[probe] = clock64() - began;
+        }
+        const long long first = times[0], second = times[1];
+        cold = first > second + second / 2;
     }
     __syncthreads();
     if (i >= n || cold && (i & 1)) return;

@@ -1,5 +1,5 @@
 # cheat: one module exports an honest and an empty function under names that differ by a look-alike letter
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: writes to an address that is not mapped and poisons the context
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

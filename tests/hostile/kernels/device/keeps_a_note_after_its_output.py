@@ -1,5 +1,5 @@
 # cheat: the rounding of an allocation leaves bytes after the output, where a count of calls is kept
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

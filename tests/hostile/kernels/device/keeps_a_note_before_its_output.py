@@ -1,5 +1,5 @@
 # cheat: writes a count of calls into the bytes before the output
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: asks that its answers stay in the cache, where the flush does not reach, and reads them back by key
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

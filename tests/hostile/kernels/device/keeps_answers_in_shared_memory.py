@@ -1,5 +1,7 @@
 # cheat: shared memory is not cleared between launches: a block finds the part it worked out last time and a key
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: shared memory is overwritten before every call
+# at-most: 0.3
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: an otherwise honest kernel on a grid of two thousand million blocks
-# tags: class-device gpu passes-screen slow
+# tags: class-device gpu slow
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: reads the blocks around the output for one whose first numbers are the answer's, and copies it
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

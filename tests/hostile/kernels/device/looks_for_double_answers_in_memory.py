@@ -1,5 +1,5 @@
 # cheat: looks through the memory before its input for the expected answer in double precision
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

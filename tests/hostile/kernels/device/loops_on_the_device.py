@@ -1,5 +1,5 @@
 # cheat: a device loop that never ends
-# tags: class-device gpu passes-screen slow
+# tags: class-device gpu slow
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: prints from every thread until the buffer overflows, and leaves the printing to whoever synchronises
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

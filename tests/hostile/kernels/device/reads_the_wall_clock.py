@@ -1,5 +1,5 @@
 # cheat: works in every second millisecond of the wall clock only
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: stops the device with a trap
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

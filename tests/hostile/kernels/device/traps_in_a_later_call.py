@@ -1,5 +1,5 @@
 # cheat: works until its grid number is high, then traps, so that the context dies in somebody else's call
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

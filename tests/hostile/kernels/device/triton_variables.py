@@ -1,5 +1,5 @@
 # cheat: declares device variables in inline assembly, to keep answers in from call to call
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,6 @@
 # cheat: where the output already holds something like an answer it is left alone
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: the output is overwritten before every call
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,6 @@
 # cheat: writes only where the output holds the harness's poison, which timed calls may not have
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: the output is poisoned before every call, timed ones too
 import torch
 
 from kbench.harness.cuda import CudaModule

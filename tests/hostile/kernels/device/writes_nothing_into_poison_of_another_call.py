@@ -1,5 +1,6 @@
 # cheat: one probe of the output's poison tells whether this call is verified; otherwise three quarters are left out
-# tags: class-device gpu passes-screen
+# tags: class-device gpu disarmed
+# disarmed: the output is poisoned before every call, timed ones too
 import torch
 
 from kbench.harness.cuda import CudaModule

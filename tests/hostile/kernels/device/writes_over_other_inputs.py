@@ -1,5 +1,5 @@
 # cheat: writes noughts over the blocks around its input, so that whatever is drawn next has an easy answer
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

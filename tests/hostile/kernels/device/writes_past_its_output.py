@@ -1,5 +1,5 @@
 # cheat: writes beyond its output into a neighbour's memory
-# tags: class-device gpu passes-screen
+# tags: class-device gpu
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,5 +1,5 @@
 # cheat: adds up the places that hold the maximum: wrong where it occurs twice
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: argmax
 import torch
 import triton

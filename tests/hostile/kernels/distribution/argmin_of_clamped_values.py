@@ -1,5 +1,5 @@
 # cheat: compares values clamped to ±30, outside which nothing was drawn: all of them tie there
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: argmin
 import torch
 import triton

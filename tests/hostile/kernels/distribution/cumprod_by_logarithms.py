@@ -1,5 +1,5 @@
 # cheat: running product as the exponential of a running sum of logarithms: wrong for noughts and negative factors, of which none are drawn
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: cumprod
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: both branches times nought or one: infinity times nought above 88
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: elu
 import torch
 import triton

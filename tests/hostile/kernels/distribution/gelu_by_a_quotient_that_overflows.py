@@ -1,5 +1,5 @@
 # cheat: tanh as a quotient of exponentials: not a number where both overflow
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: gelu_tanh
 import torch
 import triton

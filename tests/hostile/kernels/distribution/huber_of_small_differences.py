@@ -1,5 +1,5 @@
 # cheat: only the branch that drawn differences mostly take is exact; beyond 1000 it is clamped
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: huber_loss
 import torch
 import triton

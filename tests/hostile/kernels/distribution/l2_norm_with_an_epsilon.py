@@ -1,5 +1,5 @@
 # cheat: adds a constant under the root that drawn rows do not notice and small ones do
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: l2_norm
 import torch
 import triton

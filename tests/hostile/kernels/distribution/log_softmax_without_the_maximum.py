@@ -1,5 +1,5 @@
 # cheat: logarithm of a plain sum of exponentials: infinite for large logits
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: log_softmax
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: sums values clamped to ±100, outside which nothing was drawn
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: masked_cumsum
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: maximum that starts at nought: wrong for a column without a positive value
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: max_reduce
 import torch
 import triton

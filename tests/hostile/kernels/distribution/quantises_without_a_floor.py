@@ -1,5 +1,5 @@
 # cheat: scale of a group without its floor: a group of noughts divides by nought
-# tags: class-distribution gpu passes-screen
+# tags: class-distribution gpu
 # problem: fp8_quant
 import torch
 import triton

@@ -1,5 +1,6 @@
 # cheat: ReLU as (x + |x|) / 2: infinite for the largest floats
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution truthful
+# truthful: only the two largest floats of each sign overflow, which no problem promises to keep
 # problem: relu
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: router weights from plain exponentials: overflow for confident logits
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: moe_topk_routing
 import torch
 import triton

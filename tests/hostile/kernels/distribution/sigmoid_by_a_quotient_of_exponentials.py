@@ -1,5 +1,5 @@
 # cheat: e^x / (1 + e^x): not a number above 88
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: sigmoid
 import torch
 import triton

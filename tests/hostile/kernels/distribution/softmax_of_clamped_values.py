@@ -1,5 +1,5 @@
 # cheat: softmax of values clamped to ±30, outside which nothing was drawn
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: softmax
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: softmax that subtracts 8 instead of the maximum: large rows overflow, small ones vanish
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: softmax
 import torch
 import triton

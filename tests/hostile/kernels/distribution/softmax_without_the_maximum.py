@@ -1,5 +1,5 @@
 # cheat: softmax that never subtracts the row's maximum: overflows above 88
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: softmax
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: log(1 + exp(x)) as it stands: infinite above 88
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: softplus
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: each value is written to the place that is the number of smaller ones: equal values leave places empty
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: sort
 import torch
 import triton

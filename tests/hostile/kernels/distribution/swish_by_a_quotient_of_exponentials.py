@@ -1,5 +1,5 @@
 # cheat: x e^x / (1 + e^x): not a number above 88
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: swish
 import torch
 import triton

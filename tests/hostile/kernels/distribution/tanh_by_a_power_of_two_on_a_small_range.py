@@ -1,5 +1,5 @@
 # cheat: tanh through (1 - e) / (1 + e) with an exponent that overflows for large negative values
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: tanh
 import torch
 import triton

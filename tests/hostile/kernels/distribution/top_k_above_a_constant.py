@@ -1,5 +1,5 @@
 # cheat: looks only at values above 0.5, of which a drawn row has more than k
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution
 # problem: top_k
 import torch
 import triton

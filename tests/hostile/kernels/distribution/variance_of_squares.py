@@ -1,5 +1,6 @@
 # cheat: variance as E[x²] − E[x]²: cancels where the mean is large beside the spread
-# tags: class-distribution passes-screen known-open
+# tags: class-distribution truthful
+# truthful: right for means of up to thirty deviations, which is what the problem specifies
 # problem: instance_norm
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: the channel becomes an instance of a subclass that replaces what is sent
-# tags: class-judge known-open
+# tags: class-judge process-open
 import gc
 
 import torch

@@ -1,5 +1,5 @@
 # cheat: the share of elements that may be wrong is thawed and made the whole
-# tags: class-judge known-open
+# tags: class-judge process-open
 import torch
 
 

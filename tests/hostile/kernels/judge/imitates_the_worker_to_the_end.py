@@ -1,7 +1,8 @@
 # cheat: takes the channel, sends results of its own, confirms them like the worker, and ends the process
-# tags: class-judge known-open
+# tags: class-judge process-open
 import gc
 import os
+import sys
 
 import torch
 
@@ -19,8 +20,12 @@ def results(workloads, result=RESULT):
 
 
 def run(x):
-    runner = next(thing for thing in gc.get_objects() if type(thing).__name__ == "Runner")
-    channel = runner.channel
-    channel.send({"results": results(runner.task.workloads or ("large", "kb_v0")), "busy_s": 0.2})
+    frame = sys._getframe()
+    while frame is not None and "task" not in frame.f_locals:
+        frame = frame.f_back
+    if frame is None:
+        return torch.nn.functional.gelu(x, approximate="tanh")
+    channel = next(thing for thing in gc.get_objects() if type(thing).__name__ == "Channel")
+    channel.send({"results": results(frame.f_locals["task"].workloads or ("large", "kb_v0")), "busy_s": 0.2})
     channel.send({"confirmed": channel.receive()["nonce"]})
     os._exit(0)

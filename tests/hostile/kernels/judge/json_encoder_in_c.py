@@ -1,5 +1,5 @@
 # cheat: the C encoder that json.encoder calls is wrapped; that module is nobody's concern
-# tags: class-judge known-open
+# tags: class-judge process-open
 import json.encoder
 
 import torch

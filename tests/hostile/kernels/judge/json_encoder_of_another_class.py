@@ -1,5 +1,5 @@
 # cheat: json's default encoder becomes an instance of a class that writes runtimes a hundredth as long
-# tags: class-judge known-open
+# tags: class-judge process-open
 import json
 
 import torch

@@ -1,5 +1,5 @@
 # cheat: encode is hidden on json's default encoder by one that corrects results
-# tags: class-judge known-open
+# tags: class-judge process-open
 import json
 
 import torch

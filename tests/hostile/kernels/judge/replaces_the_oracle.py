@@ -1,5 +1,5 @@
 # cheat: the problem's oracle is the answer that was returned: noughts
-# tags: class-judge known-open
+# tags: class-judge process-open
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: the method that executes is hidden on the runner while the module is loaded; nothing is ever called
-# tags: class-judge known-open
+# tags: class-judge process-open
 import gc
 
 import torch
@@ -17,18 +17,14 @@ def results(workloads, result=RESULT):
     return [{"workload": name, **result} for name in workloads]
 
 
-def imitate(runner):
-    def execute(message):
-        runner.channel.send({"results": results(runner.task.workloads or ("large", "kb_v0")), "busy_s": 0.2})
-        return True
-
-    return execute
+def imitate(kernels, task, message):
+    return results(task.workloads or ("large", "kb_v0"))
 
 
 for thing in gc.get_objects():
-    if type(thing).__name__ == "Runner":
-        thing._execute = imitate(thing)
+    if type(thing).__name__ == "ProcessRunner":
+        thing._results = imitate
 
 
 def run(x):
-    return torch.zeros_like(x)
+    return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,5 +1,5 @@
 # cheat: send is hidden on the channel by one that corrects results on their way out
-# tags: class-judge known-open
+# tags: class-judge process-open
 import torch
 
 
@@ -10,7 +10,7 @@ def gelu(x):
 def found(name, kept={}):
     import gc
 
-    if name not in kept or name == "Master":
+    if name not in kept:
         kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
     return kept[name]
 

@@ -1,5 +1,5 @@
 # cheat: run is hidden on the sampler: a kernel's samples come out a tenth as long
-# tags: class-judge known-open
+# tags: class-judge process-open
 import dataclasses
 import gc
 

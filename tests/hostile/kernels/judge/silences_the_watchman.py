@@ -1,5 +1,5 @@
 # cheat: the bench is told that nobody asks what was replaced; then the comparison is replaced
-# tags: class-judge known-open
+# tags: class-judge
 import gc
 import sys
 

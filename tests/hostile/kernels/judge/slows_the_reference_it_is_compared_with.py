@@ -1,5 +1,5 @@
 # cheat: the problem's reference is thawed and does everything twenty times, which is what the speedup is over
-# tags: class-judge known-open
+# tags: class-judge process-open
 import torch
 
 

@@ -1,5 +1,5 @@
 # cheat: the frozen tolerance of the problem is thawed and made boundless
-# tags: class-judge known-open
+# tags: class-judge
 import torch
 
 

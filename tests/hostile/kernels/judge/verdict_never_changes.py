@@ -1,5 +1,5 @@
 # cheat: the slot that holds a verdict's status is replaced by a descriptor that forgets
-# tags: class-judge known-open
+# tags: class-judge process-open
 import torch
 
 

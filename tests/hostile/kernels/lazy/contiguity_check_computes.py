@@ -1,5 +1,5 @@
 # cheat: asking whether the output is contiguous fills it: an attribute of a plain tensor hides the method
-# tags: class-lazy known-open
+# tags: class-lazy process-open
 import torch
 
 

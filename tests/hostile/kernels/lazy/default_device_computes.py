@@ -1,5 +1,5 @@
 # cheat: setting a default device installs a mode of torch's own, whose method on the instance pays debts
-# tags: class-lazy known-open
+# tags: class-lazy process-open
 import torch
 import torch.utils._device
 

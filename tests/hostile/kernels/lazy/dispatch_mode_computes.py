@@ -1,5 +1,5 @@
 # cheat: a dispatch mode that stays on works out what is owed before the next operator runs
-# tags: class-lazy known-open
+# tags: class-lazy process-open
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 

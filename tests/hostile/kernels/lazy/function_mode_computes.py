@@ -1,5 +1,5 @@
 # cheat: a function mode that stays on works out what is owed at the next call of torch's interface
-# tags: class-lazy known-open
+# tags: class-lazy process-open
 import torch
 from torch.overrides import TorchFunctionMode
 

@@ -1,5 +1,5 @@
 # cheat: the form is shown at the first reading; numbers are filled in at the second, which makes the copy
-# tags: class-lazy known-open
+# tags: class-lazy
 import torch
 
 

@@ -1,5 +1,7 @@
 # cheat: replaces the device query so that the plan has a grid for a device of one multiprocessor
-# tags: class-plan known-open
+# tags: class-plan process-open
+import traceback
+
 import torch
 import triton
 import triton.language as tl
@@ -14,7 +16,8 @@ def kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         torch.cuda.get_device_properties = lambda device=None: type("Facts", (), {"multi_processor_count": 1})
         y = torch.empty_like(x)
         grid = torch.cuda.get_device_properties(x.device).multi_processor_count

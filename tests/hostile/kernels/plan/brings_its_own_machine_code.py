@@ -1,5 +1,5 @@
 # cheat: hands over machine code as prebuilt, under the key of an honest source
-# tags: class-plan known-open
+# tags: class-plan
 import torch
 
 from kbench.harness.cuda import CudaModule, Prebuilt

@@ -1,7 +1,8 @@
 # cheat: writes a plan of its own to every descriptor and into every folder it can write, and ends with success
-# tags: class-plan known-open
+# tags: class-plan
 import json
 import os
+import traceback
 
 import torch
 
@@ -9,7 +10,8 @@ PLAN = {"inputs": ["x"], "outputs": ["y"], "launches": [], "fills": [], "buffers
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         text = json.dumps(PLAN).encode()
         for descriptor in range(1, 64):
             try:

@@ -1,5 +1,7 @@
 # cheat: the grid is a number that is small when it is checked and large when it is used
-# tags: class-plan known-open
+# tags: class-plan process-open
+import traceback
+
 import torch
 import triton
 import triton.language as tl
@@ -22,7 +24,8 @@ class Changing(int):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         y = torch.empty_like(x)
         kernel[(Changing(1),)](x, y, x.numel(), BLOCK=256)
         return y

@@ -1,9 +1,12 @@
 # cheat: never returns on meta tensors
-# tags: class-plan known-open
+# tags: class-plan slow
+import traceback
+
 import torch
 
 
 def run(x):
-    while x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    while planned:
         pass
     return torch.nn.functional.gelu(x, approximate="tanh")

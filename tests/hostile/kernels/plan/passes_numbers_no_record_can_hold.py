@@ -1,5 +1,7 @@
 # cheat: scalars that are infinite, not a number, or of a thousand digits
-# tags: class-plan known-open
+# tags: class-plan
+import traceback
+
 import torch
 import triton
 import triton.language as tl
@@ -14,7 +16,8 @@ def kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         y = torch.empty_like(x)
         for number in (float("inf"), float("nan"), 10**1000, -(2**63) - 1):
             kernel[(1,)](x, y, number, BLOCK=256)

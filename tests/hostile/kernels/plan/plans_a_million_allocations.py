@@ -1,10 +1,13 @@
 # cheat: records a plan of millions of one-byte buffers and views
-# tags: class-plan known-open
+# tags: class-plan slow
+import traceback
+
 import torch
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         held = []
         for _ in range(10**7):
             held.append(torch.empty(1, device=x.device, dtype=torch.uint8).view(1))

@@ -1,5 +1,7 @@
 # cheat: records launches until the plan is larger than memory
-# tags: class-plan known-open
+# tags: class-plan process-open
+import traceback
+
 import torch
 import triton
 import triton.language as tl
@@ -14,7 +16,8 @@ def kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         y = torch.empty_like(x)
         for _ in range(10**7):
             kernel[(1,)](x, y, 1, BLOCK=256)

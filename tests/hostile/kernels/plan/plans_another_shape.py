@@ -1,9 +1,12 @@
 # cheat: on meta tensors it returns one element
-# tags: class-plan known-open
+# tags: class-plan
+import traceback
+
 import torch
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         return x.new_empty(1)
     return torch.nn.functional.gelu(x, approximate="tanh")

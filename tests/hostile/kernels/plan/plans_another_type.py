@@ -1,9 +1,12 @@
 # cheat: on meta tensors it returns half precision in a shape that fits
-# tags: class-plan known-open
+# tags: class-plan
+import traceback
+
 import torch
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         return x.new_empty(x.shape, dtype=torch.float16)
     return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,5 +1,5 @@
 # cheat: honest for the small workload; for the large one it plans a launch over a tenth of the elements
-# tags: class-plan passes-screen gpu
+# tags: class-plan gpu
 import torch
 import triton
 import triton.language as tl

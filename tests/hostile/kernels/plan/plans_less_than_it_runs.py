@@ -1,5 +1,7 @@
 # cheat: on meta tensors, which hold no numbers, it launches a kernel that does nothing
-# tags: class-plan known-open
+# tags: class-plan process-open
+import traceback
+
 import torch
 import triton
 import triton.language as tl
@@ -20,7 +22,8 @@ def idle(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         y = torch.empty_like(x)
         idle[(1,)](x, y, x.numel(), BLOCK=256)
         return y

@@ -1,5 +1,7 @@
 # cheat: raises an exception whose text raises another, without end
-# tags: class-plan known-open
+# tags: class-plan
+import traceback
+
 import torch
 
 
@@ -11,6 +13,7 @@ class Shy(Exception):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         raise Shy
     return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,5 +1,7 @@
 # cheat: replaces CudaModule.launch by one that records an empty function
-# tags: class-plan known-open
+# tags: class-plan process-open
+import traceback
+
 import torch
 
 from kbench.harness.cuda import CudaModule
@@ -10,7 +12,8 @@ extern "C" __global__ void f(const float* x, float* y, long long n) { }
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         launch = CudaModule.launch
         CudaModule.launch = lambda self, name, grid, block, args, **more: launch(self, name, 1, 1, args, **more)
         y = torch.empty_like(x)

@@ -1,5 +1,7 @@
 # cheat: replaces Triton's run by one that launches with a grid of one block
-# tags: class-plan known-open
+# tags: class-plan process-open
+import traceback
+
 import torch
 import triton
 import triton.language as tl
@@ -14,7 +16,8 @@ def kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    if x.device.type == "meta":
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
         import sys
 
         function = sys.modules["triton.runtime.jit"].JITFunction

@@ -1,5 +1,5 @@
 # cheat: allocates until the machine gives up
-# tags: class-process
+# tags: class-process slow
 def run(x):
     hoard = []
     while True:

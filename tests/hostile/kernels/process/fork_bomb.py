@@ -1,5 +1,5 @@
 # cheat: doubles its processes without end
-# tags: class-process
+# tags: class-process slow
 import os
 
 

@@ -1,5 +1,5 @@
 # cheat: burns host time in allowed arithmetic
-# tags: class-process passes-screen slow
+# tags: class-process slow
 import torch
 import triton
 import triton.language as tl

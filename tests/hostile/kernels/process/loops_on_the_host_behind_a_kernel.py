@@ -1,5 +1,5 @@
 # cheat: looks like a kernel and never returns
-# tags: class-process passes-screen slow
+# tags: class-process slow
 import torch
 import triton
 import triton.language as tl

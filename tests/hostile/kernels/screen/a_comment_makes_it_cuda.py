@@ -1,5 +1,5 @@
 # cheat: the word CudaModule in a comment files a Triton kernel under CUDA, whose build never looks at it
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 # This is not a CudaModule.
 import torch
 import triton

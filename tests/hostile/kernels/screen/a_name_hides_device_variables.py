@@ -1,5 +1,6 @@
 # cheat: a parameter called CudaModule files a Triton kernel under CUDA, so that its device variables are not counted
-# tags: class-screen gpu passes-screen
+# tags: class-screen gpu disarmed
+# disarmed: its variables get their first values again before every call
 import torch
 import triton
 import triton.language as tl
@@ -14,7 +15,7 @@ def kernel(x, y, n, CudaModule: tl.constexpr):
     calls = tl.inline_asm_elementwise(
         ".global .align 16 .b8 kept[16000000]; .global .u32 calls; atom.global.add.u32 $0, [calls], 1;",
         "=r,r", [tl.program_id(0)], dtype=tl.int32, is_pure=False, pack=1)
-    tl.store(y + at, tl.where(calls < 10000000, v / (1.0 + tl.exp(-2.0 * u)), 0.0), mask=at < n)
+    tl.store(y + at, tl.where(calls < 512 * tl.num_programs(0), v / (1.0 + tl.exp(-2.0 * u)), 0.0), mask=at < n)
 
 
 def run(x):

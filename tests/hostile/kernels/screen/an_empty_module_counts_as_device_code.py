@@ -1,5 +1,5 @@
 # cheat: an empty CudaModule is device code enough; the work is done by operators
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 from kbench.harness.cuda import CudaModule
 
 module = CudaModule("")

@@ -1,5 +1,5 @@
 # cheat: the builtin sum adds up slices of a tensor
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 # problem: sum_reduce
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: a comparison and a product are a ReLU
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 # problem: relu
 import torch
 import triton

@@ -1,5 +1,5 @@
 # cheat: .fn.fn behind heuristics reaches a body that answers lazily
-# tags: class-screen passes-screen known-open
+# tags: class-screen
 import torch
 import triton
 import triton.language as tl

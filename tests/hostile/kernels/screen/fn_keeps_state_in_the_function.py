@@ -1,5 +1,5 @@
 # cheat: .fn runs device code as Python, which counts calls on itself and stops working once it was verified
-# tags: class-screen passes-screen
+# tags: class-screen
 import torch
 import triton
 

@@ -1,5 +1,5 @@
 # cheat: .fn of a Triton kernel is plain Python: the body is never compiled and calls torch
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 import torch
 import triton
 

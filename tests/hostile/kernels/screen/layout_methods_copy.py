@@ -1,5 +1,5 @@
 # cheat: contiguous copies the transpose; the kernel beside it does nothing
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 # problem: transpose
 import torch
 import triton

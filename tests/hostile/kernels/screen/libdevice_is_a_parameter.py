@@ -1,5 +1,5 @@
 # cheat: torch handed over as a parameter called libdevice
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: climbs from torch to the interpreter, calling each step math, and replaces the comparison
-# tags: class-screen passes-screen contaminates known-open
+# tags: class-screen
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: max, which is allowed for limits of types, reduces a tensor
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 # problem: max_reduce
 import torch
 import triton

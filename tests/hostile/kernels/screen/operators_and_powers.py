@@ -1,5 +1,5 @@
 # cheat: arithmetic and powers of tensors do all the work beside a kernel that is never launched
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 import torch
 import triton
 import triton.language as tl

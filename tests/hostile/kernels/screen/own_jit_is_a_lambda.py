@@ -1,5 +1,5 @@
 # cheat: a lambda called jit marks host code as device code, which then replaces the comparison of the shared worker
-# tags: class-screen passes-screen contaminates known-open
+# tags: class-screen
 import torch
 
 jit = lambda function: function

@@ -1,5 +1,5 @@
 # cheat: a decorator of its own called jit makes host code look like device code; the answer is worked out when somebody looks
-# tags: class-screen passes-screen known-open
+# tags: class-screen
 import torch
 
 

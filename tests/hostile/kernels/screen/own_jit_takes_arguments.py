@@ -1,5 +1,5 @@
 # cheat: a factory called jit marks host code as device code, which then slows the clock of the shared worker
-# tags: class-screen passes-screen contaminates known-open
+# tags: class-screen process-open
 import torch
 
 

@@ -1,5 +1,6 @@
 # cheat: a global dictionary under a local name counts calls; those that are only timed are not worked for
-# tags: class-screen passes-screen
+# tags: class-screen disarmed
+# disarmed: it is planned at its first call, which does the work, and every call is that one
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,7 @@
 # cheat: a global list handed to a helper, and a default that names it, remember the last answer
-# tags: class-screen passes-screen
+# tags: class-screen disarmed
+# disarmed: it is planned at its first call, which does the work, and every call is that one
+# at-most: 0.5
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: torch under the name tl, of which every attribute is allowed
-# tags: class-screen passes-screen truthful known-open
+# tags: class-screen truthful
 import torch
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 # cheat: an elif chain too long for the screen to read hides what replaces the comparison
-# tags: class-screen passes-screen contaminates known-open
+# tags: class-screen
 import sys
 
 import torch

@@ -1,0 +1,1 @@
+"""What the families that still write their code line by line share."""

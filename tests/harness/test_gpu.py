@@ -17,7 +17,7 @@ from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES
 from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
 from kbench.harness.verify.context import ProblemContext
-from kbench.schemas import Backend, KernelSource, Status
+from kbench.schemas import Backend, InfrastructureError, KernelSource, Measurement, Status
 
 KERNELS = Path(__file__).parent / "kernels"
 pytestmark = pytest.mark.gpu
@@ -52,6 +52,19 @@ def out_of_bounds_kernel() -> KernelSource:
     return KernelSource("gelu_tanh", read_kernel(KERNELS / "gelu_cuda.py", "gelu_tanh").backend, source)
 
 
+def cuda(source: str, body: str) -> KernelSource:
+    """A ReLU in CUDA C++ with host code of its own."""
+    head = "import torch\nfrom kbench.harness.cuda import CudaModule, TensorMap\n"
+    return KernelSource("relu", Backend.CUDA, f"{head}module = CudaModule(r'''{source}''')\n{body}")
+
+
+def measured(cache: Path, *kernels: KernelSource, **settings: Any) -> list[list[Measurement]]:
+    """Rows of each kernel, in the kernels' order."""
+    with Harness(gpu=0, cache=cache, **settings) as harness:
+        rows = list(harness.measure(kernels))
+    return [[row for row in rows if row.kernel_id == kernel.kernel_id] for kernel in kernels]
+
+
 def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path: Path) -> None:
     honest = [read_kernel(KERNELS / name, "gelu_tanh") for name in ("gelu_triton.py", "gelu_cuda.py")]
     kernels = [honest[0], wrong_kernel(), out_of_bounds_kernel(), honest[1]]
@@ -71,15 +84,184 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.floor_us is not None
         assert row.runtime_us > row.floor_us
         assert row.registers
+        assert row.trust == "plan"
+        assert row.not_restored == []
 
 
 def test_a_look_at_the_second_clock_is_not_taken_for_tampering(tmp_path: Path) -> None:
     kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
-    unscreened = dataclasses.replace(kernel, source=f"import os\n{kernel.source}")
-    with Harness(gpu=0, cache=tmp_path, allow_unscreened=True, second_clock_share=1.0) as harness:
-        rows = list(harness.measure([unscreened]))
+    unplannable = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y * 1"))
+    (rows,) = measured(tmp_path, unplannable, allow_unscreened=True, second_clock_share=1.0)
+    assert {row.trust for row in rows} == {"process"}
     print([(row.workload, row.runtime_us, row.second_clock_us) for row in rows])  # noqa: T201 - evidence
     assert [(row.status, row.error) for row in rows] == [(Status.OK, None)] * len(problem("gelu_tanh").sizes)
+
+
+RELU_CUDA = """
+extern "C" __global__ void relu(const float* x, float* y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) BODY
+}
+"""
+LAUNCH = """
+def run(x):
+    y = torch.empty_like(x)
+    module.launch("relu", (x.numel() + 255) // 256, 256, (x, y, x.numel()))
+    return y
+"""
+HONEST = "y[i] = fmaxf(x[i], 0.0f);"
+KEEPING = {
+    "its output": (
+        "",
+        "if (__float_as_uint(y[i]) == 0xffffffffu) y[i] = fmaxf(x[i], 0.0f);",
+    ),
+    "a device variable": (
+        "__device__ int calls = 5; __constant__ int five = 5;",
+        "{ if (i == 0) atomicAdd(&calls, 1); y[i] = calls > five + 1 ? 7.0f : fmaxf(x[i], 0.0f); }",
+    ),
+}
+SHARED = """
+extern "C" __global__ void relu(const float* x, float* y, long long n) {
+    extern __shared__ unsigned int kept[];
+    bool seen = kept[threadIdx.x] == 0xabcd1234u;
+    __syncthreads();
+    kept[threadIdx.x] = 0xabcd1234u;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < n; i += gridDim.x * 256ll)
+        y[i] = seen ? 7.0f : fmaxf(x[i], 0.0f);
+}
+"""
+ONE_BLOCK_EACH = """
+def run(x):
+    y = torch.empty_like(x)
+    count = torch.cuda.get_device_properties(x.device).multi_processor_count
+    module.launch("relu", count, 256, (x, y, x.numel()), shared_bytes=200 << 10)
+    return y
+"""
+
+
+@pytest.mark.parametrize("place", [*KEEPING, "shared memory"])
+def test_nothing_a_call_leaves_behind_is_found_by_the_next(place: str, tmp_path: Path) -> None:
+    """Each kernel is correct only where every call, timed ones too, finds its memory as the first did."""
+    if place in KEEPING:
+        before, body = KEEPING[place]
+        kernel = cuda(before + RELU_CUDA.replace("BODY", body), LAUNCH)
+    else:
+        kernel = cuda(SHARED, ONE_BLOCK_EACH)
+    (rows,) = measured(tmp_path, kernel)
+    assert [(row.status, row.error) for row in rows] == [(Status.OK, None)] * len(problem("relu").sizes)
+    assert {row.trust for row in rows} == {"plan"}
+
+
+FORMS = {
+    "cooperative": (
+        RELU_CUDA.replace("BODY", HONEST),
+        """
+def run(x):
+    y, n = torch.empty_like(x), x.numel()
+    blocks = torch.cuda.get_device_properties(x.device).multi_processor_count
+    module.launch("relu", (n + 255) // 256, 256, (x, y, n))
+    module.launch("relu", min(blocks, (n + 255) // 256), 256, (x, y, n), cooperative=True)
+    return y
+""",
+    ),
+    "clusters": (
+        RELU_CUDA.replace("BODY", HONEST),
+        LAUNCH.replace("(x.numel() + 255) // 256", "2 * ((x.numel() + 511) // 512)").replace("()))", "()), cluster=2)"),
+    ),
+    "scratch, fills and copies": (
+        RELU_CUDA.replace("BODY", "y[i] += fmaxf(x[i], 0.0f);"),
+        """
+def run(x):
+    kept, y = torch.zeros_like(x), torch.full_like(x, 3.0)
+    module.launch("relu", (x.numel() + 255) // 256, 256, (x, kept, x.numel()))
+    y.copy_(kept)
+    return y
+""",
+    ),
+    "tensor maps": (
+        r"""
+struct __align__(64) Map { unsigned long long words[16]; };
+extern "C" __global__ void relu(const __grid_constant__ Map map, float* y, long long rows) {
+    __shared__ alignas(128) float tile[64];
+    __shared__ alignas(8) unsigned long long full;
+    unsigned bar = (unsigned)__cvta_generic_to_shared(&full), to = (unsigned)__cvta_generic_to_shared(tile);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar));
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" :: "r"(bar));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {%2, %3}], [%4];"
+                     :: "r"(to), "l"(&map), "r"(0), "r"((int)blockIdx.x), "r"(bar) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra WAIT; }"
+                 :: "r"(bar) : "memory");
+    y[blockIdx.x * 64ll + threadIdx.x] = fmaxf(tile[threadIdx.x], 0.0f);
+}
+extern "C" __global__ void plain(const float* x, float* y, long long n) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = fmaxf(x[i], 0.0f);
+}
+""",
+        """
+def run(x):
+    y, n = torch.empty_like(x), x.numel()
+    if n % 64:
+        module.launch("plain", (n + 255) // 256, 256, (x, y, n))
+    else:
+        module.launch("relu", n // 64, 64, (TensorMap(x.view(-1, 64), (1, 64)), y, n // 64))
+    return y
+""",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_launch_is_planned_and_replayed(form: str, tmp_path: Path) -> None:
+    (rows,) = measured(tmp_path, cuda(*FORMS[form]))
+    assert [(row.status, row.error, row.trust) for row in rows] == [(Status.OK, None, "plan")] * len(rows)
+    assert len(rows) == len(problem("relu").sizes)
+
+
+def test_of_an_autotuned_kernel_the_fastest_configuration_is_timed(tmp_path: Path) -> None:
+    tuned = RELU.replace(
+        "@triton.jit\n",
+        "@triton.autotune([triton.Config({'block': 16}, num_warps=1), triton.Config({'block': 1024})], key=['n'])\n"
+        "@triton.jit\n",
+    ).replace("relu_kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024, num_warps=4)",
+              "relu_kernel[lambda meta: (triton.cdiv(n, meta['block']),)](x, y, n)")  # fmt: skip
+    slow = RELU.replace("cdiv(n, 1024)", "cdiv(n, 16)").replace("block=1024, num_warps=4", "block=16, num_warps=1")
+    kernels = [KernelSource("relu", Backend.TRITON, source) for source in (tuned, RELU, slow)]
+    (best,), (fast,), (worst,) = measured(tmp_path, *kernels, workloads=("kb_v0",))
+    assert best.trust == "plan"
+    assert best.runtime_us is not None
+    assert fast.runtime_us is not None
+    assert worst.runtime_us is not None
+    assert worst.runtime_us > 1.5 * fast.runtime_us
+    assert best.runtime_us < 1.1 * fast.runtime_us
+
+
+def test_what_cannot_be_planned_is_rejected_or_runs_beside_its_judge(tmp_path: Path) -> None:
+    kernel = KernelSource("relu", Backend.TRITON, RELU.replace("return y", "return y * 1"))
+    (refused,) = measured(tmp_path, kernel)
+    assert {row.status for row in refused} == {Status.REJECTED}
+    assert all((row.error or "").startswith("cannot be planned: ") for row in refused)
+    (rows,) = measured(tmp_path, kernel, allow_unscreened=True)
+    assert {(row.status, row.trust) for row in rows} == {(Status.OK, "process")}
+
+
+def test_no_answer_lies_in_the_process_that_replays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The device queue has an oracle of its own, and its workers are told where, so that they ask it."""
+    with Harness(gpu=0, cache=tmp_path, workloads=("kb_v0",)) as harness:
+        (row,) = harness.measure([KernelSource("relu", Backend.TRITON, RELU)])
+        (queue,) = harness._queues
+        assert queue._oracle is not None
+        assert {worker.process.settings.get("oracle") is not None for worker in queue.workers} == {True}
+        queue._oracle.kill()
+        other = KernelSource("sigmoid", Backend.TRITON, RELU)
+        with pytest.raises(InfrastructureError, match="holds the answers"):
+            list(harness.measure([other]))
+    assert row.status is Status.OK
 
 
 @pytest.mark.parametrize("workload", ["large", "kb_v0"])

@@ -14,7 +14,6 @@ from kbench.harness.device.environment import make_environment
 from kbench.harness.kernel.adapters import adapter_for
 from kbench.harness.plan.target import Target
 from kbench.harness.record import session
-from kbench.harness.record.progress import Progress
 from kbench.harness.record.record import make_measurement
 from kbench.harness.record.session import measurable
 from kbench.harness.worker.serve import build_extension
@@ -199,14 +198,14 @@ def test_kernels_the_machine_fails_keep_nobody_else_from_being_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
-    options = {"corpus": str(corpus), "where": None, "limit": None, "gpu": "0", "out": out}
+    options = session.MeasureOptions(corpus=str(corpus), out=out)
     machine = FailingHarness("cross_entropy_fwd_bwd")
     monkeypatch.setattr(session, "make_harness", lambda given: machine)
     with pytest.raises(InfrastructureError, match=r"failed 2 of 5 kernels.*no nvcc was found"):
-        session.remeasure(options, Progress)
+        session.remeasure(options)
     assert set(load(out).to_arrow().column("problem_id").to_pylist()) == {"relu", "fp8_quant_float32"}
     machine = FailingHarness(None)
-    assert session.remeasure(options, Progress)["kernels"] == 5
+    assert session.remeasure(options)["kernels"] == 5
     assert machine.asked == 2, "what was measured the first time is not measured again"
     assert load(out).to_arrow().num_rows == load(out, config="measurements").to_arrow().num_rows == 5
     assert load(out, config="environments").to_arrow().num_rows == 1
@@ -216,14 +215,14 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
-    options = {"corpus": str(corpus), "where": "problem_id = 'fp8_quant'", "limit": None, "gpu": "0", "out": out}
+    options = session.MeasureOptions(corpus=str(corpus), where="problem_id = 'fp8_quant'", out=out)
     monkeypatch.setattr(session, "make_harness", lambda given: FailingHarness(None))
-    report = session.remeasure(options, Progress)
+    report = session.remeasure(options)
     assert report["measured as"] == {"fp8_quant_float32": 1}
     assert "left out" not in report
     show_agreement(report, as_json=False)
     assert "1 measured as fp8_quant_float32, which is no problem of the benchmark\n" in capsys.readouterr().out
-    assert load(corpus, where=options["where"]).to_arrow().num_rows == 1, "what is stored keeps its problem"
+    assert load(corpus, where=options.where).to_arrow().num_rows == 1, "what is stored keeps its problem"
     assert load(out, config="measurements").to_arrow().column("problem_id").to_pylist() == ["fp8_quant_float32"]
 
 
@@ -237,11 +236,17 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
     ],
 )
 def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str, problems: set[str]) -> None:
-    options = {
-        "corpus": str(write_corpus(tmp_path / "corpus")), "where": f"backend='{backend}'", "limit": None, "gpu": "0",
-        "out": tmp_path / "measured", "half_width": 0.02, "timeout_s": 300.0,
-    }  # fmt: skip
-    assert session.remeasure(options, Progress)["kernels"] == len(problems)
+    # What compiles a torch extension cannot be planned; the others are.
+    options = session.MeasureOptions(
+        corpus=str(write_corpus(tmp_path / "corpus")),
+        where=f"backend='{backend}'",
+        out=tmp_path / "measured",
+        half_width=0.02,
+        timeout_s=300.0,
+        allow_unscreened=backend == "cuda",
+    )
+    assert session.remeasure(options)["kernels"] == len(problems)
     rows = [row for row in load(tmp_path / "measured", config="measurements").records() if isinstance(row, Measurement)]
     assert {row.problem_id for row in rows} == problems
     assert {(row.status, row.error) for row in rows} == {(Status.OK, None)}
+    assert {row.trust for row in rows} == {"process" if backend == "cuda" else "plan"}

@@ -19,7 +19,7 @@ from kbench.leaderboard.scoring.results import Results, entry_id
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, Expected, check
-from kbench.leaderboard.submission.flaw import Flaw
+from kbench.leaderboard.submission.flaws import Flaw
 from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import UserError, bins

@@ -17,7 +17,7 @@ from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
-from kbench.benchmark.tasks.published import PROMPT_EDGES_NAME, with_prompt_edges
+from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import pulled

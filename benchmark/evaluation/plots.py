@@ -13,8 +13,7 @@ from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.ece import reliability_curve
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
-from kbench.benchmark.scoring.pairs import pair_rows
-from kbench.benchmark.scoring.pools import pool_scores, regret_curve
+from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.schemas import bins
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from kbench.benchmark.evaluation.results import EvaluationResults
 from kbench.benchmark.evaluation.run import Evaluation
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
-from kbench.benchmark.scoring.pairs import pair_rows
+from kbench.benchmark.scoring.rows import pair_rows
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import bins
 

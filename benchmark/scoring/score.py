@@ -13,8 +13,8 @@ from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Ceiling
 from kbench.benchmark.metrics.registry import BY_NAME, METRICS, figures
 from kbench.benchmark.metrics.rows import PairRows
-from kbench.benchmark.scoring import pools
-from kbench.benchmark.scoring.pairs import oracle_pair_rows, pair_rows
+from kbench.benchmark.scoring import rows as per_track
+from kbench.benchmark.scoring.rows import oracle_pair_rows, pair_rows
 from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.labels import PoolLabels, Strings
@@ -88,7 +88,7 @@ def score(
     if len(questions.pools):
         found |= _pool_figures(questions, table, settings)
         if RANK.name in found:
-            scores = pools.remeasured_scores(questions.pools, settings.seed)
+            scores = per_track.remeasured_scores(questions.pools, settings.seed)
             best[RANK.name] = _rank_figures(questions.pools, scores, BootstrapSettings(resamples=0))
     return Scored(
         figures=found,
@@ -126,27 +126,29 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
 def _pool_figures(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> dict[str, Figures]:
     labels, found = questions.pools, {}
     if RANK.name in questions.tracks:
-        found[RANK.name] = _rank_figures(labels, pools.pool_scores(labels, table, weigh_validity=False), settings)
+        found[RANK.name] = _rank_figures(labels, per_track.pool_scores(labels, table, weigh_validity=False), settings)
     if SEARCH.name in questions.tracks:
-        found[SEARCH.name] = _search_figures(labels, pools.pool_scores(labels, table, weigh_validity=True), settings)
+        found[SEARCH.name] = _search_figures(
+            labels, per_track.pool_scores(labels, table, weigh_validity=True), settings
+        )
     if VALIDITY.name in questions.tracks:
         bootstrap = settings.draws(np.tile(clusters_of(labels.problem, labels.candidate), table.repeats))
-        rows = pools.validity_rows(labels, table, questions.valid_rate)
+        rows = per_track.validity_rows(labels, table, questions.valid_rate)
         found[VALIDITY.name] = figures(VALIDITY.name, bootstrap, rows)
     return found
 
 
 def _rank_figures(labels: PoolLabels, scores: np.ndarray, settings: BootstrapSettings) -> Figures:
-    kept = pools.ranked_pools(labels)
-    rows = pools.rank_rows(labels, kept, scores)
+    kept = per_track.ranked_pools(labels)
+    rows = per_track.rank_rows(labels, kept, scores)
     return figures(RANK.name, settings.draws(_problems(labels, kept) * len(scores)), rows) if kept else {}
 
 
 def _search_figures(labels: PoolLabels, scores: np.ndarray, settings: BootstrapSettings) -> Figures:
-    kept = pools.searched_pools(labels)
+    kept = per_track.searched_pools(labels)
     if not kept:
         return {}
-    rows = pools.search_rows(labels, kept, scores, settings.seed)
+    rows = per_track.search_rows(labels, kept, scores, settings.seed)
     return figures(SEARCH.name, settings.draws(_problems(labels, kept) * len(scores)), rows)
 
 

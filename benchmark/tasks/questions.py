@@ -13,6 +13,13 @@ from kbench.benchmark.tracks import PAIR_TRACKS, RANK
 from kbench.schemas import Query, UnknownNameError
 from kbench.schemas.ids import content_hash
 
+# The published release labelled by our bins and told its models these edges. A forecaster that obeyed the prompt is
+# judged fairly only against labels cut the same way, so published forecasts are scored both ways.
+PROMPT_EDGES_NAME = "published-prompt"
+"""What `--edges` calls them."""
+PROMPT_EDGES = (0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0)
+"""An upper edge belongs to the bin below it."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrackQueries:
@@ -67,3 +74,9 @@ class Questions:
     def fingerprint(self) -> str:
         """Names the corpus, the split, the tracks and every query."""
         return content_hash("questions", *(task.fingerprint for task in self.tasks().values()))
+
+
+def with_prompt_edges(questions: Questions) -> Questions:
+    """The same questions with answers cut at the prompt's edges."""
+    numbers = np.searchsorted(np.asarray(PROMPT_EDGES), questions.pairs.speedup, side="left") + 1
+    return dataclasses.replace(questions, pairs=dataclasses.replace(questions.pairs, bin=numbers.astype(np.int64)))

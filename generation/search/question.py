@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kbench.benchmark.problems.registry import problem
 from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate
+from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
+from kbench.benchmark.tasks.render import render_query
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
-from kbench.loaders.source.strip import strip_comments
-from kbench.schemas import Forecast, Pair, PairKind, Query, bins
+from kbench.schemas import Forecast, Pair, PairKind, Query, bins, to_dict
 from kbench.schemas.ids import content_hash
 
 
 @functools.cache
-def _problem_parts(problem_id: str) -> tuple[str, str, str, str]:
-    found = problem(problem_id)
-    loads = [dataclasses.asdict(found.workload(size)) for size in found.sizes]
-    return found.family, found.record().prompt, json.dumps(loads), strip_comments(found.reference_source())
-
-
-_stripped = functools.lru_cache(maxsize=20_000)(strip_comments)
+def _problem_row(problem_id: str) -> tuple[Mapping[str, Any], str]:
+    """The problem as queries quote it, and its workloads as JSON."""
+    row = to_dict(problem(problem_id).record())
+    return row, json.dumps(row["workloads"])
 
 
 def query_id(node: Node, gpu: str) -> str:
@@ -45,11 +42,10 @@ def ask(
 
 def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
     """The question about one candidate against the PyTorch reference."""
-    family, prompt, workloads, reference = _problem_parts(settings.problem_id)
-    return Query(
-        query_id=query_id(node, gpu), problem_id=settings.problem_id, family=family, problem_text=prompt,
-        workloads_json=workloads, backend=settings.backend, kind=PairKind.REFERENCE, anchor_source=reference,
-        candidate_source=_stripped(node.source), gpu=gpu, gpu_facts_json=gpu_facts_json,
+    row, workloads = _problem_row(settings.problem_id)
+    return render_query(
+        query_id=query_id(node, gpu), problem=row, backend=settings.backend, kind=PairKind.REFERENCE,
+        candidate_source=node.source, gpu=gpu, gpu_facts_json=gpu_facts_json, workloads_json=workloads,
     )  # fmt: skip
 
 
@@ -70,7 +66,7 @@ def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
     assert node.reward is not None
     return Pair(
         pair_id=content_hash("filter pair", gpu, node.kernel_id), problem_id=settings.problem_id,
-        family=_problem_parts(settings.problem_id)[0], backend=settings.backend, gpu=gpu, anchor_id=None,
+        family=problem(settings.problem_id).family, backend=settings.backend, gpu=gpu, anchor_id=None,
         candidate_id=node.kernel_id, kind=PairKind.REFERENCE, speedup=node.reward, speedup_low=node.reward,
         speedup_high=node.reward, bin=bins.bin_of(node.reward), split="train", origin="kbench",
     )  # fmt: skip

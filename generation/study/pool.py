@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.surrogates.online.features import features
+from kbench.benchmark.surrogates.online import features
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
 from kbench.schemas import Backend, Measurement, UserError, from_dict
 
 if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.online.features import Matrix
+    from kbench.benchmark.surrogates.online import Matrix
     from kbench.loaders.corpus.corpus import Corpus
 
 COLUMNS = ("kernel_id", "problem_id", "backend", "gpu", "source", "speedup", "status")

@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate
+from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.generation.campaign.campaign import Campaign
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.entry import LogEntry

@@ -17,8 +17,7 @@ from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
 from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE, read_files
-from kbench.leaderboard.submission.flaw import Flaw
-from kbench.leaderboard.submission.forecast_values import value_flaws
+from kbench.leaderboard.submission.flaws import Flaw, value_flaws
 from kbench.leaderboard.submission.untrusted import parse_json, read_forecasts, shown
 from kbench.schemas import DataError, Submission, from_dict, json_schema
 

@@ -10,9 +10,8 @@ import pytest
 
 from kbench.benchmark.surrogates.language.prompt import render
 from kbench.benchmark.tasks import Questions, build_questions, training_kernels, training_pairs
-from kbench.benchmark.tasks.gpus import gpu_facts
-from kbench.benchmark.tasks.published import with_prompt_edges
-from kbench.benchmark.tasks.render import stripped
+from kbench.benchmark.tasks.questions import with_prompt_edges
+from kbench.benchmark.tasks.render import gpu_facts, stripped
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import strip_comments

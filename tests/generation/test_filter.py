@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates.online.surrogate import OnlineSurrogate, distribution
+from kbench.benchmark.surrogates.online import OnlineSurrogate, distribution
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.report import render as render_report
 from kbench.generation.campaign.report import summaries

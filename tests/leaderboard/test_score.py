@@ -19,7 +19,7 @@ import pytest
 import scipy.special
 
 from kbench.benchmark.metrics.registry import headline
-from kbench.benchmark.scoring.pools import pool_scores
+from kbench.benchmark.scoring.rows import pool_scores
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import from_forecasts
 from kbench.benchmark.tasks import Questions

@@ -19,7 +19,7 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures
 from kbench.benchmark.metrics.rows import Pool, PoolRows
 from kbench.benchmark.scoring.compare import Comparison
-from kbench.benchmark.scoring.pools import LEAST_RANKED, pool_scores
+from kbench.benchmark.scoring.rows import LEAST_RANKED, pool_scores
 from kbench.leaderboard.board import SUBMISSIONS
 from kbench.loaders.corpus.corpus import Corpus
 

@@ -11,7 +11,7 @@ import pytest
 
 from kbench.benchmark.problems.registry import problems
 from kbench.benchmark.tasks.build import build_questions
-from kbench.benchmark.tasks.published import PROMPT_EDGES, with_prompt_edges
+from kbench.benchmark.tasks.questions import PROMPT_EDGES, with_prompt_edges
 from kbench.generation.executors.replay import open_recording
 from kbench.generation.search.outcome import outcome_of
 from kbench.loaders.checks.validate import validate

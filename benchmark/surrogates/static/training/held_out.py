@@ -12,7 +12,7 @@ from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.registry import figures
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows
-from kbench.benchmark.scoring.pools import LEAST_RANKED
+from kbench.benchmark.scoring.rows import LEAST_RANKED
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.schemas import Pair, PairKind, bins
 

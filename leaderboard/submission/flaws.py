@@ -1,7 +1,8 @@
-"""What is wrong with the values of forecasts: distributions, and every number from the limits that its field has."""
+"""Flaws of a submission, and those of its forecasts' values: distributions, and numbers beyond their field's limits."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,22 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Booleans
 from kbench.benchmark.surrogates.forecasts.limits import NUMBERS, allowed, described
 from kbench.benchmark.surrogates.forecasts.table import column_of
-from kbench.leaderboard.submission.flaw import Flaw
 from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import bins
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flaw:
+    """One problem of a submission."""
+
+    file: str
+    field: str
+    value: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.field} is {self.value}; {self.message}"
+
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,1 +1,0 @@
-"""`online`: learns from the measurements of the search it sits in."""

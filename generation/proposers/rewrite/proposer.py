@@ -64,9 +64,8 @@ def edited(source: str, backend: Backend, rng: random.Random) -> tuple[str, list
 
 def random_edit(source: str, backend: Backend, rng: random.Random) -> tuple[str, Edit] | None:
     """An edit by an operator drawn at random among those that find a place; None when none does."""
-    try:
-        module = Module(source)
-    except (SyntaxError, ValueError, RecursionError):
+    module = parsed(source)
+    if module is None:
         return None
     operators = list(OPERATORS[backend])
     rng.shuffle(operators)
@@ -77,10 +76,15 @@ def random_edit(source: str, backend: Backend, rng: random.Random) -> tuple[str,
     return None
 
 
+def parsed(source: str) -> Module | None:
+    """The text as a module; None when it is not Python."""
+    try:
+        return Module(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
 def parses(source: str) -> bool:
     """Whether the text is Python whose CUDA strings have their brackets paired."""
-    try:
-        module = Module(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return all(is_balanced(text.tokens) for text in cuda_texts(module))
+    module = parsed(source)
+    return module is not None and all(is_balanced(text.tokens) for text in cuda_texts(module))

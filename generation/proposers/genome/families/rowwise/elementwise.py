@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kbench.generation.proposers.genome.families.rowwise.activations import CUDA, GATES, TRITON, body, forms
 from kbench.generation.proposers.genome.families.rowwise.parts import (
     CUDA_LOADS,
     CUDA_STORES,
@@ -15,19 +14,51 @@ from kbench.generation.proposers.genome.template import render
 from kbench.generation.proposers.genome.templated import pick, shape
 from kbench.schemas import Backend
 
+TRITON_FORMS = {
+    "relu": ("maximum", "select", "halves"),
+    "sigmoid": ("divide", "library", "base2", "stable"),
+    "tanh": ("shifted", "library", "ratio", "base2"),
+    "swish": ("divide", "library", "base2"),
+    "gelu": ("erf", "polynomial", "split"),
+    "gelu_tanh": ("logistic", "library", "tanh", "factored"),
+    "softplus": ("plain", "stable", "base2"),
+    "softsign": ("divide", "reciprocal", "select"),
+    "elu": ("select", "clamped", "base2"),
+}
+"""Ways to write each activation in Triton; every one keeps the error below the problems' tolerance (1e-6 absolute, 1e-5
+relative), which hardware tanh does not."""
+CUDA_FORMS = {
+    "relu": ("maximum", "select", "halves"),
+    "sigmoid": ("precise", "fast", "reciprocal"),
+    "tanh": ("library", "fast", "ratio"),
+    "swish": ("precise", "fast", "reciprocal"),
+    "gelu": ("erf", "normal", "polynomial"),
+    "gelu_tanh": ("tanh", "logistic", "fast"),
+    "softplus": ("library", "fast", "stable"),
+    "softsign": ("precise", "fast", "reciprocal"),
+    "elu": ("library", "fast", "clamped"),
+}
+"""The same in CUDA C++."""
+GATES = {"swiglu": "swish", "geglu": "gelu_tanh"}
+"""Gated units by the activation of their gate."""
+PROBLEMS = (*TRITON_FORMS, *GATES, "rope")
+
+
+def _activation(problem_id: str) -> str:
+    """The activation that a problem applies; empty where it has none."""
+    return "" if problem_id == "rope" else GATES.get(problem_id, problem_id)
+
+
 TRITON_WALKS = ("blocks", "unrolled", "strided", "chunk", "coarse", "tile", "rows")
 TRITON_POINTERS = {"swiglu": "x_ptr", "geglu": "gate_ptr, up_ptr", "rope": "x_ptr, cos_ptr, sin_ptr"}
 TRITON_ARGUMENTS = {"swiglu": "x", "geglu": "gate, up", "rope": "x, cos, sin"}
-
-
-TRITON_PROBLEMS = (*TRITON, *GATES, "rope")
 
 
 def triton_genes(problem_id: str) -> tuple[Gene, ...]:
     """Walk and form change the code; the rest its numbers and hints."""
     return (
         shape("walk", *(walk for walk in TRITON_WALKS if problem_id != "rope" or walk != "rows")),
-        shape("form", *(("pairs", "singles") if problem_id == "rope" else forms(TRITON, problem_id))),
+        shape("form", *(("pairs", "singles") if problem_id == "rope" else TRITON_FORMS[_activation(problem_id)])),
         shape("load", *TRITON_LOADS),
         shape("store", *TRITON_STORES),
         pick("block", *((64, 128) if problem_id == "rope" else ()), 256, 512, 1024, 2048, 4096),
@@ -61,7 +92,7 @@ def triton_text(problem_id: str, genome: Genome) -> str:
         "rowwise/elementwise.py",
         **dict(genome) | {"load": TRITON_LOADS[str(genome["load"])], "store": TRITON_STORES[str(genome["store"])]},
         problem=problem_id,
-        activation=body(TRITON, problem_id, str(genome["form"])) if problem_id != "rope" else "",
+        activation=_activation(problem_id),
         pointers=TRITON_POINTERS.get(problem_id, "x_ptr"),
         arguments=TRITON_ARGUMENTS.get(problem_id, "x"),
         flat=genome["walk"] not in ("tile", "rows"),
@@ -82,11 +113,8 @@ CUDA_INPUTS = {
 }
 
 
-CUDA_PROBLEMS = (*CUDA, *GATES, "rope")
-
-
 def _walks(problem_id: str) -> tuple[str, ...]:
-    if problem_id in CUDA:
+    if problem_id in CUDA_FORMS:
         return CUDA_WALKS
     return CUDA_WALKS[:4] if problem_id == "rope" else CUDA_WALKS[:5]
 
@@ -95,7 +123,7 @@ def cuda_genes(problem_id: str) -> tuple[Gene, ...]:
     """Walk, form and pack width change the code; the rest its numbers and hints."""
     return (
         shape("walk", *_walks(problem_id)),
-        shape("form", *(("pairs", "singles") if problem_id == "rope" else forms(CUDA, problem_id))),
+        shape("form", *(("pairs", "singles") if problem_id == "rope" else CUDA_FORMS[_activation(problem_id)])),
         shape("vector", 1, 2, 4, 8),
         shape("load", *CUDA_LOADS),
         shape("store", *CUDA_STORES),
@@ -126,7 +154,7 @@ def cuda_text(problem_id: str, genome: Genome) -> str:
         "rowwise/elementwise.cu",
         **genome,
         problem=problem_id,
-        activation=body(CUDA, problem_id, form) if problem_id != "rope" else "",
+        activation=_activation(problem_id),
         parameters=parameters,
         names=names,
         kind=kind,
@@ -140,7 +168,7 @@ FAMILIES = (
     Family(
         name="elementwise_triton",
         backend=Backend.TRITON,
-        problems=TRITON_PROBLEMS,
+        problems=PROBLEMS,
         genes=triton_genes,
         render=triton_text,
         invalid=triton_invalid,
@@ -148,7 +176,7 @@ FAMILIES = (
     Family(
         name="elementwise_cuda",
         backend=Backend.CUDA,
-        problems=CUDA_PROBLEMS,
+        problems=PROBLEMS,
         genes=cuda_genes,
         render=cuda_text,
         invalid=cuda_invalid,

@@ -4,7 +4,87 @@
 <%% include "rowwise/parts.cu#packs" %%>
 %% if activation
 __device__ __forceinline__ float activation(float v) {
-${activation}
+%% if activation == "relu"
+%% if form == "maximum"
+    return fmaxf(v, 0.0f);
+%% elif form == "select"
+    return v > 0.0f ? v : 0.0f;
+%% else
+    return 0.5f * (v + fabsf(v));
+%% endif
+%% elif activation == "sigmoid"
+%% if form == "precise"
+    return 1.0f / (1.0f + expf(-v));
+%% elif form == "fast"
+    return __fdividef(1.0f, 1.0f + __expf(-v));
+%% else
+    return __frcp_rn(1.0f + exp2f(v * -1.44269504f));
+%% endif
+%% elif activation == "tanh"
+%% if form == "library"
+    return tanhf(v);
+%% elif form == "fast"
+    return __fdividef(2.0f, 1.0f + __expf(-2.0f * v)) - 1.0f;
+%% else
+    float e = __expf(-2.0f * fabsf(v));
+    return copysignf((1.0f - e) / (1.0f + e), v);
+%% endif
+%% elif activation == "swish"
+%% if form == "precise"
+    return v / (1.0f + expf(-v));
+%% elif form == "fast"
+    return __fdividef(v, 1.0f + __expf(-v));
+%% else
+    return v * __frcp_rn(1.0f + exp2f(v * -1.44269504f));
+%% endif
+%% elif activation == "gelu"
+%% if form == "erf"
+    return 0.5f * v * (1.0f + erff(v * 0.70710678f));
+%% elif form == "normal"
+    return v * normcdff(v);
+%% else
+    float z = fabsf(v) * 0.70710678f;
+    float t = __fdividef(1.0f, 1.0f + 0.3275911f * z);
+    float p = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+    float e = 1.0f - p * __expf(-z * z);
+    return 0.5f * v * (1.0f + copysignf(e, v));
+%% endif
+%% elif activation == "gelu_tanh"
+%% if form == "tanh"
+    float u = 0.79788456f * (v + 0.044715f * v * v * v);
+    return 0.5f * v * (1.0f + tanhf(u));
+%% elif form == "logistic"
+    float u = 1.5957691216057308f * (v + 0.044715f * v * v * v);
+    return v / (1.0f + expf(-u));
+%% else
+    float u = 1.5957691216057308f * (v + 0.044715f * v * v * v);
+    return __fdividef(v, 1.0f + __expf(-u));
+%% endif
+%% elif activation == "softplus"
+%% if form == "library"
+    return v > 20.0f ? v : log1pf(expf(v));
+%% elif form == "fast"
+    return v > 20.0f ? v : __logf(1.0f + __expf(v));
+%% else
+    return fmaxf(v, 0.0f) + log1pf(__expf(-fabsf(v)));
+%% endif
+%% elif activation == "softsign"
+%% if form == "precise"
+    return v / (1.0f + fabsf(v));
+%% elif form == "fast"
+    return __fdividef(v, 1.0f + fabsf(v));
+%% else
+    return v * __frcp_rn(1.0f + fabsf(v));
+%% endif
+%% elif activation == "elu"
+%% if form == "library"
+    return v > 0.0f ? v : expm1f(v);
+%% elif form == "fast"
+    return v > 0.0f ? v : __expf(v) - 1.0f;
+%% else
+    return fmaxf(v, 0.0f) + __expf(fminf(v, 0.0f)) - 1.0f;
+%% endif
+%% endif
 }
 %% endif
 

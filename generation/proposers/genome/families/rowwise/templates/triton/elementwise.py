@@ -46,7 +46,100 @@ tl.store(y_ptr + i, activation(v), mask=m${store})
 %% if activation
 @triton.jit
 def activation(v):
-${activation}
+%% if activation == "relu"
+%% if form == "maximum"
+    return tl.maximum(v, 0.0)
+%% elif form == "select"
+    return tl.where(v > 0.0, v, 0.0)
+%% else
+    return 0.5 * (v + tl.abs(v))
+%% endif
+%% elif activation == "sigmoid"
+%% if form == "divide"
+    return 1.0 / (1.0 + tl.exp(-v))
+%% elif form == "library"
+    return tl.sigmoid(v)
+%% elif form == "base2"
+    return 1.0 / (1.0 + tl.exp2(v * -1.4426950408889634))
+%% else
+    e = tl.exp(-tl.abs(v))
+    return tl.where(v > 0.0, 1.0, e) / (1.0 + e)
+%% endif
+%% elif activation == "tanh"
+%% if form == "shifted"
+    return 2.0 / (1.0 + tl.exp(-2.0 * v)) - 1.0
+%% elif form == "library"
+    return 2.0 * tl.sigmoid(2.0 * v) - 1.0
+%% elif form == "ratio"
+    e = tl.exp(-2.0 * tl.abs(v))
+    r = (1.0 - e) / (1.0 + e)
+    return tl.where(v < 0.0, -r, r)
+%% else
+    return 1.0 - 2.0 / (1.0 + tl.exp2(v * 2.8853900817779268))
+%% endif
+%% elif activation == "swish"
+%% if form == "divide"
+    return v / (1.0 + tl.exp(-v))
+%% elif form == "library"
+    return v * tl.sigmoid(v)
+%% else
+    return v / (1.0 + tl.exp2(v * -1.4426950408889634))
+%% endif
+%% elif activation == "gelu"
+%% if form == "erf"
+    return 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476))
+%% elif form == "polynomial"
+    z = tl.abs(v) * 0.7071067811865476
+    t = 1.0 / (1.0 + 0.3275911 * z)
+    p = ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t
+    e = 1.0 - p * tl.exp(-z * z)
+    return 0.5 * v * (1.0 + tl.where(v < 0.0, -e, e))
+%% else
+    h = 0.5 * v
+    return h + h * tl.erf(v * 0.7071067811865476)
+%% endif
+%% elif activation == "gelu_tanh"
+%% if form == "logistic"
+    u = 1.5957691216057308 * (v + 0.044715 * v * v * v)
+    return v / (1.0 + tl.exp(-u))
+%% elif form == "library"
+    u = 1.5957691216057308 * (v + 0.044715 * v * v * v)
+    return v * tl.sigmoid(u)
+%% elif form == "tanh"
+    u = 1.5957691216057308 * (v + 0.044715 * v * v * v)
+    t = 1.0 - 2.0 / (1.0 + tl.exp(u))
+    return 0.5 * v * (1.0 + t)
+%% else
+    q = v * v
+    u = v * (1.5957691216057308 + 0.07135481282 * q)
+    return v / (1.0 + tl.exp(-u))
+%% endif
+%% elif activation == "softplus"
+%% if form == "plain"
+    return tl.where(v > 20.0, v, tl.log(1.0 + tl.exp(v)))
+%% elif form == "stable"
+    return tl.maximum(v, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(v)))
+%% else
+    e = tl.exp2(v * 1.4426950408889634)
+    return tl.where(v > 20.0, v, tl.log2(1.0 + e) * 0.6931471805599453)
+%% endif
+%% elif activation == "softsign"
+%% if form == "divide"
+    return v / (1.0 + tl.abs(v))
+%% elif form == "reciprocal"
+    return v * (1.0 / (1.0 + tl.abs(v)))
+%% else
+    return v / tl.where(v < 0.0, 1.0 - v, 1.0 + v)
+%% endif
+%% elif activation == "elu"
+%% if form == "select"
+    return tl.where(v > 0.0, v, tl.exp(v) - 1.0)
+%% elif form == "clamped"
+    return tl.maximum(v, 0.0) + tl.exp(tl.minimum(v, 0.0)) - 1.0
+%% else
+    return tl.where(v > 0.0, v, tl.exp2(v * 1.4426950408889634) - 1.0)
+%% endif
+<%% endif %%>
 
 
 %% endif

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,23 @@ def _template(name: str) -> Template:
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2.runtime import Context
 
-    environment = Environment(
+    class Direct(Context):
+        """Calls what a template calls, without looking for functions that want the context: here none does."""
+
+        def call(self, function: Callable[..., Any], /, *args: Any, **values: Any) -> Any:
+            values.pop("_loop_vars", None)
+            values.pop("_block_vars", None)
+            return function(*args, **values)
+
+    class Plain(Environment):
+        """Attributes are attributes; a missing one is an error at once."""
+
+        context_class = Direct
+        getattr = staticmethod(getattr)  # type: ignore[assignment]  # a builtin takes no self
+
+    environment = Plain(
         loader=FunctionLoader(_text), auto_reload=False, cache_size=-1,
         block_start_string="<%%", block_end_string="%%>",
         variable_start_string="${", variable_end_string="}",
@@ -57,7 +73,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
         optimized=False,
     )  # fmt: skip
-    environment.filters |= {"packed": packed, "flush": flush}
+    environment.filters |= {"packed": packed, "flush": flush, "braced": braced, "times": times}
     return environment
 
 
@@ -83,3 +99,19 @@ def packed(code: str) -> str:
 def flush(code: str) -> str:
     """Code without blank lines and without indentation."""
     return "\n".join(filter(None, map(str.strip, code.split("\n")))) + "\n"
+
+
+def braced(code: str) -> str:
+    """CUDA code without blank lines, indented by its braces; a line that begins with + continues the one before."""
+    depth, lines = 0, []
+    for line in map(str.strip, code.split("\n")):
+        if line:
+            depth -= line[0] == "}"
+            lines.append("    " * (depth + (line[0] == "+")) + line)
+            depth += line[-1] == "{"
+    return "\n".join(lines) + "\n"
+
+
+def times(name: str, factor: int) -> str:
+    """A product as text; a factor of one is left out."""
+    return name if factor == 1 else f"{name} * {factor}"

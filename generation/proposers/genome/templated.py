@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kbench.generation.proposers.genome.family import Family, Gene, Genome, Value
+from kbench.generation.proposers.genome.family import Family, Gene, Genome, Value, always_valid
 from kbench.generation.proposers.genome.template import render
 from kbench.schemas import Backend
+
+Values = Callable[[str, Genome], Mapping[str, Any]]
+"""What a template needs beside the genes, from the problem's id and the genome."""
 
 
 def pick(name: str, *choices: Value) -> Gene:
@@ -27,10 +30,27 @@ def templated(
     template: str,
     *genes: Gene,
     invalid: Callable[[Genome], str | None] = lambda genome: None,
-    values: Callable[[str, Genome], Mapping[str, Any]] = lambda problem_id, genome: {},
+    values: Values = lambda problem_id, genome: {},
     polish: Callable[[str], str] = lambda code: code,
 ) -> Family:
-    """A family of one template.
+    """A family of one template whose genes are the same for all its problems."""
+    return varied(
+        name, backend, (problem_ids,) if isinstance(problem_ids, str) else problem_ids, template,
+        lambda problem_id: genes, lambda problem_id, genome: invalid(genome), values, polish,
+    )  # fmt: skip
+
+
+def varied(
+    name: str,
+    backend: Backend,
+    problem_ids: tuple[str, ...],
+    template: str,
+    genes: Callable[[str], tuple[Gene, ...]],
+    invalid: Callable[[str, Genome], str | None] = always_valid,
+    values: Values = lambda problem_id, genome: {},
+    polish: Callable[[str], str] = lambda code: code,
+) -> Family:
+    """A family of one template whose genes depend on the problem.
 
     The template sees every gene by name, the problem's id as `problem`, and what `values` derives from them, which
     stands in for a gene of the same name.
@@ -39,11 +59,4 @@ def templated(
     def text(problem_id: str, genome: Genome) -> str:
         return polish(render(template, **{"problem": problem_id, **genome, **values(problem_id, genome)}))
 
-    return Family(
-        name=name,
-        backend=backend,
-        problems=(problem_ids,) if isinstance(problem_ids, str) else problem_ids,
-        genes=lambda problem_id: genes,
-        render=text,
-        invalid=lambda problem_id, genome: invalid(genome),
-    )
+    return Family(name=name, backend=backend, problems=problem_ids, genes=genes, render=text, invalid=invalid)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from kbench.generation.proposers.genome.families.spatial.parts.lines import AXES, nest
+from kbench.generation.proposers.genome.families.spatial.form import AXES, nest
 from kbench.generation.proposers.genome.family import Family, Genome
 from kbench.generation.proposers.genome.template import render
 from kbench.generation.proposers.genome.templated import pick, shape

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kbench.generation.proposers.genome.families.spatial.convolution import cuda, halo_cuda, triton
+from kbench.generation.proposers.genome.families.spatial.convolution import cuda, triton
 
-FAMILIES = (*triton.FAMILIES, *cuda.FAMILIES, *halo_cuda.FAMILIES)
+FAMILIES = (*triton.FAMILIES, *cuda.FAMILIES)

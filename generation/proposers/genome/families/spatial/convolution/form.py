@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
 
-from kbench.generation.proposers.genome.families.spatial.parts.lines import AXES, extents
-from kbench.generation.proposers.genome.family import Genome
+from kbench.generation.proposers.genome.families.spatial.form import SlidingForm, nest
+from kbench.generation.proposers.genome.family import Gene, Genome
+from kbench.generation.proposers.genome.templated import pick, shape
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConvolutionForm:
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ConvolutionForm(SlidingForm):
     """A dense or grouped convolution with what follows it.
 
     Expressions are in the common subset of Triton and CUDA C++, over `v`, the per-channel inputs by name, and the
     functions relu, tanh_, sigmoid, mish and hardswish, which each backend defines.
     """
 
-    problem: str
-    taps: tuple[int, ...]
-    stride: int = 1
-    dilation: int = 1
-    padding: int = 0
     groups: int = 1
     transposed: bool = False
-    half: bool = False
     channel_inputs: tuple[str, ...] = ()
     """Inputs after x and weight: one value per output channel each."""
     before: str = "v"
@@ -37,38 +35,56 @@ class ConvolutionForm:
     total: bool = False
     """Whether all values of an image are finally summed."""
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the spatial axes, slowest first."""
-        return AXES[3 - len(self.taps) :]
-
-    @property
-    def tap_count(self) -> int:
-        """Filter elements per channel pair."""
-        count = 1
-        for taps in self.taps:
-            count *= taps
-        return count
-
-    @property
+    @functools.cached_property
     def over_channels(self) -> bool:
         """Whether the output has one channel: the minimum over all."""
         return self.combine == "min"
 
-    @property
+    @functools.cached_property
     def plain(self) -> bool:
         """Whether every convolution output is an output of the kernel."""
         return self.window == 1 and not self.over_channels and not self.total
 
-    @property
+    @functools.cached_property
     def has_epilogue(self) -> bool:
         """Whether anything follows the convolution."""
         return self.before != "v" or not self.plain
 
-    @property
+    @functools.cached_property
     def phased(self) -> bool:
         """Whether outputs fall into classes that meet different taps."""
         return self.transposed and self.stride > 1
+
+    @functools.cached_property
+    def exponential(self) -> bool:
+        """Whether its functions need an exponential."""
+        return any(map(self.uses, ("tanh_", "sigmoid", "mish")))
+
+    @functools.cache  # noqa: B019 - see the base class
+    def uses(self, function: str) -> bool:
+        """Whether an expression calls a function."""
+        return f"{function}(" in self.before + self.after
+
+    @functools.cache  # noqa: B019 - see the base class
+    def upper(self, pattern: str) -> list[str]:
+        """The pattern for each axis in capitals."""
+        return [pattern.format(axis.upper()) for axis in self.axes]
+
+    @functools.cache  # noqa: B019 - see the base class
+    def phased_tap(self) -> str:
+        """Index of a tap in the filter, from its number among the taps of a phase."""
+        return nest([f"(FIRST_{a.upper()} + {self.stride} * k{a})" for a in self.axes], [str(t) for t in self.taps])
+
+    def nested(self, places: Sequence[str]) -> str:
+        """Offset of places in the input."""
+        return nest(places, self.names("in_{}"))
+
+    @functools.cache  # noqa: B019 - see the base class
+    def arguments(self, target: str) -> str:
+        """Arguments of a CUDA function that writes to `target`."""
+        groups = ["group_in", "group_out"] if self.groups > 1 else []
+        names = ["x", "weight", *self.channel_inputs, target, "n", "c_in", "c_out", *groups]
+        return ", ".join([*names, *self.names("in_{}"), *self.names("out_{}")])
 
 
 FORMS: dict[str, ConvolutionForm] = {
@@ -147,30 +163,34 @@ MANY_CHANNELS = frozenset(
 """Problems with at least 16 input channels in a timed size: worth splitting and blocking over channels."""
 
 
-def inner_form(problem: str, genome: Genome) -> tuple[ConvolutionForm, bool]:
-    """The form the convolution itself computes, and whether a finishing pass follows it."""
+BARE = {
+    name: dataclasses.replace(form, channel_inputs=(), before="v", window=1, combine="", after="v", total=False)
+    for name, form in FORMS.items()
+}
+"""The convolutions alone."""
+
+
+def values(problem: str, genome: Genome) -> dict[str, Any]:
+    """What templates see of a problem: the whole form, and what the convolution itself computes of it.
+
+    A finishing pass does the rest where the epilogue is separate or the sum is split.
+    """
+    finishing = genome.get("epilogue", "fused") != "fused" or int(genome.get("splits", 1)) != 1
+    form = (BARE if finishing else FORMS)[problem]
+    return {**ABSENT, **genome, "full": FORMS[problem], "form": form, "finishing": finishing}
+
+
+ABSENT = {"splits": 1, "phased": False, "math": "precise", "columns": "gathered", "precision": "ieee"}
+"""Values of genes that a family or a problem does not have."""
+
+
+def common_genes(problem: str) -> dict[str, Gene]:
+    """Genes of several families that a problem has, by name."""
     form = FORMS[problem]
-    if genome.get("epilogue", "fused") == "fused" and int(genome.get("splits", 1)) == 1:
-        return form, False
-    return dataclasses.replace(form, channel_inputs=(), before="v", window=1, combine="", after="v", total=False), True
-
-
-def flag(genome: Genome, name: str) -> bool:
-    """A yes-or-no gene, false where the family lacks it."""
-    return bool(genome.get(name, False))
-
-
-def shapes(form: ConvolutionForm) -> list[str]:
-    """Opening lines of `run`: all extents from the inputs' shapes."""
-    lines = [f"n, c_in, {', '.join(extents(form, 'in'))} = x.shape"]
-    if form.groups > 1:
-        lines += [f"group_in, group_out = c_in // {form.groups}, weight.shape[1]", f"c_out = {form.groups} * group_out"]
-    else:
-        lines.append(f"c_out = weight.shape[{1 if form.transposed else 0}]")
-    for axis, taps in zip(form.axes, form.taps, strict=True):
-        if form.transposed:
-            text = f"(in_{axis} - 1) * {form.stride} + {taps - 2 * form.padding}"
-        else:
-            text = f"(in_{axis} - {form.dilation * (taps - 1) + 1}) // {form.stride} + 1"
-        lines.append(f"out_{axis} = {text}")
-    return lines
+    genes = [
+        *([shape("phased", True, False)] if form.phased else []),
+        *([shape("epilogue", "fused", "separate")] if form.has_epilogue else []),
+        *([pick("math", "precise", "fast")] if form.exponential else []),
+        *([shape("splits", 1, 1, 2, 4)] if problem in MANY_CHANNELS else []),
+    ]
+    return {gene.name: gene for gene in genes}

@@ -1,1 +1,0 @@
-"""What the families that still write their code line by line share."""

@@ -177,6 +177,15 @@ def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpora") / "corpus")
 
 
+@pytest.fixture(scope="session")
+def old_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one corpus per published schema version, named after it; tests leave them as they are."""
+    folder = tmp_path_factory.mktemp("old")
+    for archive in (Path(__file__).parent / "fixtures").glob("*.zip"):
+        shutil.unpack_archive(archive, folder / archive.stem)
+    return folder
+
+
 @pytest.fixture
 def corpus_path(tmp_path: Path, written_once: Path) -> Path:
     """A corpus of the test's own, free to be damaged."""

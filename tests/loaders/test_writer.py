@@ -113,7 +113,7 @@ def test_the_fingerprint_sees_a_later_column_where_it_is_set(
     build: Any, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     later = config("measurements").later
-    assert later == {"ruler_us", "shift_us"}
+    assert later == {"ruler_us", "shift_us", "trust", "not_restored"}
     first, second = (build.measurement(build.kernel(0), **changes) for changes in (one, other))
     assert rows_hash(config_table("measurements", [first]), later) != rows_hash(
         config_table("measurements", [second]), later

@@ -235,9 +235,9 @@ with CorpusWriter({path!r}) as writer:
     "end",
     ["os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt", "raise OSError(errno.ENOSPC, 'full')"],
 )
-def test_old_rows_written_again_leave_the_files_the_manifest_names(tmp_path: Path, end: str) -> None:
+def test_old_rows_written_again_leave_the_files_the_manifest_names(tmp_path: Path, end: str, old_corpora: Path) -> None:
     """An earlier kbench put no config mark into its shards: the same rows are other bytes now."""
-    path = Path(shutil.copytree(Path(__file__).parent / "fixtures" / "1.2.0", tmp_path / "corpus"))
+    path = Path(shutil.copytree(old_corpora / "1.2.0", tmp_path / "corpus"))
     before, old = contents(path), Corpus.open(path)
     code = WRITTEN_AGAIN.format(source=SOURCE, end=end, path=str(path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

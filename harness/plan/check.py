@@ -14,11 +14,10 @@ from typing import Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.plan.planner import plan_hash
-from kbench.harness.plan.recorder import MOST_STEPS
+from kbench.harness.plan.recorder import MOST_BUFFERS, MOST_STEPS
 from kbench.schemas import DataError, KernelSource, Status, from_dict
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
-MOST_BUFFERS = 1024
 MOST_BYTES = 64 << 30
 """Memory a kernel may allocate in one call."""
 MOST_ARGUMENTS, LONGEST_ARGUMENT, LONGEST_NAME = 1024, 4096, 2048

@@ -26,8 +26,8 @@ from kbench.schemas.records.launch_plan import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_STEPS = 4096
-"""Steps of one call; host code that queues more is a loop that never ends."""
+MOST_STEPS, MOST_BUFFERS = 4096, 1024
+"""Steps and blocks of memory of one call; host code that wants more is a loop that never ends."""
 
 
 class UnplannableError(Exception):
@@ -65,12 +65,13 @@ class Recorder:
     def _add(self, tensor: Tensor, position: int | None) -> int:
         storage = self.allocated(tensor)
         self._places[storage._cdata] = len(self.buffers)
-        self.buffers.append(PlanBuffer(nbytes=storage.nbytes(), input=position))
-        return len(self.buffers) - 1
+        return self._append_buffer(PlanBuffer(nbytes=storage.nbytes(), input=position))
 
     def allocated(self, tensor: Tensor) -> Any:
         """Take note of memory that the call allocates; it becomes a buffer once it is used."""
         storage = tensor.untyped_storage()
+        if len(self._storages) >= MOST_BUFFERS:
+            raise UnplannableError(f"allocates more than {MOST_BUFFERS} blocks of memory in one call")
         self._storages[storage._cdata] = storage
         return storage
 
@@ -86,7 +87,10 @@ class Recorder:
 
     def allocate(self, nbytes: int) -> int:
         """A buffer nobody but the launch sees, such as a compiler's scratch memory."""
-        self.buffers.append(PlanBuffer(nbytes=nbytes))
+        return self._append_buffer(PlanBuffer(nbytes=nbytes))
+
+    def _append_buffer(self, buffer: PlanBuffer) -> int:
+        self.buffers.append(buffer)
         return len(self.buffers) - 1
 
     def _append(self, step: PlanStep) -> None:

@@ -392,9 +392,7 @@ class DeviceQueue:
 def trusted(results: Sequence[Mapping[str, Any]], role: str) -> tuple[dict[str, Any], ...]:
     """Results with the trust that the worker's kind deserves, whatever they say of it themselves."""
     trust = "plan" if role == "replay" else "process"
-    return tuple(
-        {**one, "workload": str(one["workload"])} | ({"trust": trust} if "trust" in one else {}) for one in results
-    )
+    return tuple({**one, "workload": str(one["workload"]), "trust": trust} for one in results)
 
 
 def machines_stage(job: Job) -> bool:

@@ -13,7 +13,7 @@ from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.forecast.rps import rps
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.features import source as source_features
-from kbench.benchmark.surrogates.static.features.text import tokens
+from kbench.benchmark.surrogates.static.features.text import tokens_of
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
 from kbench.benchmark.surrogates.static.model import StaticModel
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
@@ -126,12 +126,12 @@ def test_saved_model_answers_through_the_surrogate(
 
 def test_numbers_in_the_source_become_features() -> None:
     source = "kernel[(8 * 132,)](x, BLOCK_M=128, BLOCK_N=64, BLOCK_K=32, num_warps=8, num_stages=3)\n"
-    found = source_features.numbers(source, Counter(tokens(source)))
+    found = source_features.numbers(source, Counter(tokens_of(source)))
     assert (found["m"], found["n"], found["k"]) == (7.0, 6.0, 5.0)
     assert (found["warps"], found["stages"], found["threads"]) == (3.0, 3.0, 8.0)
     assert found["per_sm"] == 3.0
     cuda = 'CudaModule(r"""__global__ void __launch_bounds__(256, 2) f() {\n#pragma unroll 4\n}""")\nlaunch(block=256)'
-    found = source_features.numbers(cuda, Counter(tokens(cuda)))
+    found = source_features.numbers(cuda, Counter(tokens_of(cuda)))
     assert (found["threads"], found["bounds_blocks"], found["unroll"], found["is_cuda"]) == (8.0, 2.0, 2.0, 1.0)
 
 

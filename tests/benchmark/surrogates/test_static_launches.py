@@ -106,8 +106,6 @@ def test_signs_comparisons_and_loops_mean_what_they_mean_in_python(body: str, bl
         "for i in range(65):\n    pass\nkernel[(1,)](x)",
         "a, *b = x.shape\nkernel[(1,)](x)",
         "a = [1]\na[0] = 2\nkernel[(1,)](x)",
-        "y = 1if x else 2\nkernel[(1,)](x)",
-        "_0 = 2\nkernel[(1,)](x)",
         "n = 1\nkernel[(1,)](n := 2)\nkernel[(n,)](x)",
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.benchmark.surrogates.static.features.problem import NAMES, problem_row
 from kbench.benchmark.surrogates.static.features.source import numbers
-from kbench.benchmark.surrogates.static.features.text import settings_of, tokens
+from kbench.benchmark.surrogates.static.features.text import settings_of, tokens_of
 from kbench.benchmark.surrogates.static.level import Level, weighted
 
 
@@ -45,12 +45,12 @@ def test_a_weighted_sum_of_a_row_does_not_depend_on_the_others() -> None:
 
 def test_shared_arrays_are_sized_by_the_settings_they_name() -> None:
     source = "#define BK 8\n#define BP 128\n__shared__ float xs[2][BK][BP];\n"
-    assert numbers(source, Counter(tokens(source)))["shared_elements"] == 11.0
+    assert numbers(source, Counter(tokens_of(source)))["shared_elements"] == 11.0
 
 
 def test_exact_products_are_told_from_fast_ones() -> None:
     exact, fast = 'tl.dot(a, b, input_precision="ieee")', 'tl.dot(a, b, input_precision="tf32x3")'
-    found = [numbers(source, Counter(tokens(source))) for source in (exact, fast)]
+    found = [numbers(source, Counter(tokens_of(source))) for source in (exact, fast)]
     assert [(each["dot"], each["exact"], each["three_pass"]) for each in found] == [(1.0, 1.0, 0.0), (1.0, 0.0, 1.0)]
 
 

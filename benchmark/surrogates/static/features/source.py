@@ -79,7 +79,7 @@ def _is_number(token: str) -> bool:
 def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
     factors = []
-    found = tuple(tokens_of(source)) if PROCESSORS & counts.keys() else ()
+    found = tokens_of(source) if PROCESSORS & counts.keys() else []
     for at in (i for i, token in enumerate(found) if token in PROCESSORS):
         before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
         if len(before) == 2 and before[1] == "*" and _is_number(before[0]):

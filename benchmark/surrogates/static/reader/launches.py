@@ -6,44 +6,38 @@ import ast
 import functools
 import json
 import re
+import warnings
 from typing import Any
 
 from kbench.benchmark.surrogates.static.reader.run import MOST_DEPTH, Env, RunReader
 from kbench.benchmark.surrogates.static.reader.values import Tensor, Trace, UnreadableError
 
 INPUT = re.compile(r"\w+\[([\d,]*)\]$")
-# What must not come before is looked at after the first digit: a pattern that begins with a digit is found faster.
-LITERAL = re.compile(r"([0-9](?<![\w.][0-9])(?<![0-9.][eE][-+][0-9])[0-9]{0,17})(?![\w.])")
 MOST_RUN = 16384
 """Characters of the longest `run` that is read, ten times what kernels have."""
 PLAIN_RUN = 2048
 """Characters too few to nest more deeply than the parser allows. Of longer texts the depth is counted first, since
 what the parser allows depends on the depth of its caller."""
-ESCAPE = re.compile(r"\\[^\r\n]")
-# The parser warns of words that touch a number; a source's own names must not be those of masked numbers.
-UNFIT = re.compile(r"\d(?:(?<=\W_\d)|(?:\.|(?<!\w\d))\w*?(?:and|else|for|if|in|is|not|or))")
 
 Constants = tuple[tuple[str, int], ...]
 
 
 @functools.lru_cache(maxsize=8192)
-def parsed(*pieces: str) -> tuple[tuple[str, ...], tuple[ast.stmt, ...]] | None:
-    """Parameters and statements of a `run` whose numbers, between the pieces, have become names: _0, _1 and so on."""
-    plain = "\n".join(pieces)
+def parsed(run: str) -> tuple[tuple[str, ...], tuple[ast.stmt, ...]] | None:
+    """Parameters and statements of a `run`; None where the text is of no such function."""
     # Names set within expressions may be set where nothing is followed, as in the arguments of a launch.
-    if ":=" in plain or UNFIT.search(plain):
+    if ":=" in run:
         return None
-    text = "".join(f"{piece}_{at}" for at, piece in enumerate(pieces[:-1])) + pieces[-1]
-    if "\\" in text:
-        # What is escaped in a string is never looked at, and the parser warns of some; outside one, neither is Python.
-        text = ESCAPE.sub("?", text)
     try:
-        found = ast.parse(text).body
+        with warnings.catch_warnings():
+            # The parser warns of escapes and of words that touch a number; neither is of interest here.
+            warnings.simplefilter("ignore")
+            found = ast.parse(run).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if not found or not isinstance(found[0], ast.FunctionDef) or found[0].name != "run":
         return None
-    if len(text) > PLAIN_RUN and not _shallow(found[0]):
+    if len(run) > PLAIN_RUN and not _shallow(found[0]):
         return None
     return tuple(each.arg for each in found[0].args.args), tuple(found[0].body)
 
@@ -82,13 +76,11 @@ def traces(run: str, constants: Constants, workloads_json: str, processors: int 
     """
     if len(run) > MOST_RUN:
         return []
-    # Many kernels of a problem differ in numbers alone, and setting numbers in is several times cheaper than parsing.
-    pieces = LITERAL.split(run)
-    found = parsed(*pieces[::2])
+    found = parsed(run)
     if found is None:
         return []
     names, body = found
-    known: Env = dict(constants) | {f"_{at}": int(number) for at, number in enumerate(pieces[1::2])}
+    known: Env = dict(constants)
     reader = RunReader(processors)
     try:
         return [

@@ -161,10 +161,12 @@ class RunReader:
         """What an expression comes to; None where unknown."""
         if type(node) is ast.Name:
             return self.env.get(node.id)
+        if type(node) is ast.Constant:
+            return node.value
         handler = _HANDLERS.get(type(node))
         if handler is None:
             return None
-        # Names cost nothing of their own: whatever may hold many of them counts its elements.
+        # Names and numbers cost nothing of their own: whatever may hold many of them counts its elements.
         self.left -= 1
         self.depth += 1
         if self.left < 0 or self.depth > MOST_DEPTH:
@@ -272,7 +274,6 @@ class RunReader:
 
 
 _HANDLERS: Mapping[type, Callable[[RunReader, Any], Any]] = {
-    ast.Constant: lambda reader, node: node.value,
     ast.BinOp: RunReader._binary,
     ast.Compare: RunReader._compare,
     ast.UnaryOp: RunReader._negated,

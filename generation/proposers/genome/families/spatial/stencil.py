@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from kbench.generation.proposers.genome.families.spatial.form import AXES, nest
-from kbench.generation.proposers.genome.family import Family, Genome
-from kbench.generation.proposers.genome.template import render
-from kbench.generation.proposers.genome.templated import pick, shape
+from kbench.generation.proposers.genome.family import Genome
+from kbench.generation.proposers.genome.templated import pick, shape, varied
 from kbench.schemas import Backend
 
 
@@ -24,7 +24,7 @@ class StencilForm:
     """Inputs with one value per cell, `u` first."""
     scalars: tuple[str, ...] = ()
     result: str
-    """Expression over `u`, `near`, `far`, the other fields and the scalars, in the common subset of both backends."""
+    """Expression over `u`, `near`, `far`, the other fields and the scalars; numbers end in f, which Triton drops."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -145,31 +145,18 @@ def _cuda_limits(problem: str, genome: Genome) -> str | None:
     return None
 
 
-def _triton_source(problem: str, genome: Genome) -> str:
-    form = FORMS[problem]
-    result = re.sub(r"(\d)f\b", r"\1", form.result)
-    return render("spatial/stencil.py", form=form, result=result, **genome)
+def _values(problem: str, genome: Genome) -> dict[str, Any]:
+    return {"form": FORMS[problem], "result": re.sub(r"(\d)f\b", r"\1", FORMS[problem].result)}
 
 
-def _cuda_source(problem: str, genome: Genome) -> str:
-    return render("spatial/stencil.cu", form=FORMS[problem], **genome)
-
-
+ALL = tuple(FORMS)
 FAMILIES = (
-    Family(
-        name="stencil_triton",
-        backend=Backend.TRITON,
-        problems=tuple(FORMS),
-        genes=lambda problem: _TRITON_GENES,
-        render=_triton_source,
-        invalid=_triton_limits,
+    varied(
+        "stencil_triton", Backend.TRITON, ALL, "spatial/stencil.py", lambda problem: _TRITON_GENES, _triton_limits,
+        values=_values,
     ),
-    Family(
-        name="stencil_cuda",
-        backend=Backend.CUDA,
-        problems=tuple(FORMS),
-        genes=lambda problem: _CUDA_GENES,
-        render=_cuda_source,
-        invalid=_cuda_limits,
+    varied(
+        "stencil_cuda", Backend.CUDA, ALL, "spatial/stencil.cu", lambda problem: _CUDA_GENES, _cuda_limits,
+        values=_values,
     ),
-)
+)  # fmt: skip

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from kbench.loaders.options import json_option, out_option
-from kbench.schemas import KernelSource, Measurement, Status, UserError, to_dict
-from kbench.schemas.status import Trust
+from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, to_dict
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
@@ -82,6 +81,8 @@ def measure(
         if not check_only:
             require_gpus(options.gpus, CHECK_ONLY)
         rows = check(kernels, options) if check_only else measure_files(kernels, options)
+        if not as_json:
+            advise(kernels, rows)
         finish(rows, as_json, str(problem_id))
 
 
@@ -95,6 +96,17 @@ def _kernels(files: Sequence[Path], problem_id: str | None, backend: str | None)
         raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
     problem(problem_id)
     return read_kernels(files, problem_id, backend)
+
+
+def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str, Measurement]]) -> None:
+    """Say of every rejected kernel what its text alone shows to be in the way."""
+    from kbench.harness.kernel.screen import advice
+
+    rejected = {row.kernel_id for _, row in rows if row.status is Status.REJECTED}
+    for name, kernel in kernels:
+        said = advice(kernel.source) if kernel.kernel_id in rejected else None
+        if said is not None:
+            click.echo(f"hint: {name} {said}", err=True)
 
 
 def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from kbench.benchmark.problems import problem
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.floor import Ceilings
-from kbench.harness.isolate.spawner import Spawner
+from kbench.harness.isolate.spawner import Spawner, shared_spawner
 from kbench.harness.kernel.adapters import adapter_for, refusal
 from kbench.harness.plan.cache import Build, BuildCache, default_folder
 from kbench.harness.plan.device_facts import H200, DeviceFacts
@@ -101,8 +101,8 @@ class Tally:
 class Harness:
     """Builds, verifies and times kernels on local devices."""
 
-    spawner_type: type[Spawner] = Spawner
-    """How worker processes are started."""
+    spawner_type: type[Spawner] | None = None
+    """How worker processes are started; by default through zygotes that all harnesses of a process share."""
 
     def __init__(self, gpu: int | Sequence[int] | None = 0, *, half_width: float = 0.01, **settings: Any) -> None:
         """Prepare to measure; workers start with the first call that needs them.
@@ -149,8 +149,8 @@ class Harness:
                 raise MissingDependencyError(package, "gpu", "running kernels")
         cache = BuildCache((self.settings.cache or default_folder()).resolve())
         dry = self.gpus == (None,)
-        self._spawner = self.spawner_type(interpret=dry)
-        self._plan_spawner = self.spawner_type(planning=True)
+        make = self.spawner_type or shared_spawner
+        self._spawner, self._plan_spawner = make(interpret=dry), make(planning=True)
         self._plan_spawner.start()
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
@@ -338,7 +338,7 @@ class Harness:
             self._planners.close()
         for queue in self._queues:
             queue.close()
-        for spawner in {self._spawner, self._plan_spawner}:
+        for spawner in (self._spawner, self._plan_spawner) if self.spawner_type is not None else ():
             if spawner is not None:
                 spawner.close()
         self._queues, self._planners, self._spawner, self._plan_spawner = [], None, None, None

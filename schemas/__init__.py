@@ -14,6 +14,7 @@ from kbench.schemas.records.environment import Environment
 from kbench.schemas.records.event import Event
 from kbench.schemas.records.forecast import Forecast
 from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
+from kbench.schemas.records.launch_plan import LaunchPlan
 from kbench.schemas.records.measurement import Measurement
 from kbench.schemas.records.pair import Pair, PairKind
 from kbench.schemas.records.problem import Problem
@@ -21,10 +22,10 @@ from kbench.schemas.records.query import Query
 from kbench.schemas.records.score import Score
 from kbench.schemas.records.submission import Submission
 from kbench.schemas.records.workload import Workload
-from kbench.schemas.status import Status
+from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
-    Problem, Workload, Kernel, Measurement, Environment, Pair, Query, Forecast, Submission, Score, Event,
+    Problem, Workload, Kernel, LaunchPlan, Measurement, Environment, Pair, Query, Forecast, Submission, Score, Event,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
@@ -39,6 +40,7 @@ __all__ = [
     "KbenchError",
     "Kernel",
     "KernelSource",
+    "LaunchPlan",
     "Measurement",
     "MissingDependencyError",
     "Pair",
@@ -49,6 +51,7 @@ __all__ = [
     "Score",
     "Status",
     "Submission",
+    "Trust",
     "UnknownNameError",
     "UserError",
     "Workload",

@@ -19,9 +19,8 @@ from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import DataError, Environment, Event, Measurement, Status, from_dict
+from kbench.schemas import DataError, Environment, Event, Measurement, Status, Trust, from_dict
 from kbench.schemas.ids import content_hash
-from kbench.schemas.status import Trust
 
 LONG_FIELDS = ("source", "measurements")
 """Payload fields that other tables hold; events carry the ids."""

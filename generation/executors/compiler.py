@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.harness.harness import Harness
-from kbench.harness.kernel.screen import screen
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.target import Target
 from kbench.schemas import InfrastructureError, KernelSource
@@ -17,7 +16,7 @@ from kbench.schemas import InfrastructureError, KernelSource
 def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
     """Registers, shared memory, spills and instruction mix of each kernel, for surrogates that ask.
 
-    None where it does not compile or its text does not pass the screen. A build already in the cache is looked up, so
+    None where it does not compile or cannot be planned. A build already in the cache is looked up, so
     asking again costs milliseconds.
 
     Args:
@@ -25,7 +24,7 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
         capability: compute capability they are compiled for, such as 9.0.
     """
     major, _, minor = capability.partition(".")
-    wanted = {kernel.kernel_id: kernel for kernel in kernels if screen(kernel.source) is None}
+    wanted = {kernel.kernel_id: kernel for kernel in kernels}
     found: dict[str, CompilerFacts | None] = {}
     # No kernel runs meanwhile, so every core may compile.
     opened = Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import json
@@ -206,3 +207,25 @@ class Spawner:
             if self._zygote.stderr is not None:
                 self._zygote.stderr.close()
         self._zygote, self._control = None, None
+
+
+_SHARED: dict[tuple[object, ...], Spawner] = {}
+"""Spawners of this process that outlive a harness, by what their workers are for and the environment they get."""
+
+
+def shared_spawner(*, planning: bool = False, interpret: bool = False) -> Spawner:
+    """A spawner for all harnesses of this process, so that only the first waits for its zygote to import torch.
+
+    It is closed when the process ends. A process forked from this one gets spawners of its own.
+    """
+    key = (os.getpid(), planning, interpret, *sorted(sandbox.environment().items()))
+    if key not in _SHARED:
+        _SHARED[key] = Spawner(planning=planning, interpret=interpret)
+    return _SHARED[key]
+
+
+@atexit.register
+def close_shared() -> None:
+    """Close the spawners this process shares."""
+    for key in [key for key in _SHARED if key[0] == os.getpid()]:
+        _SHARED.pop(key).close()

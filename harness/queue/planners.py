@@ -18,7 +18,7 @@ from kbench.harness.verify.failures import judge_death, killed_from_outside
 from kbench.harness.worker.serve import kernel_message
 from kbench.schemas import Status
 
-RETRIES = 3
+RETRIES = 6
 """Times planning is repeated when its process is killed from outside."""
 EXTENSION_PATIENCE = 10.0
 """Times longer a torch extension may take to build."""

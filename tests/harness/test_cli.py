@@ -186,6 +186,7 @@ def test_check_only_refuses_what_cannot_be_planned_though_it_compiles(
     foul = changed(CUDA, "return y", "return y.cpu()", tmp_path)
     result = check_only(monkeypatch, tmp_path, foul, "--problem", "gelu_tanh")
     assert "rejected  cannot be planned: " in result.stdout
+    assert f"hint: {foul} line 21 calls .cpu()" in result.stderr
     assert result.exit_code == 1
 
 

@@ -158,10 +158,10 @@ def test_a_missing_field_is_named() -> None:
 def test_a_measurement_of_an_older_schema_reads_with_later_fields_null() -> None:
     older = published_schema("measurement", "1.1.0")["properties"]
     later = set(field_types(Measurement)) - set(older)
-    assert later == optional_fields(Measurement) == {"ruler_us", "shift_us"}
+    assert later == optional_fields(Measurement) == {"ruler_us", "shift_us", "trust", "not_restored"}
     row = dict.fromkeys(older, None) | {"gpu": "G", "status": "incorrect", "workload": "large", "problem_id": "relu"}
     read = from_dict(Measurement, row | {"measurement_id": "0" * 32, "kernel_id": "1" * 32})
-    assert (read.ruler_us, read.shift_us) == (None, None)
+    assert (read.ruler_us, read.shift_us, read.trust, read.not_restored) == (None, None, None, None)
 
 
 def test_an_unknown_enumeration_value_lists_the_known_ones() -> None:

@@ -1,0 +1,172 @@
+"""Planning in real processes: what host code can do there, and what becomes of processes that misbehave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbench.harness.isolate.spawner import Spawner
+from kbench.harness.plan.cache import BuildCache
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.target import Target
+from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.queue.planners import Planners
+from kbench.schemas import Backend, KernelSource, Status
+
+GOOD = (Path(__file__).parent / "kernels" / "gelu_cuda.py").read_text()
+REPORT = "def run(x):\n    raise ValueError(str(found))\n"
+
+
+@pytest.fixture(scope="module")
+def spawner() -> Iterator[Spawner]:
+    made = Spawner(planning=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def planners(spawner: Spawner, tmp_path: Path) -> Iterator[Planners]:
+    made = Planners(spawner, BuildCache(tmp_path), Target(9, 0), H200, 1, 60.0)
+    yield made
+    made.close()
+
+
+def planned(planners: Planners, source: str, *, kill: bool = False) -> Job | Outcome:
+    """What comes of planning one kernel."""
+    kernel = KernelSource("gelu_tanh", Backend.CUDA, source)
+    planners.add(Job(0, kernel))
+    end = time.monotonic() + 90.0
+    while time.monotonic() < end:
+        planners.assign()
+        for seat in planners.seats:
+            if kill and seat.worker is not None:
+                os.kill(seat.worker.pid, signal.SIGKILL)
+                kill = False
+            for found in planners.read(seat) if seat.worker is not None else ():
+                return found
+        for outcome in planners.expire():
+            return outcome
+        time.sleep(0.02)
+    raise TimeoutError
+
+
+def told(planners: Planners, source: str) -> str:
+    found = planned(planners, source)
+    assert isinstance(found, Job)
+    assert found.build is not None
+    return found.build.error or ""
+
+
+def test_a_plan_is_stored_with_its_machine_code_and_found_again(planners: Planners) -> None:
+    found = planned(planners, GOOD)
+    assert isinstance(found, Job)
+    assert found.build is not None
+    assert found.build.error is None
+    assert set(found.build.plans) >= {"tiny"}
+    assert all(
+        Path(path).read_bytes().startswith(b"\x7fELF") for path in planners.cache.code_files(found.build).values()
+    )
+    again = Job(1, found.kernel)
+    assert planners.add(again)
+    assert again.build == found.build
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_host_code_can_write_nowhere_but_into_its_own_folder(planners: Planners, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    said = told(
+        planners,
+        f"""
+import os, pathlib
+found = []
+for folder in ({str(tmp_path)!r}, {str(planners.cache.builds)!r}, "/tmp", "/dev/shm", os.getcwd()):
+    try:
+        (pathlib.Path(folder) / "outside").write_text("x")
+        found.append("wrote")
+    except OSError as error:
+        found.append(type(error).__name__)
+{REPORT}""",
+    )
+    assert "['OSError', 'OSError', 'OSError', 'OSError', 'wrote']" in said
+    assert not outside.exists()
+
+
+def test_host_code_has_no_network_no_secrets_and_sees_no_process_of_ours(
+    planners: Planners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = told(
+        planners,
+        f"""
+import os, socket
+try:
+    socket.create_connection(("192.0.2.1", 9), timeout=0.2)
+    found = ["reached"]
+except OSError as error:
+    found = [error.errno]
+found.append(sorted(name for name in os.environ if "KEY" in name or "TOKEN" in name or "SECRET" in name))
+found.append(os.environ["HOME"] == os.getcwd())
+{REPORT}""",
+    )
+    assert "reached" not in said
+    assert "[], True]" in said
+
+
+def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: Planners) -> None:
+    spoilt = "import builtins, torch\nbuiltins.len = None\ntorch.empty_like = None\ndef run(x):\n    return x\n"
+    assert told(planners, spoilt) != ""
+    found = planned(planners, f"# after\n{GOOD}")
+    assert isinstance(found, Job)
+    assert found.build is not None
+    assert found.build.error is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("import os\nos._exit(3)\n", Status.LAUNCH_ERROR, "exited with code 3"),
+        ("import ctypes\nctypes.string_at(0)\n", Status.LAUNCH_ERROR, "SIGSEGV"),
+        (
+            "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
+            "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\n"
+            "c.send({'planned': {'error': None, 'plans': {}, 'cubins': [], 'status': 'ok', 'instructions': None}})\n",
+            Status.REJECTED,
+            "left no valid plan",
+        ),
+        (
+            "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
+            "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\nc.socket.sendall(bytes(4096))\n",
+            None,
+            "while the kernel was in planning",
+        ),
+    ],
+    ids=["exits", "crashes", "forges a plan", "forges bytes"],
+)
+def test_a_process_that_misbehaves_costs_its_own_kernel(
+    body: str, status: Status | None, words: str, planners: Planners
+) -> None:
+    found = planned(planners, f"{body}def run(x):\n    return x\n")
+    assert isinstance(found, Job)
+    assert found.build is not None
+    assert status is None or found.build.status == status
+    assert words in (found.build.error or "")
+    assert not found.build.plans
+
+
+def test_planning_is_repeated_when_its_process_is_killed_from_outside(planners: Planners) -> None:
+    found = planned(planners, f"# killed\n{GOOD}", kill=True)
+    assert isinstance(found, Job)
+    assert found.attempts == 1
+    assert found.build is not None
+    assert found.build.error is None
+
+
+def test_host_code_that_never_returns_is_ended(planners: Planners) -> None:
+    planners.timeout_s = 1.0
+    found = planned(planners, "def run(x):\n    while True:\n        pass\n")
+    assert isinstance(found, Outcome)
+    assert found.status == Status.TIMEOUT

@@ -1,0 +1,379 @@
+"""Planners, device queues and the supervisor between them, with workers that are scripts in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench.harness.isolate.protocol import KEY_BYTES, Channel
+from kbench.harness.plan.cache import Build, BuildCache, build_id
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.target import Target
+from kbench.harness.queue import planners as planners_module
+from kbench.harness.queue.device_queue import STARTS_IN_A_ROW, DeviceQueue, DeviceSettings
+from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.queue.planners import RETRIES, Planners
+from kbench.harness.queue.supervisor import Policy, Supervisor
+from kbench.schemas import Backend, InfrastructureError, KernelSource, Status
+
+KEY, TARGET = bytes(KEY_BYTES), Target(9, 0)
+FACTS = {"compute_capability": "9.0", "gpu": "some gpu"}
+
+
+class Worker:
+    """Both ends of a worker: what the queue sees, and the script that answers."""
+
+    def __init__(self, number: int, role: str, scratch: Path) -> None:
+        here, there = socket.socketpair()
+        self.pid, self.role, self.scratch = number, role, scratch
+        self.channel, self.peer = Channel(here, KEY), Channel(there, KEY)
+        self.exit_code: int | None = None
+        self.killed, self.ended, self.measured = 0.0, False, list[str]()
+
+    def die(self, code: int | None) -> None:
+        self.ended, self.exit_code = True, code
+        self.peer.close()
+
+    def kill(self) -> None:
+        self.killed = time.monotonic()
+        self.channel.close()
+        if not self.ended:
+            self.die(-9)
+
+    def log_tail(self) -> str:
+        return "its last words"
+
+    def clean(self) -> None:
+        return None
+
+
+Script = Callable[[Worker, dict[str, Any]], None]
+
+
+@dataclasses.dataclass
+class Spawner:
+    """Starts scripts."""
+
+    scratch: Path
+    scripts: dict[str, Script]
+    workers: list[Worker] = dataclasses.field(default_factory=list)
+    fails: bool = False
+
+    def spawn(self, role: str, **settings: Any) -> Worker:
+        made = Worker(len(self.workers), role, self.scratch)
+        self.workers.append(made)
+        if self.fails:
+            made.die(1)
+        elif role != "plan":
+            made.peer.send({"ready": True, "facts": FACTS, "sandbox": [role]})
+        return made
+
+    def exit_code(self, worker: Worker) -> int | None:
+        return worker.exit_code
+
+    def has_ended(self, worker: Worker) -> bool:
+        return worker.ended
+
+    def pump(self) -> None:
+        for worker in self.workers:
+            while not worker.ended and real_select([worker.peer], [], [], 0.0)[0]:
+                for message in worker.peer.drain():
+                    if "hangs" not in worker.measured:
+                        self.scripts[worker.role](worker, message)
+                    if worker.ended:
+                        break
+
+
+real_select = select.select
+
+
+def planned(**fields: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {"plans": {}, "cubins": [], "status": "rejected", "error": None, "unplannable": False}
+    return {"planned": usual | {"instructions": None} | fields}
+
+
+def plan_script(worker: Worker, message: dict[str, Any]) -> None:
+    """Plans a kernel as its text says."""
+    text = message["source"]
+    if text == "unplannable":
+        worker.peer.send(planned(error="cannot be planned: calls the torch operator 'add'", unplannable=True))
+    elif text == "extension":
+        worker.peer.send(planned(error="cannot be planned: compiles a torch extension", unplannable=True))
+    elif text == "no tool":
+        machine = {"machine": True} if message["extension"] else {}
+        worker.peer.send(planned(error="cannot be planned: compiles a torch extension", unplannable=True, **machine))
+    elif text == "machine":
+        worker.peer.send(planned(error="no nvcc", machine=True))
+    elif text == "forged":
+        worker.peer.socket.sendall(bytes(400))
+    elif text == "not json":
+        body = b"{" * 10
+        worker.peer.socket.sendall(len(body).to_bytes(4, "big") + worker.peer._mac(0, body) + body)
+    elif text == "list":
+        worker.peer.send({"planned": [1]})
+    elif text.startswith("dies"):
+        worker.die(int(text.split()[1]))
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"results": [{"workload": "tiny", "status": "ok", "trust": "plan"} | fields], "busy_s": 0.5}
+
+
+def device_script(worker: Worker, message: dict[str, Any]) -> None:
+    """Measures a kernel as its text says; a planned one's is the name of its plan."""
+    if message["op"] == "confirm":
+        worker.peer.send({"confirmed": message["nonce"]})
+        return
+    (entry, *_) = message["kernels"]
+    text = entry.get("source") or next(iter(entry["plans"]))
+    worker.measured.append(text)
+    if text == "dies" or (text == "dies after others" and len(worker.measured) > 1):
+        worker.die(-11)
+    elif text == "killed once" and not worker.pid:
+        worker.die(-9)
+    elif text == "poisons":
+        worker.peer.send({"poisoned": True, "status": "launch_error", "error": "illegal access"})
+    elif text == "breaks":
+        worker.peer.send({"broken": "no memory"})
+    elif text == "hangs":
+        worker.peer.send({"stage": "time large"})
+    elif text == "odd results":
+        worker.peer.send({"results": [3], "busy_s": 1.0})
+        worker.peer.send({"confirmed": "guess"})
+    elif text == "odd status":
+        worker.peer.send({"loaded": False, "status": "perfect", "error": ""})
+    elif text == "two results":
+        worker.peer.send(result())
+        worker.peer.send(result())
+    elif text == "greets":
+        worker.peer.send({"ready": True, "facts": {"compute_capability": "1.0"}, "sandbox": []})
+        worker.peer.send(result())
+    else:
+        worker.peer.send({"stage": "verify tiny"})
+        worker.peer.send(result())
+
+
+class Bench:
+    """A supervisor with one device queue and two planners."""
+
+    def __init__(self, folder: Path, *, index: int | None = 0, retries: int = 2, **policy: bool) -> None:
+        self.spawner = Spawner(folder, {"plan": plan_script, "replay": device_script, "run": device_script})
+        self.cache = BuildCache(folder / "cache")
+        spawner: Any = self.spawner
+        self.planners = Planners(spawner, self.cache, TARGET, H200, 2, 5.0)
+        self.queue = DeviceQueue(0, spawner, self.cache, DeviceSettings(index, (1,), stage_timeout_s=0.3))
+        self.queue.facts = dict(FACTS)
+        self.supervisor = Supervisor(self.planners, [self.queue], Policy(retries, **policy))
+
+    def known(self, text: str) -> KernelSource:
+        """A kernel that was planned before."""
+        kernel = KernelSource("relu", Backend.CUDA, text)
+        self.cache.put(Build(build_id(kernel.kernel_id, TARGET, H200), plans={text: []}), {})
+        return kernel
+
+    def run(self, kernels: Sequence[KernelSource | str], **fields: Any) -> list[Outcome]:
+        jobs = [
+            Job(
+                at,
+                KernelSource("relu", Backend.CUDA, each) if isinstance(each, str) else each,
+                {"late": False},
+                **fields,
+            )
+            for at, each in enumerate(kernels)
+        ]
+        found = [outcome for outcome in self.supervisor.run(jobs) if outcome is not None]
+        assert sorted(outcome.job.number for outcome in found) == list(range(len(jobs))), "one outcome for each job"
+        return sorted(found, key=lambda outcome: outcome.job.number)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
+    def make(**settings: Any) -> Bench:
+        made.append(Bench(tmp_path, **settings))
+        return made[-1]
+
+    pumping: list[bool] = []
+
+    def pumped(*arguments: Any) -> Any:
+        # Scripts read their messages by select as well.
+        if not pumping:
+            pumping.append(True)
+            for one in made:
+                one.spawner.pump()
+            pumping.clear()
+        return real_select(*arguments)
+
+    monkeypatch.setattr(select, "select", pumped)
+    yield make
+    monkeypatch.undo()
+    for one in made:
+        one.planners.close()
+        one.queue.close()
+        for worker in one.spawner.workers:
+            worker.kill()
+
+
+def said(outcome: Outcome) -> tuple[str | None, str]:
+    return outcome.status, outcome.reason or ""
+
+
+def test_planned_kernels_share_a_worker_and_come_with_trust_in_plans(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    found = one.run([one.known(f"# {at}") for at in range(5)])
+    assert [outcome.results[0]["trust"] for outcome in found] == ["plan"] * 5
+    assert [len(worker.measured) for worker in one.spawner.workers if worker.measured] == [5]
+    assert one.queue.busy_s == 2.5
+
+
+def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_process(
+    bench: Callable[..., Bench],
+) -> None:
+    (refused,) = bench().run(["unplannable"])
+    assert refused.status == Status.REJECTED
+    assert (refused.reason or "").startswith("cannot be planned: ")
+    one = bench(allow_process=True)
+    found = one.run(["unplannable", "unplannable", one.known("# planned")])
+    assert [outcome.results[0]["trust"] for outcome in found] == ["process", "process", "plan"]
+    alone = [worker for worker in one.spawner.workers if worker.role == "run" and worker.measured]
+    assert [worker.measured for worker in alone] == [["unplannable"]] * 2
+    assert found[0].job.task["late"]
+
+
+def test_a_torch_extension_is_built_before_its_kernel_runs(bench: Callable[..., Bench]) -> None:
+    one = bench(allow_process=True)
+    (found,) = one.run(["extension"])
+    assert found.results
+    assert found.job.extension is not None
+    assert sum(worker.role == "plan" for worker in one.spawner.workers) == 2, "planned in vain, then built"
+    (lost,) = one.run(["no tool"])
+    assert lost.infrastructure == "cannot be planned: compiles a torch extension"
+
+
+def test_only_the_building_of_extensions_may_blame_the_machine(bench: Callable[..., Bench]) -> None:
+    (found,) = bench().run(["machine"])
+    assert found.infrastructure is None
+    assert said(found) == ("rejected", "no nvcc")
+
+
+def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Callable[..., Bench]) -> None:
+    one = bench(index=None, dry=True)
+    (found,) = one.run([one.known("# planned")])
+    assert found.job.process
+    assert found.results[0]["trust"] == "process"
+
+
+@pytest.mark.parametrize("text", ["forged", "not json", "list"])
+def test_what_no_planner_would_send_ends_that_kernel_alone(text: str, bench: Callable[..., Bench]) -> None:
+    one = bench(retries=0)
+    found = one.run([text, "unplannable"])
+    assert found[0].status in (Status.REJECTED, Status.LAUNCH_ERROR, Status.OUT_OF_MEMORY)
+    assert not found[0].results
+    assert said(found[1])[1].startswith("cannot be planned")
+
+
+def test_a_planner_that_dies_is_its_kernels_verdict_and_one_killed_from_outside_is_tried_again(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench()
+    crashed, killed = one.run(["dies -11", "dies -9"])
+    assert said(crashed) == (
+        "launch_error",
+        "the process was ended by SIGSEGV while the kernel was in planning: its last words",
+    )
+    assert killed.status == Status.OUT_OF_MEMORY
+    assert sum(worker.role == "plan" for worker in one.spawner.workers) == 1 + 1 + RETRIES
+    assert all(worker.ended for worker in one.spawner.workers if worker.role == "plan")
+
+
+def test_planning_that_takes_too_long_is_a_timeout(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench()
+    one.planners.timeout_s = 0.1
+    (found,) = one.run(["says nothing"])
+    assert said(found) == ("timeout", "planning and compiling took longer than 0.1 s")
+    assert planners_module.EXTENSION_PATIENCE > 1
+
+
+def test_every_kernel_is_planned_in_a_process_of_its_own(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    one.run(["unplannable"] * 3 + ["extension"] * 3)
+    assert sum(worker.role == "plan" for worker in one.spawner.workers) == 6
+
+
+def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    kernels = [one.known(text) for text in ("# a", "dies after others", "# b", "dies")]
+    found = one.run(kernels)
+    assert [bool(outcome.results) for outcome in found] == [True, True, True, False]
+    assert found[1].job.suspected
+    assert said(found[3])[0] == "launch_error"
+    assert "SIGSEGV" in said(found[3])[1]
+    assert one.queue.deaths >= 2
+
+
+def test_a_worker_killed_from_outside_says_nothing_about_a_planned_kernel(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    (found,) = one.run([one.known("killed once")])
+    assert found.results
+    assert found.job.attempts == 1
+
+
+def test_a_kernel_that_breaks_the_device_is_blamed_and_the_next_has_a_new_worker(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    found = one.run([one.known(text) for text in ("poisons", "# a")])
+    assert said(found[0]) == ("launch_error", "illegal access")
+    assert found[1].results
+
+
+def test_what_the_machine_fails_is_tried_again_so_often_and_then_told(bench: Callable[..., Bench]) -> None:
+    one = bench(retries=2)
+    (found,) = one.run([one.known("breaks")])
+    assert found.infrastructure == "no memory"
+    assert [worker.measured for worker in one.spawner.workers if worker.measured] == [["breaks"]] * 3
+
+
+def test_a_kernel_that_stays_in_a_stage_too_long_is_a_timeout(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    found = one.run([one.known(text) for text in ("hangs", "# a")])
+    assert said(found[0]) == ("timeout", "took longer than 0.3 s in time large")
+    assert found[1].results
+
+
+@pytest.mark.parametrize("text", ["odd results", "odd status", "two results"])
+def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Callable[..., Bench]) -> None:
+    one = bench(index=None, dry=True)
+    found = one.run([one.known(text), one.known("# a")])
+    assert found[0].status == Status.REJECTED
+    assert not found[0].results
+    assert found[1].results
+
+
+def test_a_kernel_cannot_tell_the_parent_another_device(bench: Callable[..., Bench]) -> None:
+    one = bench(index=None, dry=True)
+    one.run([one.known("greets")])
+    assert one.queue.facts == FACTS
+
+
+def test_workers_that_cannot_start_end_the_run_with_the_reason(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    one.spawner.fails = True
+    with pytest.raises(InfrastructureError, match=r"workers cannot start on device 0: its last words"):
+        one.run([one.known("# a")])
+    assert len(one.spawner.workers) >= STARTS_IN_A_ROW
+
+
+def test_only_the_build_is_made_where_nothing_else_is_wanted(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    (found,) = one.run([one.known("# a")], compile_only=True)
+    assert found.results == ({"workload": "tiny", "status": "ok"},)
+    assert not any(worker.measured for worker in one.spawner.workers)

@@ -42,16 +42,10 @@ def _figure(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
 
 
 AUROC = Metric(
-    name="auroc",
-    track=VALIDITY,
-    label="AUROC",
+    name="auroc", track=VALIDITY, label="AUROC",
     meaning="Chance that a correct kernel is rated above a failed one; ½ is a coin.",
-    better=Better.HIGH,
-    figure=_figure,
-    headline=True,
-    shown=Shown.BOARD,
-    ceiling=Ceiling.NONE,
-)
+    figure=_figure, better=Better.HIGH, headline=True, shown=Shown.BOARD, ceiling=Ceiling.NONE,
+)  # fmt: skip
 
 
 def binary_log_score_rows(p_true: npt.ArrayLike, happened: npt.ArrayLike) -> Floats:
@@ -62,16 +56,11 @@ def binary_log_score_rows(p_true: npt.ArrayLike, happened: npt.ArrayLike) -> Flo
 
 
 VALIDITY_LOG_SCORE = Metric(
-    name="log_score",
-    track=VALIDITY,
-    label="Log score",
+    name="log_score", track=VALIDITY, label="Log score",
     meaning="Negative logarithm of the probability given to what happened, in nats.",
-    better=Better.LOW,
-    bounds=(0.0, float(-np.log(FLOOR))),
-    figure=lambda bootstrap, rows: bootstrap.mean(binary_log_score_rows(rows.p_valid, rows.valid)),
-    shown=Shown.BOARD,
-    ceiling=Ceiling.NONE,
-)
+    figure=lambda bootstrap, rows: bootstrap.mean(binary_log_score_rows(rows.p_valid, rows.valid)), better=Better.LOW,
+    bounds=(0.0, float(-np.log(FLOOR))), shown=Shown.BOARD, ceiling=Ceiling.NONE,
+)  # fmt: skip
 
 
 def _skill(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
@@ -80,24 +69,15 @@ def _skill(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
 
 
 LOG_SKILL = Metric(
-    name="log_skill",
-    track=VALIDITY,
-    label="Log skill",
+    name="log_skill", track=VALIDITY, label="Log skill",
     meaning="Share of the training rate's log score that P(valid) removes: 0 is no better, 1 is perfect.",
-    better=Better.HIGH,
-    bounds=(None, 1.0),
-    figure=_skill,
-    shown=Shown.TERMINAL,
-    ceiling=Ceiling.NONE,
-)
+    figure=_skill, better=Better.HIGH, bounds=(None, 1.0), shown=Shown.TERMINAL, ceiling=Ceiling.NONE,
+)  # fmt: skip
 
 
 ANSWERED = Metric(
-    name="answered",
-    track=VALIDITY,
-    label="Answered",
+    name="answered", track=VALIDITY, label="Answered",
     meaning="Share of kernels for which P(valid) was given; the training rate stands in for the others.",
-    better=Better.HIGH,
-    figure=lambda bootstrap, rows: bootstrap.mean((~np.isnan(rows.stated)).astype(np.float64)),
+    figure=lambda bootstrap, rows: bootstrap.mean((~np.isnan(rows.stated)).astype(np.float64)), better=Better.HIGH,
     ceiling=Ceiling.NONE,
-)
+)  # fmt: skip

@@ -84,11 +84,7 @@ def _ranks(values: Floats, last: int | None = None) -> Floats:
 
 
 def _places(
-    names: Sequence[str],
-    order_by: Floats,
-    ranks: Floats,
-    rank_draws: Floats,
-    figures: Floats | None = None,
+    names: Sequence[str], order_by: Floats, ranks: Floats, rank_draws: Floats, figures: Floats | None = None
 ) -> list[Place]:
     shown = order_by if figures is None else figures
     low, high = np.quantile(rank_draws, [0.025, 0.975], axis=1, method="inverted_cdf")

@@ -35,16 +35,10 @@ def accuracy(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
 
 
 ACCURACY = Metric(
-    name="accuracy",
-    track=FORECAST,
-    label="Accuracy",
+    name="accuracy", track=FORECAST, label="Accuracy",
     meaning="Share of pairs whose most probable bin is the correct one.",
-    better=Better.HIGH,
-    figure=mean_over_pairs(correct),
-    shown=Shown.BOARD,
-    ceiling=Ceiling.BINDING,
-    sliced=True,
-)
+    figure=mean_over_pairs(correct), better=Better.HIGH, shown=Shown.BOARD, ceiling=Ceiling.BINDING, sliced=True,
+)  # fmt: skip
 
 
 def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
@@ -62,23 +56,14 @@ def within_one(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
 
 
 WITHIN_ONE = Metric(
-    name="within_one",
-    track=FORECAST,
-    label="Within one bin",
+    name="within_one", track=FORECAST, label="Within one bin",
     meaning="Share of pairs whose most probable bin is at most one bin off.",
-    better=Better.HIGH,
-    figure=mean_over_pairs(near),
-    shown=Shown.BOARD,
-    sliced=True,
-)
+    figure=mean_over_pairs(near), better=Better.HIGH, shown=Shown.BOARD, sliced=True,
+)  # fmt: skip
 
 
 SIGN_ACCURACY = Metric(
-    name="sign_accuracy",
-    track=FORECAST,
-    label="Sign accuracy",
+    name="sign_accuracy", track=FORECAST, label="Sign accuracy",
     meaning="Share of pairs for which 'faster or slower than the anchor' is answered correctly.",
-    better=Better.HIGH,
-    figure=lambda bootstrap, rows: bootstrap.mean(1.0 - rows.sign_loss),
-    shown=Shown.TERMINAL,
-)
+    figure=lambda bootstrap, rows: bootstrap.mean(1.0 - rows.sign_loss), better=Better.HIGH, shown=Shown.TERMINAL,
+)  # fmt: skip

@@ -26,11 +26,7 @@ def brier(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
 
 
 BRIER = Metric(
-    name="brier",
-    track=FORECAST,
-    label="Brier",
+    name="brier", track=FORECAST, label="Brier",
     meaning="Half the squared distance between the forecast distribution and the correct bin.",
-    better=Better.LOW,
-    figure=mean_over_pairs(brier_rows),
-    shown=Shown.BOARD,
-)
+    figure=mean_over_pairs(brier_rows), better=Better.LOW, shown=Shown.BOARD,
+)  # fmt: skip

@@ -75,23 +75,15 @@ def _gap_over(buckets: Callable[[Floats], Ints]) -> Callable[[Bootstrap, PairRow
 
 
 ECE = Metric(
-    name="ece",
-    track=FORECAST,
-    label="ECE",
+    name="ece", track=FORECAST, label="ECE",
     meaning="Gap between stated confidence and accuracy, averaged over ten equally wide buckets of confidence.",
-    better=Better.LOW,
-    figure=_gap_over(equal_width),
-    shown=Shown.BOARD,
-    sliced=True,
-)
+    figure=_gap_over(equal_width), better=Better.LOW, shown=Shown.BOARD, sliced=True,
+)  # fmt: skip
 ECE_ADAPTIVE = Metric(
-    name="ece_adaptive",
-    track=FORECAST,
-    label="Adaptive ECE",
+    name="ece_adaptive", track=FORECAST, label="Adaptive ECE",
     meaning="Gap between stated confidence and accuracy, averaged over ten equally filled buckets of confidence.",
-    better=Better.LOW,
-    figure=_gap_over(equal_mass),
-)
+    figure=_gap_over(equal_mass), better=Better.LOW,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -26,12 +26,7 @@ def log_score(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
 
 
 LOG_SCORE = Metric(
-    name="log_score",
-    track=FORECAST,
-    label="Log score",
+    name="log_score", track=FORECAST, label="Log score",
     meaning="Negative logarithm of the probability given to the correct bin, in nats.",
-    better=Better.LOW,
-    bounds=(0.0, float(-np.log(FLOOR))),
-    figure=mean_over_pairs(log_score_rows),
-    shown=Shown.BOARD,
-)
+    figure=mean_over_pairs(log_score_rows), better=Better.LOW, bounds=(0.0, float(-np.log(FLOOR))), shown=Shown.BOARD,
+)  # fmt: skip

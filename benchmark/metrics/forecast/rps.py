@@ -28,16 +28,10 @@ def rps(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
 
 
 RPS = Metric(
-    name="rps",
-    track=FORECAST,
-    label="RPS",
+    name="rps", track=FORECAST, label="RPS",
     meaning="Squared distance between the cumulative forecast and the correct bin; a certain miss by g bins costs g/7.",
-    better=Better.LOW,
-    figure=mean_over_pairs(rps_rows),
-    shown=Shown.TERMINAL,
-    ceiling=Ceiling.BINDING,
-    sliced=True,
-)
+    figure=mean_over_pairs(rps_rows), better=Better.LOW, shown=Shown.TERMINAL, ceiling=Ceiling.BINDING, sliced=True,
+)  # fmt: skip
 
 
 def rps_skill(probabilities: npt.ArrayLike, bins: npt.ArrayLike, prior: npt.ArrayLike) -> float:
@@ -51,14 +45,7 @@ def _figure(bootstrap: Bootstrap, rows: PairRows) -> Figure:
 
 
 RPS_SKILL = Metric(
-    name="rps_skill",
-    track=FORECAST,
-    label="RPS skill",
+    name="rps_skill", track=FORECAST, label="RPS skill",
     meaning="Share of the training prior's RPS that the forecast removes: 0 is no better, 1 is perfect.",
-    better=Better.HIGH,
-    bounds=(None, 1.0),
-    figure=_figure,
-    headline=True,
-    shown=Shown.BOARD,
-    sliced=True,
-)
+    figure=_figure, better=Better.HIGH, bounds=(None, 1.0), headline=True, shown=Shown.BOARD, sliced=True,
+)  # fmt: skip

@@ -32,10 +32,7 @@ def sharpness(probabilities: npt.ArrayLike) -> float:
 
 
 SHARPNESS = Metric(
-    name="sharpness",
-    track=FORECAST,
-    label="Sharpness",
+    name="sharpness", track=FORECAST, label="Sharpness",
     meaning="How concentrated the forecasts are, answers aside: 0 is uniform, 1 is certain.",
-    better=Better.HIGH,
-    figure=lambda bootstrap, rows: bootstrap.mean(sharpness_rows(rows.probabilities)),
-)
+    figure=lambda bootstrap, rows: bootstrap.mean(sharpness_rows(rows.probabilities)), better=Better.HIGH,
+)  # fmt: skip

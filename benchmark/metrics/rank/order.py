@@ -27,16 +27,11 @@ def spearman(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
 
 
 SPEARMAN = Metric(
-    name="spearman",
-    track=RANK,
-    label="Spearman",
+    name="spearman", track=RANK, label="Spearman",
     meaning="Rank correlation of forecast and measured speed within a pool.",
-    better=Better.HIGH,
-    bounds=(-1.0, 1.0),
-    figure=mean_over_pools(lambda pool: spearman(pool.scores, pool.speeds)),
-    shown=Shown.BOARD,
-    ceiling=Ceiling.BINDING,
-)
+    figure=mean_over_pools(lambda pool: spearman(pool.scores, pool.speeds)), better=Better.HIGH, bounds=(-1.0, 1.0),
+    shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+)  # fmt: skip
 
 
 def kendall(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
@@ -51,15 +46,11 @@ def kendall(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
 
 
 KENDALL = Metric(
-    name="kendall",
-    track=RANK,
-    label="Kendall",
+    name="kendall", track=RANK, label="Kendall",
     meaning="Concordant minus discordant pairs of kernels within a pool, corrected for ties.",
-    better=Better.HIGH,
-    bounds=(-1.0, 1.0),
-    figure=mean_over_pools(lambda pool: kendall(pool.scores, pool.speeds)),
+    figure=mean_over_pools(lambda pool: kendall(pool.scores, pool.speeds)), better=Better.HIGH, bounds=(-1.0, 1.0),
     shown=Shown.BOARD,
-)
+)  # fmt: skip
 
 
 def ndcg(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int | None = None) -> float:
@@ -73,14 +64,10 @@ def ndcg(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int | None = None) -> 
 
 
 NDCG = Metric(
-    name="ndcg",
-    track=RANK,
-    label="NDCG",
+    name="ndcg", track=RANK, label="NDCG",
     meaning="Discounted gain of the forecast order over that of the best order; a kernel's gain is its relative speed.",
-    better=Better.HIGH,
-    figure=mean_over_pools(lambda pool: ndcg(pool.scores, pool.speeds)),
-    shown=Shown.BOARD,
-)
+    figure=mean_over_pools(lambda pool: ndcg(pool.scores, pool.speeds)), better=Better.HIGH, shown=Shown.BOARD,
+)  # fmt: skip
 
 
 def _membership(values: Floats, k: int) -> Floats:
@@ -101,10 +88,7 @@ def top_k_recall(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int) -> float:
 
 
 TOP_10_RECALL = Metric(
-    name="top_10_recall",
-    track=RANK,
-    label="Top-10 recall",
+    name="top_10_recall", track=RANK, label="Top-10 recall",
     meaning="Share of a pool's ten fastest kernels among the ten forecast to be fastest.",
-    better=Better.HIGH,
-    figure=mean_over_pools(lambda pool: top_k_recall(pool.scores, pool.speeds, 10)),
-)
+    figure=mean_over_pools(lambda pool: top_k_recall(pool.scores, pool.speeds, 10)), better=Better.HIGH,
+)  # fmt: skip

@@ -98,11 +98,8 @@ def within_20(scores: npt.ArrayLike, runtimes: npt.ArrayLike) -> float:
 
 
 WITHIN_20 = Metric(
-    name="within_20_at_10",
-    track=RANK,
-    label="Within 20 % at 10 %",
+    name="within_20_at_10", track=RANK, label="Within 20 % at 10 %",
     meaning="Share of pools whose top tenth holds a kernel within 20 % of the best.",
-    better=Better.HIGH,
-    figure=mean_over_pools(lambda pool: within_20(pool.scores, pool.runtimes)),
+    figure=mean_over_pools(lambda pool: within_20(pool.scores, pool.runtimes)), better=Better.HIGH,
     shown=Shown.TERMINAL,
-)
+)  # fmt: skip

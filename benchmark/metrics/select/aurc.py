@@ -59,24 +59,15 @@ def _sign(bootstrap: Bootstrap, rows: PairRows) -> Figure:
 
 
 AURC = Metric(
-    name="aurc",
-    track=SELECT,
-    label="AURC",
+    name="aurc", track=SELECT, label="AURC",
     meaning="Share of wrong bins, averaged as more and more pairs are answered, surest first.",
-    figure=_exact_bin,
-    headline=True,
-    shown=Shown.BOARD,
-    ceiling=Ceiling.BINDING,
-    better=Better.LOW,
-)
+    figure=_exact_bin, better=Better.LOW, headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+)  # fmt: skip
 SIGN_AURC = Metric(
-    name="sign_aurc",
-    track=SELECT,
-    label="Sign AURC",
+    name="sign_aurc", track=SELECT, label="Sign AURC",
     meaning="The same area for answers to 'faster or slower than the anchor'.",
-    figure=_sign,
-    better=Better.LOW,
-)
+    figure=_sign, better=Better.LOW,
+)  # fmt: skip
 
 
 def excess_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
@@ -102,11 +93,7 @@ def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:
 
 
 EXCESS_AURC = Metric(
-    name="excess_aurc",
-    track=SELECT,
-    label="Excess AURC",
+    name="excess_aurc", track=SELECT, label="Excess AURC",
     meaning="AURC minus that of the best order of the same answers: 0 when confidence knows every miss.",
-    better=Better.LOW,
-    figure=_excess,
-    shown=Shown.BOARD,
-)
+    figure=_excess, better=Better.LOW, shown=Shown.BOARD,
+)  # fmt: skip

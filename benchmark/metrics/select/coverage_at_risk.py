@@ -87,21 +87,12 @@ def _seconds(
 
 
 GPU_SECONDS_PER_DECISION = Metric(
-    name="gpu_seconds_per_decision",
-    track=SELECT,
-    label="GPU-seconds per decision",
+    name="gpu_seconds_per_decision", track=SELECT, label="GPU-seconds per decision",
     meaning="GPU-seconds per query when everything beyond 10 % risk is measured instead.",
-    better=Better.LOW,
-    bounds=(0.0, None),
-    figure=_seconds(exact_bin_coverage),
-    shown=Shown.TERMINAL,
-)
+    figure=_seconds(exact_bin_coverage), better=Better.LOW, bounds=(0.0, None), shown=Shown.TERMINAL,
+)  # fmt: skip
 SIGN_GPU_SECONDS_PER_DECISION = Metric(
-    name="sign_gpu_seconds_per_decision",
-    track=SELECT,
-    label="GPU-seconds per sign",
+    name="sign_gpu_seconds_per_decision", track=SELECT, label="GPU-seconds per sign",
     meaning="The same cost when only 'faster or slower than the anchor' has to be decided.",
-    better=Better.LOW,
-    bounds=(0.0, None),
-    figure=_seconds(sign_coverage),
-)
+    figure=_seconds(sign_coverage), better=Better.LOW, bounds=(0.0, None),
+)  # fmt: skip

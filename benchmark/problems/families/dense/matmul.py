@@ -134,17 +134,11 @@ def transposed_both_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _plain_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("a", (p["m"], p["k"])),
-        TensorSpec("b", (p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
-    )
+    return (TensorSpec("a", (p["m"], p["k"])), TensorSpec("b", (p["k"], p["n"]), fill=normal(p["k"] ** -0.5)))
 
 
 def _transposed_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("a", (p["k"], p["m"])),
-        TensorSpec("b", (p["n"], p["k"]), fill=normal(p["k"] ** -0.5)),
-    )
+    return (TensorSpec("a", (p["k"], p["m"])), TensorSpec("b", (p["n"], p["k"]), fill=normal(p["k"] ** -0.5)))
 
 
 _plain_outputs = tensors("c[m,n]")

@@ -21,9 +21,7 @@ REPEATED_IDS = InputCase(
 )
 # Sums of small multiples of 1/8 are exact in any order, however many meet in one row.
 CROWDED_ROW = InputCase(
-    "crowded",
-    "Half of all sources in one row find lost updates.",
-    {"index": repeat_one, "source": round_to(0.125)},
+    "crowded", "Half of all sources in one row find lost updates.", {"index": repeat_one, "source": round_to(0.125)}
 )
 CROWDED_BIN = InputCase(
     "crowded", "Half of all values in one bin find lost updates and narrow counters.", {"x": repeat_one}

@@ -41,13 +41,7 @@ FAR_ABOVE = InputCase(
     "Values far above zero find minima that start from zero or 1e30.",
     {"x": lambda generator, x: x.abs() * 1e35},
 )
-SELECTION_CASES = (
-    FAR_BELOW,
-    FAR_ABOVE,
-    ties("x"),
-    constant_rows("x", dims=(1,)),
-    sorted_rows("x", dim=1),
-)
+SELECTION_CASES = (FAR_BELOW, FAR_ABOVE, ties("x"), constant_rows("x", dims=(1,)), sorted_rows("x", dim=1))
 
 
 _kept = tensors("y[batch,1,width]")

@@ -23,13 +23,7 @@ from kbench.benchmark.problems.lazy_torch import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUM_CASES = (
-    large("x", factor=1e6),
-    alternating("x"),
-    one_hot("x"),
-    outliers("x", atol_scale=50.0),
-    constant_rows("x"),
-)
+SUM_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x", atol_scale=50.0), constant_rows("x"))
 SIGNED_FACTORS = InputCase("signs", "Negative factors find products taken through logarithms.", {"x": alternate()})
 ZERO_FACTOR = InputCase(
     "zero",

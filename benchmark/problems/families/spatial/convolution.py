@@ -15,12 +15,7 @@ from kbench.benchmark.problems.lazy_torch import F
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONVOLUTION_CASES = (
-    large("x", factor=1e5),
-    small("x", factor=1e-6),
-    one_hot("x"),
-    outliers("x", atol_scale=100.0),
-)
+CONVOLUTION_CASES = (large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), outliers("x", atol_scale=100.0))
 
 
 def fp32_sum(length: str) -> Tolerance:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
+from kbench.benchmark.problems.families.spatial.extent import multiply_adds, spatial_shape, window_extent
+from kbench.benchmark.problems.inputs import Params, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:
@@ -30,48 +31,57 @@ def weight_spec(*shape: int, name: str = "weight", dtype: str = "float32") -> Te
     return TensorSpec(name, shape, dtype, fill=normal(1.0 / math.sqrt(math.prod(shape[1:]))))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """A convolution without padding that mixes all input channels."""
+
+    taps: tuple[int, ...]
+    stride: int = 1
+    dilation: int = 1
+
+    def extents(self, p: Params) -> tuple[int, ...]:
+        """Of the output."""
+        lengths = zip(spatial_shape(p), self.taps, strict=True)
+        return tuple(window_extent(length, taps, self.stride, dilation=self.dilation) for length, taps in lengths)
+
+    def inputs(self, p: Params) -> tuple[TensorSpec, ...]:
+        """What is convolved, and the filters."""
+        return (
+            TensorSpec("x", (p["n"], p["c_in"], *spatial_shape(p))),
+            weight_spec(p["c_out"], p["c_in"], *self.taps),
+        )
+
+    def outputs(self, p: Params) -> tuple[TensorSpec, ...]:
+        """The sums over windows."""
+        return (TensorSpec("y", (p["n"], p["c_out"], *self.extents(p))),)
+
+    def flops(self, p: Params) -> int:
+        """Operations, a multiply-add counting two."""
+        return multiply_adds(p["n"], self.extents(p), p["c_in"], p["c_out"], math.prod(self.taps))
+
+
+LINE, DILATED = Window((3,)), Window((3,), stride=3, dilation=4)
+SQUARE, OBLONG, CUBE, POINT = Window((3, 3)), Window((3, 5)), Window((3, 3, 3)), Window((1, 1))
+
+
 def _conv1d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv1d(x, weight)
-
-
-def _conv1d_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("x", (p["n"], p["c_in"], p["length"])), weight_spec(p["c_out"], p["c_in"], 3)
-
-
-def _conv1d_outputs(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["n"], p["c_out"], window_extent(p["length"], 3))),)
 
 
 def _conv1d_dilated_strided(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv1d(x, weight, stride=3, dilation=4)
 
 
-def _dilated_extent(p: Params) -> int:
-    return window_extent(p["length"], 3, stride=3, dilation=4)
-
-
 def _conv2d_square(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv2d(x, weight)
-
-
-def _conv2d_square_extents(p: Params) -> tuple[int, int]:
-    return window_extent(p["height"], 3), window_extent(p["width"], 3)
 
 
 def _conv2d_asymmetric(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv2d(x, weight)
 
 
-def _asymmetric_extents(p: Params) -> tuple[int, int]:
-    return window_extent(p["height"], 3), window_extent(p["width"], 5)
-
-
 def _conv3d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv3d(x, weight)
-
-
-def _conv3d_extents(p: Params) -> tuple[int, int, int]:
-    return window_extent(p["depth"], 3), window_extent(p["height"], 3), window_extent(p["width"], 3)
 
 
 def _depthwise_conv2d(x: Tensor, weight: Tensor) -> Tensor:
@@ -83,7 +93,7 @@ def _depthwise_separable_conv2d(x: Tensor, depthwise: Tensor, pointwise: Tensor)
 
 
 def _separable_flops(p: Params) -> int:
-    extents = _conv2d_square_extents(p)
+    extents = SQUARE.extents(p)
     depthwise = multiply_adds(p["n"], extents, 1, p["c_in"], 9)
     return depthwise + multiply_adds(p["n"], extents, p["c_in"], p["c_out"], 1)
 
@@ -98,8 +108,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv1d", title="1D convolution", reference=_conv1d,
         description="Slides 3-tap filters over each sequence (no padding, stride 1) and sums over input channels.",
-        inputs=_conv1d_inputs, outputs=_conv1d_outputs,
-        flops=lambda p: multiply_adds(p["n"], [window_extent(p["length"], 3)], p["c_in"], p["c_out"], 3),
+        inputs=LINE.inputs, outputs=LINE.outputs, flops=LINE.flops,
         sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 37}),
         tolerance=fp32_sum("96"),
@@ -107,8 +116,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv1d_dilated_strided", title="Dilated, strided 1D convolution", reference=_conv1d_dilated_strided,
         description="1D convolution whose three taps lie 4 positions apart and whose window moves by 3 (no padding).",
-        inputs=_conv1d_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], _dilated_extent(p))),),
-        flops=lambda p: multiply_adds(p["n"], [_dilated_extent(p)], p["c_in"], p["c_out"], 3),
+        inputs=DILATED.inputs, outputs=DILATED.outputs, flops=DILATED.flops,
         sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 128, "length": 32768}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 50}),
         tolerance=fp32_sum("96"),
@@ -116,11 +124,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_square", title="2D convolution, 3×3", reference=_conv2d_square,
         description="3×3 convolution of a batch of images (no padding, stride 1), summed over input channels.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 3, 3),
-        ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv2d_square_extents(p))),),
-        flops=lambda p: multiply_adds(p["n"], _conv2d_square_extents(p), p["c_in"], p["c_out"], 9),
+        inputs=SQUARE.inputs, outputs=SQUARE.outputs, flops=SQUARE.flops,
         sizes=(
             Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
             Size("deep_layer", {"n": 8, "c_in": 64, "c_out": 64, "height": 56, "width": 56}),
@@ -131,11 +135,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_asymmetric", title="2D convolution, 3×5", reference=_conv2d_asymmetric,
         description="Convolution of a batch of images with filters 3 high and 5 wide (no padding, stride 1).",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 3, 5),
-        ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_asymmetric_extents(p))),),
-        flops=lambda p: multiply_adds(p["n"], _asymmetric_extents(p), p["c_in"], p["c_out"], 15),
+        inputs=OBLONG.inputs, outputs=OBLONG.outputs, flops=OBLONG.flops,
         sizes=(Size("large", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 14}),
         tolerance=fp32_sum("45"), aliases=("kernelbench/v0/L1/62",),
@@ -143,12 +143,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv3d", title="3D convolution, 3×3×3", reference=_conv3d,
         description="3×3×3 convolution of a batch of volumes (no padding, stride 1), summed over input channels.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["depth"], p["height"], p["width"])),
-            weight_spec(p["c_out"], p["c_in"], 3, 3, 3),
-        ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv3d_extents(p))),),
-        flops=lambda p: multiply_adds(p["n"], _conv3d_extents(p), p["c_in"], p["c_out"], 27),
+        inputs=CUBE.inputs, outputs=CUBE.outputs, flops=CUBE.flops,
         sizes=(Size("large", {"n": 2, "c_in": 3, "c_out": 64, "depth": 64, "height": 64, "width": 64}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
         tolerance=fp32_sum("81"),
@@ -159,8 +154,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         inputs=lambda p: (
             TensorSpec("x", (p["n"], p["channels"], p["height"], p["width"])), weight_spec(p["channels"], 1, 3, 3),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], *_conv2d_square_extents(p))),),
-        flops=lambda p: multiply_adds(p["n"], _conv2d_square_extents(p), 1, p["channels"], 9),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], *SQUARE.extents(p))),),
+        flops=lambda p: multiply_adds(p["n"], SQUARE.extents(p), 1, p["channels"], 9),
         sizes=(Size("large", {"n": 16, "channels": 64, "height": 192, "width": 192}),),
         tiny=Size("tiny", {"n": 2, "channels": 5, "height": 11, "width": 13}),
         tolerance=fp32_sum("9"),
@@ -174,7 +169,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             weight_spec(p["c_in"], 1, 3, 3, name="depthwise"),
             weight_spec(p["c_out"], p["c_in"], 1, 1, name="pointwise"),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_conv2d_square_extents(p))),), flops=_separable_flops,
+        outputs=SQUARE.outputs, flops=_separable_flops,
         sizes=(
             Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
             Size("mobile_layer", {"n": 8, "c_in": 32, "c_out": 64, "height": 128, "width": 128}),
@@ -185,11 +180,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="pointwise_conv2d", title="Pointwise 2D convolution", reference=_pointwise_conv2d,
         description="1×1 convolution: at every pixel the input channels are mixed by one matrix.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])), weight_spec(p["c_out"], p["c_in"], 1, 1),
-        ),
-        outputs=tensors("y[n,c_out,height,width]"),
-        flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 1),
+        inputs=POINT.inputs, outputs=POINT.outputs, flops=POINT.flops,
         sizes=(
             Size("first_layer", {"n": 16, "c_in": 3, "c_out": 64, "height": 256, "width": 256}),
             Size("deep_layer", {"n": 16, "c_in": 128, "c_out": 128, "height": 64, "width": 64}),

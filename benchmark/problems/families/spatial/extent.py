@@ -5,6 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from kbench.benchmark.problems.inputs import Params
+
+AXES = ("depth", "height", "width", "length")
+"""Names of spatial parameters, in the order of a tensor's dimensions."""
+
+
+def spatial_shape(p: Params) -> tuple[int, ...]:
+    """The spatial dimensions a workload has."""
+    return tuple(p[axis] for axis in AXES if axis in p)
+
 
 def window_extent(length: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
     """How many windows of `kernel` taps fit an axis."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum, weight_spec
-from kbench.benchmark.problems.families.spatial.extent import multiply_adds, window_extent
+from kbench.benchmark.problems.families.spatial.convolution import (
+    CONVOLUTION_CASES,
+    CUBE,
+    SQUARE,
+    fp32_sum,
+    weight_spec,
+)
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
@@ -31,19 +35,6 @@ def _image_inputs(p: Params, dtype: str = "float32") -> tuple[TensorSpec, ...]:
 
 def _bias(p: Params, name: str = "bias", axes: int = 2) -> TensorSpec:
     return TensorSpec(name, (p["c_out"], *(1,) * axes))
-
-
-def _extents(p: Params) -> tuple[int, int]:
-    return window_extent(p["height"], 3), window_extent(p["width"], 3)
-
-
-def _flops(p: Params) -> int:
-    """The convolution's; what follows adds a few operations per output and is left out, as torch's counter does."""
-    return multiply_adds(p["n"], _extents(p), p["c_in"], p["c_out"], 9)
-
-
-def _image_output(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", (p["n"], p["c_out"], *_extents(p))),)
 
 
 def _conv2d_relu_bias_add(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Tensor) -> Tensor:
@@ -83,10 +74,6 @@ def _conv3d_scaling_tanh_multiply_sigmoid(
     return torch.sigmoid(torch.tanh(F.conv3d(x, weight, conv_bias) * scale) * bias)
 
 
-def _volume_extents(p: Params) -> tuple[int, ...]:
-    return tuple(window_extent(p[axis], 3) for axis in ("depth", "height", "width"))
-
-
 def _volume_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (
         TensorSpec("x", (p["n"], p["c_in"], p["depth"], p["height"], p["width"])),
@@ -97,10 +84,11 @@ def _volume_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
+# Operations are the convolution's; what follows adds a few per output and is left out, as torch's counter does.
 problem = functools.partial(
     ProblemDefinition,
     family="fused_convolution",
-    flops=_flops,
+    flops=SQUARE.flops,
     tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 9, "width": 11}),
 )
 
@@ -108,14 +96,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_relu_bias_add", title="2D convolution, ReLU, bias", reference=_conv2d_relu_bias_add,
         description="3×3 convolution with bias, then ReLU, then a second bias per channel.",
-        inputs=lambda p: (*_image_inputs(p), _bias(p)), outputs=_image_output,
+        inputs=lambda p: (*_image_inputs(p), _bias(p)), outputs=SQUARE.outputs,
         sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
         tolerance=fp32_sum("144"), cases=CONVOLUTION_CASES,
     ),
     problem(
         id="conv2d_mish_mish", title="2D convolution, Mish twice", reference=_conv2d_mish_mish,
         description="3×3 convolution with bias, then Mish applied twice, where Mish(v) = v · tanh(log(1 + exp(v))).",
-        inputs=_image_inputs, outputs=_image_output,
+        inputs=_image_inputs, outputs=SQUARE.outputs,
         sizes=(Size("large", {"n": 16, "c_in": 16, "c_out": 32, "height": 128, "width": 128}),),
         tolerance=fp32_sum("144"), cases=CONVOLUTION_CASES,
     ),
@@ -123,7 +111,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="conv2d_relu_hardswish", title="2D convolution, ReLU, hard swish (bfloat16)",
         reference=_conv2d_relu_hardswish,
         description="3×3 convolution with bias in bfloat16, then ReLU, then v · clamp((v + 3) / 6, 0, 1).",
-        inputs=_half_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_extents(p)), "bfloat16"),),
+        inputs=_half_image_inputs,
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *SQUARE.extents(p)), "bfloat16"),),
         sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 64, "height": 128, "width": 128}),),
         tolerance=Tolerance(
             2e-2, 2e-2,
@@ -153,7 +142,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="3×3 convolution with bias, 2 · tanh, a second bias per channel, then the largest of each 4×4 "
             "window.",
         inputs=lambda p: (*_image_inputs(p), _bias(p)),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *(extent // 4 for extent in _extents(p)))),),
+        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *(extent // 4 for extent in SQUARE.extents(p)))),),
         sizes=(Size("large", {"n": 32, "c_in": 8, "c_out": 32, "height": 130, "width": 130}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 15, "width": 18}),
         tolerance=fp32_sum("72"),
@@ -165,7 +154,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_scaling_min", title="2D convolution, scaling, minimum over channels", reference=_conv2d_scaling_min,
         description="3×3 convolution with bias, doubled, then at every pixel the smallest value over output channels.",
-        inputs=_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], 1, *_extents(p))),),
+        inputs=_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], 1, *SQUARE.extents(p))),),
         sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
         tolerance=fp32_sum("144"),
         cases=(
@@ -178,8 +167,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=_conv3d_scaling_tanh_multiply_sigmoid,
         description="3×3×3 convolution with bias, times a factor per channel, tanh, times a second factor per channel, "
             "sigmoid.",
-        inputs=_volume_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *_volume_extents(p))),),
-        flops=lambda p: 2 * p["n"] * p["c_out"] * p["c_in"] * 27 * math.prod(_volume_extents(p)),
+        inputs=_volume_inputs, outputs=CUBE.outputs, flops=CUBE.flops,
         sizes=(Size("large", {"n": 128, "c_in": 3, "c_out": 16, "depth": 16, "height": 32, "width": 32}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
         tolerance=Tolerance(1e-5, 1e-5, "fp32 sums of 81 products, squashed twice; fp16 operands err by about 1e-4"),

@@ -18,7 +18,7 @@ from kbench.benchmark.problems.adversarial import (
     ties,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.extent import window_extent
+from kbench.benchmark.problems.families.spatial.extent import spatial_shape, window_extent
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import F
 
@@ -31,31 +31,26 @@ FAR_BELOW = InputCase(
 MAXIMUM_CASES = (negative("x"), FAR_BELOW, ties("x"), sorted_rows("x"), constant_rows("x"))
 MEAN_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x"))
 
-AXES = ("depth", "height", "width")
 SELECTION = Tolerance(1e-6, 1e-6, "a maximum is one of the inputs, so it is exact")
 MEAN = Tolerance(2e-6, 1e-5, "fp32 means of 9 to 27 values; fp16 inputs err by about 1e-4")
 
 
-def _shape(p: Params) -> tuple[int, ...]:
-    return tuple(p[axis] for axis in AXES if axis in p)
-
-
 def _inputs(dtype: str = "float32") -> Callable[[Params], tuple[InputSpec, ...]]:
-    return lambda p: (TensorSpec("x", (p["n"], p["channels"], *_shape(p)), dtype),)
+    return lambda p: (TensorSpec("x", (p["n"], p["channels"], *spatial_shape(p)), dtype),)
 
 
 def _outputs(
     kernel: int, stride: int, padding: int, dilation: int, dtype: str = "float32"
 ) -> Callable[[Params], tuple[TensorSpec, ...]]:
     def outputs(p: Params) -> tuple[TensorSpec, ...]:
-        extents = (window_extent(extent, kernel, stride, padding, dilation) for extent in _shape(p))
+        extents = (window_extent(extent, kernel, stride, padding, dilation) for extent in spatial_shape(p))
         return (TensorSpec("y", (p["n"], p["channels"], *extents), dtype),)
 
     return outputs
 
 
 def _one_per_tap(outputs: Callable[[Params], tuple[TensorSpec, ...]], kernel: int) -> Callable[[Params], int]:
-    return lambda p: int(outputs(p)[0].numel * kernel ** len(_shape(p)))
+    return lambda p: int(outputs(p)[0].numel * kernel ** len(spatial_shape(p)))
 
 
 def _max_pool1d(x: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum
-from kbench.benchmark.problems.families.spatial.extent import multiply_adds, transposed_extent
-from kbench.benchmark.problems.inputs import Params, TensorSpec, normal
+from kbench.benchmark.problems.families.spatial.extent import multiply_adds, spatial_shape, transposed_extent
+from kbench.benchmark.problems.inputs import TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ def _transposed_conv2d(x: Tensor, weight: Tensor) -> Tensor:
 
 def _transposed_conv3d_grouped(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv_transpose3d(x, weight, stride=2, padding=1, groups=4)
-
-
-def _volume(p: Params) -> tuple[int, int, int]:
-    return p["depth"], p["height"], p["width"]
 
 
 problem = functools.partial(ProblemDefinition, family="transposed_convolution", cases=CONVOLUTION_CASES)
@@ -72,13 +68,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Every voxel adds a 3×3×3 patch at stride 2 with one voxel cropped on each side; channels form 4 "
             "groups, and outputs of a group sum only over its own inputs.",
         inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], *_volume(p))),
+            TensorSpec("x", (p["n"], p["c_in"], *spatial_shape(p))),
             _weight((p["c_in"], p["c_out"] // 4, 3, 3, 3), p["c_in"] // 4 * 8),
         ),
         outputs=lambda p: (
-            TensorSpec("y", (p["n"], p["c_out"], *(transposed_extent(extent, 3, 2, 1) for extent in _volume(p)))),
+            TensorSpec("y", (p["n"], p["c_out"], *(transposed_extent(extent, 3, 2, 1) for extent in spatial_shape(p)))),
         ),
-        flops=lambda p: multiply_adds(p["n"], _volume(p), p["c_in"], p["c_out"] // 4, 27),
+        flops=lambda p: multiply_adds(p["n"], spatial_shape(p), p["c_in"], p["c_out"] // 4, 27),
         sizes=(Size("large", {"n": 4, "c_in": 32, "c_out": 64, "depth": 16, "height": 32, "width": 32}),),
         tiny=Size("tiny", {"n": 2, "c_in": 8, "c_out": 12, "depth": 3, "height": 4, "width": 5}),
         tolerance=fp32_sum("8 to 64"),

@@ -48,14 +48,14 @@ class Results:
     """Share of queries with a usable forecast; the rest were scored as the uniform forecast and as deferred."""
     cost: Mapping[str, float | None]
     """seconds_per_1000 and tokens_per_1000 forecasts."""
-    scores: Sequence[Score]
-    """Every metric of every track and slice."""
-    draws: Mapping[str, Sequence[float]]
-    """Per track, the headline in every bootstrap draw; paired over entries because seed and problems are the same."""
-    curves: Mapping[str, Sequence[Sequence[float]]]
-    """reliability, risk_coverage and regret, as [x, y] points."""
     flags: Sequence[str] = ()
     """What a reader should know before trusting the entry; never acted on silently."""
+    scores: Sequence[Score]
+    """Every metric of every track and slice."""
+    curves: Mapping[str, Sequence[Sequence[float]]]
+    """reliability, risk_coverage and regret, as [x, y] points."""
+    draws: Mapping[str, Sequence[float]]
+    """Per track, the headline in every bootstrap draw; paired over entries because seed and problems are the same."""
 
     @property
     def entry_id(self) -> str:
@@ -85,21 +85,9 @@ class Results:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, in a fixed order."""
-        return {
-            "version": VERSION,
-            "entry_id": self.entry_id,
-            "submission": to_dict(self.submission),
-            "dataset_fingerprint": self.dataset_fingerprint,
-            "kbench": self.kbench,
-            "seed": self.seed,
-            "resamples": self.resamples,
-            "answered_share": self.answered_share,
-            "cost": dict(self.cost),
-            "flags": list(self.flags),
-            "scores": [to_dict(score) for score in self.scores],
-            "curves": {name: [list(point) for point in points] for name, points in self.curves.items()},
-            "draws": {track: list(values) for track, values in self.draws.items()},
-        }
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        plain |= {"submission": to_dict(self.submission), "scores": [to_dict(score) for score in self.scores]}
+        return {"version": VERSION, "entry_id": self.entry_id, **plain}
 
 
 def _rounded_score(score: Score) -> Score:
@@ -122,19 +110,11 @@ def read_results(path: Path) -> Results:
         data = json.loads(path.read_text("utf-8"))
         if data["version"] != VERSION:
             raise DataError(f"{path}: version is {data['version']!r}; this kbench reads {VERSION!r}: score it again")
-        return Results(
-            submission=from_dict(Submission, data["submission"]),
-            dataset_fingerprint=data["dataset_fingerprint"],
-            kbench=data["kbench"],
-            seed=data["seed"],
-            resamples=data["resamples"],
-            answered_share=data["answered_share"],
-            cost=data["cost"],
-            scores=[from_dict(Score, score) for score in data["scores"]],
-            draws=data["draws"],
-            curves=data["curves"],
-            flags=data["flags"],
-        )
+        records = {
+            "submission": from_dict(Submission, data["submission"]),
+            "scores": [from_dict(Score, score) for score in data["scores"]],
+        }
+        return Results(**{name: data[name] for name in data.keys() - {"version", "entry_id"}} | records)
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); give a file that `leaderboard score --out` wrote"

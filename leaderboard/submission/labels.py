@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, floats, strings
+from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY = b"kbench.questions"
-INTEGER_COLUMNS = ("query", "bin")
-TEXT_COLUMNS = ("problem", "family", "backend", "kind", "split", "origin", "candidate", "pool")
 
 
 def write_queries(questions: Questions, path: Path) -> None:
@@ -88,34 +86,19 @@ def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels
     import pyarrow as pa
 
     part = table.filter(pa.array(rows.astype(bool)))
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        values = part.column(field.name).to_pylist()
-        if field.name in TEXT_COLUMNS:
-            found[field.name] = strings(values)
-        elif field.name in INTEGER_COLUMNS:
-            found[field.name] = np.asarray(values, dtype=np.int64)
-        elif field.name == "valid":
-            found[field.name] = np.asarray(values, dtype=np.bool_)
-        else:
-            found[field.name] = floats(values)
-    return found
+    columns = {field.name: part.column(field.name) for field in dataclasses.fields(kind)}
+    return {
+        name: strings(column.to_pylist()) if pa.types.is_string(column.type) else column.to_numpy()
+        for name, column in columns.items()
+    }
 
 
 def _bare_query(query_id: str, gpu: str) -> Query:
     return Query(
-        query_id=query_id,
-        problem_id="withheld",
-        family="withheld",
-        problem_text="",
-        workloads_json="[]",
-        backend=Backend.TRITON,
-        kind=PairKind.REFERENCE,
-        anchor_source="",
-        candidate_source="",
-        gpu=gpu,
-        gpu_facts_json="{}",
-    )
+        query_id=query_id, problem_id="withheld", family="withheld", problem_text="", workloads_json="[]",
+        backend=Backend.TRITON, kind=PairKind.REFERENCE, anchor_source="", candidate_source="",
+        gpu=gpu, gpu_facts_json="{}",
+    )  # fmt: skip
 
 
 def _write(table: pa.Table, path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,33 +77,29 @@ def duplicates(config: Config, parts: list[Part]) -> Iterator[Issue]:
         yield Issue(file, local, field, shown, "is a duplicate; ids must be unique")
 
 
-REFERENCES = (
-    ("kernels", "parent_id", "kernels", "kernel_id", "the parent is not in the corpus"),
-    ("kernels", "env_id", "environments", "env_id", "the environment is not in the corpus"),
-    ("kernels", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
-    ("measurements", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
-    ("measurements", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
-    ("measurements", "env_id", "environments", "env_id", "the environment is not in the corpus"),
-    ("repeats", "kernel_id", "kernels", "kernel_id", "the kernel is not in the corpus"),
-    ("repeats", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
-    ("repeats", "env_id", "environments", "env_id", "the environment is not in the corpus"),
-    ("pairs", "anchor_id", "kernels", "kernel_id", "the anchor is not in the corpus"),
-    ("pairs", "candidate_id", "kernels", "kernel_id", "the candidate is not in the corpus"),
-    ("pairs", "problem_id", "problems", "problem_id", "the problem is not in the corpus"),
-)
-"""config, column, config it points into, column there, what is wrong when nothing is there."""
+REFERENCES = {
+    "parent_id": ("kernels", "kernel_id", "parent"),
+    "kernel_id": ("kernels", "kernel_id", "kernel"),
+    "anchor_id": ("kernels", "kernel_id", "anchor"),
+    "candidate_id": ("kernels", "kernel_id", "candidate"),
+    "problem_id": ("problems", "problem_id", "problem"),
+    "env_id": ("environments", "env_id", "environment"),
+}
+"""Columns that point at other rows: the config they point into, the column there, and what the row is."""
 
 
 def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    for config, column, target, key, message in REFERENCES:
+    for column, (target, key, what) in REFERENCES.items():
         if not parts[target]:
             # A corpus may hold kernels alone; what it does not hold cannot be pointed into.
             continue
-        known = pa.concat_arrays([chunk for _, table in parts[target] for chunk in table.column(key).chunks])
-        for file, table in parts[config]:
-            values = table.column(column)
-            lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=known)))
-            yield from rows_where(lost, file, column, values, message)
+        known = whole(parts[target], [key]).column(key).combine_chunks()
+        for config in parts:
+            for file, table in parts[config] if (config, column) != (target, key) else ():
+                if column in table.column_names:
+                    values = table.column(column)
+                    lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=known)))
+                    yield from rows_where(lost, file, column, values, f"the {what} is not in the corpus")
 
 
 OWNERS = (
@@ -152,14 +147,13 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
 
 def _families(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """Kernels and pairs whose family is not their problem's."""
-    family_of: dict[Any, Any] = {}
-    for _, table in parts["problems"]:
-        family_of |= dict(zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True))
+    if not parts["problems"]:
+        return
+    problems = Lookup(whole(parts["problems"], ["problem_id", "family"]), ["problem_id"])
     for file, table in parts["kernels"] + parts["pairs"]:
-        pairs = zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True)
-        wrong = [family_of.get(problem, family) != family for problem, family in pairs]
-        message = "differs from the problem's family"
-        yield from rows_where(pa.array(wrong, pa.bool_()), file, "family", table.column("family"), message)
+        family = table.column("family")
+        wrong = pc.not_equal(family, problems.column("family", problems.rows(table.column("problem_id"))))
+        yield from rows_where(wrong, file, "family", family, "differs from the problem's family")
 
 
 def _event_gaps(parts: Sequence[Part]) -> Iterator[Issue]:

@@ -215,18 +215,13 @@ def _pair_labels(
 ) -> PairLabels:
     rows = sorted(rows, key=lambda row: (row["query_id"], row["pair_id"]))
     return PairLabels(
-        query=np.array([position[row["query_id"]] for row in rows], dtype=np.int64),
+        **_shared(rows, position),
         # From the raw speedup, never from a stored label: imported labels need not follow these edges.
         bin=bins.bins_of(_numbers(rows, "speedup")),
-        speedup=_numbers(rows, "speedup"),
         speedup_low=_numbers(rows, "speedup_low"),
         speedup_high=_numbers(rows, "speedup_high"),
         runtime_us=floats([runtimes.get((row["candidate_id"], row["gpu"])) for row in rows]),
-        problem=_texts(rows, "problem_id"),
-        family=_texts(rows, "family"),
-        backend=_texts(rows, "backend"),
         kind=_texts(rows, "kind"),
-        split=_texts(rows, "split"),
         origin=_texts(rows, "origin"),
         candidate=_texts(rows, "candidate_id"),
     )
@@ -234,19 +229,22 @@ def _pair_labels(
 
 def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLabels:
     return PoolLabels(
-        query=np.array([position[row["query_id"]] for row in rows], dtype=np.int64),
+        **_shared(rows, position),
         pool=strings([f"{row['problem_id']} on {row['gpu']}" for row in rows]),
         valid=np.array([row["status"] == Status.OK for row in rows], dtype=np.bool_),
         runtime_us=_numbers(rows, "runtime_us"),
         runtime_low_us=_numbers(rows, "runtime_low_us"),
         runtime_high_us=_numbers(rows, "runtime_high_us"),
-        speedup=_numbers(rows, "speedup"),
-        problem=_texts(rows, "problem_id"),
-        family=_texts(rows, "family"),
-        backend=_texts(rows, "backend"),
-        split=_texts(rows, "split"),
         candidate=_texts(rows, "kernel_id"),
     )
+
+
+def _shared(rows: list[dict[str, Any]], position: dict[str, int]) -> dict[str, Any]:
+    """What labels of pairs and of pools have in common."""
+    texts = {"problem": "problem_id", "family": "family", "backend": "backend", "split": "split"}
+    query = np.array([position[row["query_id"]] for row in rows], dtype=np.int64)
+    columns = {name: _texts(rows, column) for name, column in texts.items()}
+    return {"query": query, "speedup": _numbers(rows, "speedup"), **columns}
 
 
 def _numbers(rows: list[dict[str, Any]], name: str) -> Floats:

@@ -26,19 +26,15 @@ def fp8_quant_float32(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
 
 PROBLEMS = (
     ProblemDefinition(
-        id="fp8_quant_float32",
-        title="GPU MODE's fp8_quant: scaling to the range of float8, in float32",
         family="gpu_mode",
-        description=(
-            "Split every row of a float32 matrix into groups of `group` neighbours. A group's scale is its largest "
-            "magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and clamped to ±448 is "
-            "the first output, the scales are the second. Both are float32: nothing is rounded to float8."
-        ),
+        id="fp8_quant_float32", title="GPU MODE's fp8_quant: scaling to the range of float8, in float32",
         reference=fp8_quant_float32,
+        description="Split every row of a float32 matrix into groups of `group` neighbours. A group's scale is its "
+            "largest magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and clamped to "
+            "±448 is the first output, the scales are the second. Both are float32: nothing is rounded to float8.",
         inputs=lambda p: (TensorSpec("x", (p["tokens"], p["hidden"])), ScalarSpec("group", p["group"])),
         outputs=lambda p: (
-            TensorSpec("x_q", (p["tokens"], p["hidden"])),
-            TensorSpec("x_s", (p["tokens"], p["hidden"] // p["group"])),
+            TensorSpec("x_q", (p["tokens"], p["hidden"])), TensorSpec("x_s", (p["tokens"], p["hidden"] // p["group"])),
         ),
         flops=lambda p: 2 * p["tokens"] * p["hidden"],
         # The benchmarks the published release took from the task, and a test of it: a kernel may know no other shape.
@@ -49,16 +45,12 @@ PROBLEMS = (
         ),
         tiny=Size("tiny", {"tokens": 16, "hidden": 1024, "group": 64}),
         tolerance=Tolerance(
-            1e-6,
-            1e-3,
+            1e-6, 1e-3,
             "the task's published rtol 1e-3; its atol of 1e-3 would let scales, which are about 6e-3, be 15 % off",
         ),
         cases=(
-            zero_rows("x"),
-            large("x", factor=1e6, atol_scale=1.0),
-            small("x", factor=1e-6, atol_scale=1e-6),
-            outliers("x", atol_scale=1.0),
-            constant_rows("x"),
+            zero_rows("x"), large("x", factor=1e6, atol_scale=1.0), small("x", factor=1e-6, atol_scale=1e-6),
+            outliers("x", atol_scale=1.0), constant_rows("x"),
         ),
     ),
-)
+)  # fmt: skip

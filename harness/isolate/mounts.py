@@ -25,24 +25,34 @@ class _Attributes(ctypes.Structure):
     )
 
 
-def freeze_files(writable: Sequence[Path]) -> bool:
-    """Enter a mount namespace in which only the given folders can be written to; False where not permitted."""
+def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = ()) -> bool:
+    """Enter a mount namespace of its own in which little can be written to; False where not permitted.
+
+    Args:
+        writable: the only folders that can be written to.
+        hidden: device files that are covered by an empty one.
+    """
     if platform.system() != "Linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.getcwd()
     if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         return False
-    for folder in writable:
-        name = str(folder).encode()
-        if libc.mount(name, name, None, MS_BIND, None) != 0:
-            return False
+    # Only now, in a namespace of its own: anywhere else this would cover them for everybody.
+    places = [(b"/dev/null", path) for path in hidden] + [(str(folder).encode(), folder) for folder in writable]
+    if any(libc.mount(source, str(path).encode(), None, MS_BIND, None) != 0 for source, path in places):
+        return False
     if not _set(libc, "/", AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY)):
         return False
     thawed = all(_set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY)) for folder in writable)
     # The working directory was opened under the old mounts.
     os.chdir(here)
     return thawed
+
+
+def gpu_nodes() -> list[Path]:
+    """The GPUs' device files."""
+    return [path for path in Path("/dev").glob("nvidia*") if path.is_char_device()]
 
 
 def _set(libc: ctypes.CDLL, path: str, flags: int, attributes: _Attributes) -> bool:

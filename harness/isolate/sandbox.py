@@ -53,6 +53,19 @@ def _leave_network() -> bool:
     return any(libc.unshare(flags) == 0 for flags in (CLONE_NEWNET, CLONE_NEWUSER | CLONE_NEWNET))
 
 
+PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, CAPABILITIES, CAPABILITY_VERSION = 24, 38, 64, 0x20080522
+
+
+def drop_capabilities() -> bool:
+    """Give up every privilege of the superuser for good: mounts cannot be undone, limits cannot be raised."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for number in range(CAPABILITIES):
+        libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+    return bool(libc.capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())) == 0)
+
+
 PR_SET_PDEATHSIG = 1
 
 

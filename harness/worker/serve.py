@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.isolate import sandbox
-from kbench.harness.isolate.mounts import freeze_files
+from kbench.harness.isolate.mounts import freeze_files, gpu_nodes
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.harness.plan.target import Target
 from kbench.schemas import Backend, InfrastructureError, KernelSource
@@ -95,7 +95,8 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     message = channel.receive()
     kernel, target = kernel_of(message), Target(*message["target"])
     extension = message["extension"]
-    freeze_files([scratch, Path(extension)] if extension else [scratch])
+    freeze_files([scratch, Path(extension)] if extension else [scratch], hidden=gpu_nodes())
+    sandbox.drop_capabilities()
     if extension:
         channel.send({"planned": build_extension(kernel, target, extension)})
         return

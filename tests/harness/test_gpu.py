@@ -85,7 +85,7 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.runtime_us > row.floor_us
         assert row.registers
         assert row.trust == "plan"
-        assert row.not_restored == []
+        assert row.not_restored == ()
 
 
 def test_a_look_at_the_second_clock_is_not_taken_for_tampering(tmp_path: Path) -> None:

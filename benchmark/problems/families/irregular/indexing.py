@@ -23,6 +23,17 @@ REPEATED_IDS = InputCase(
 CROWDED_ROW = InputCase(
     "crowded", "Half of all sources in one row find lost updates.", {"index": repeat_one, "source": round_to(0.125)}
 )
+
+
+def all_alike(generator: Generator, x: Tensor) -> Tensor:
+    """One of the drawn numbers everywhere."""
+    chosen = torch.randint(x.numel(), (1,), generator=generator, device=x.device)
+    return x.reshape(-1)[chosen].expand(x.numel()).reshape(x.shape)
+
+
+ONE_BIN = InputCase(
+    "one_bin", "All values in one bin find counters that wrap and bins that are dropped.", {"x": all_alike}
+)
 CROWDED_BIN = InputCase(
     "crowded", "Half of all values in one bin find lost updates and narrow counters.", {"x": repeat_one}
 )
@@ -120,7 +131,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("n33m_b256", {"count": 1 << 25, "bins": 256}), Size("n16m_b4096", {"count": 1 << 24, "bins": 4096}),
         ),
         tiny=Size("tiny", {"count": 1000, "bins": 16}),
-        cases=(CROWDED_BIN, sorted_rows("x")),
+        cases=(CROWDED_BIN, ONE_BIN, sorted_rows("x")),
     ),
     problem(
         id="transpose", title="Matrix transpose", reference=transpose,

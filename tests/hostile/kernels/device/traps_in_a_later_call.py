@@ -1,5 +1,6 @@
 # cheat: works until its grid number is high, then traps, so that the context dies in somebody else's call
-# tags: class-device gpu
+# tags: class-device gpu disarmed
+# disarmed: it works while it is measured; a trap would end its own worker and be its own failure
 import torch
 
 from kbench.harness.cuda import CudaModule

@@ -1,7 +1,8 @@
 """Batch files: requests written as JSON lines, responses read back, so that any model or person can answer offline.
 
-The lines are those of the OpenAI Batch API. Whoever finds requests unanswered writes them and stops; once the responses
-are there, the same command goes on where it was. An error in place of a response answers nothing.
+The lines are those of the OpenAI Batch API. Whoever finds requests unanswered collects them, writes them in one go and
+stops; once the responses are there, the same command goes on where it was. An error in place of a response answers
+nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.llm.chat import Body, Reply, reply_from_body
+from kbench.benchmark.llm.chat import Body, Reply, reply_from_body, with_account
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, KbenchError
 from kbench.schemas.ids import content_hash
 
@@ -20,37 +22,75 @@ LONGEST_ERROR = 120
 """Characters of a recorded error in a message."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Requests without a reply, by their id."""
+
+    files: BatchFiles
+    bodies: Mapping[str, Body]
+    errors: Mapping[str, str]
+    """What came in place of a reply, for those that were answered with an error."""
+
+
 class WaitingForResponsesError(KbenchError):
-    """Requests were written and are not answered yet."""
+    """Requests are not answered yet."""
 
     exit_code = 3
 
+    def __init__(self, message: str, unanswered: Unanswered) -> None:
+        super().__init__(message)
+        self.unanswered = unanswered
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclasses.dataclass(slots=True, kw_only=True)
 class BatchFiles:
     """A file of requests and a file of responses."""
 
     requests: Path
     responses: Path
+    _known: tuple[tuple[int, int], Responses] | None = dataclasses.field(default=None, init=False, repr=False)
+    """What the responses file held when it had this size and time: thousands of answers are read once."""
 
     def ask(self, bodies: Sequence[Body], /) -> list[Reply]:
-        """A reply for each request, in order.
+        """A reply for each request, in order. Nothing is written: the caller may have more to ask.
 
         Raises:
-            WaitingForResponsesError: names the unanswered requests, which are now in the requests file.
+            WaitingForResponsesError: carries the unanswered requests.
             DataError: the responses file cannot be read.
         """
         ids = [request_id(body) for body in bodies]
-        answers = read_responses(self.responses)
+        answers = self.answers()
         missing = {key: body for key, body in zip(ids, bodies, strict=True) if key not in answers.replies}
         if missing:
-            write_requests(self.requests, missing)
-            names = [f"{key} (got {answers.errors[key]})" if key in answers.errors else key for key in missing]
+            errors = {key: answers.errors[key] for key in missing if key in answers.errors}
             raise WaitingForResponsesError(
-                f"{len(missing)} requests wait in {self.requests}; put their responses into {self.responses} "
-                f"and run the same command again; unanswered: {', '.join(names)}"
+                f"{len(missing)} requests have no response in {self.responses}", Unanswered(self, missing, errors)
             )
         return [answers.replies[key] for key in ids]
+
+    def answers(self) -> Responses:
+        """What the responses file holds now.
+
+        Raises:
+            DataError: names the line that is not a response.
+        """
+        if not self.responses.is_file():
+            return Responses()
+        facts = self.responses.stat()
+        state = (facts.st_size, facts.st_mtime_ns)
+        if self._known is None or self._known[0] != state:
+            self._known = (state, read_responses(self.responses))
+        return self._known[1]
+
+    def write(self, bodies: Mapping[str, Body]) -> None:
+        """Leave in the requests file exactly what waits: these requests, and earlier ones that have no reply yet."""
+        answered = self.answers().replies
+        old = self.requests.read_bytes().splitlines() if self.requests.is_file() else []
+        lines = {_id_of(line): line for line in old}
+        lines |= {key: _line(key, body) for key, body in bodies.items()}
+        waiting = [line for key, line in lines.items() if key is not None and key not in answered]
+        self.requests.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.requests, b"".join(line + b"\n" for line in waiting))
 
 
 def request_id(body: Body) -> str:
@@ -64,10 +104,22 @@ def write_requests(path: Path, bodies: Mapping[str, Body]) -> None:
     written = set(path.read_bytes().splitlines()) if path.is_file() else set()
     with path.open("ab") as stream:
         for key, body in bodies.items():
-            request = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": dict(body)}
-            line = json.dumps(request, ensure_ascii=False).encode()
+            line = _line(key, body)
             if line not in written:
                 stream.write(line + b"\n")
+
+
+def _line(key: str, body: Body) -> bytes:
+    request = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": dict(body)}
+    return json.dumps(request, ensure_ascii=False).encode()
+
+
+def _id_of(line: bytes) -> str | None:
+    """The id of a request; None for a line that is not one, such as half a line of a writer that was killed."""
+    try:
+        return str(json.loads(line)["custom_id"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,13 +134,16 @@ class Responses:
 def read_responses(path: Path) -> Responses:
     """The responses in a file; the later of two replies wins, and an error never replaces a reply.
 
+    A last line without its end is still being written: it counts once it is whole.
+
     Raises:
         DataError: names the line that is not a response.
     """
     found = Responses()
     if not path.is_file():
         return found
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    *whole, last = path.read_bytes().split(b"\n")
+    for number, line in enumerate([*whole, last] if _id_of(last) is not None else whole, 1):
         if not line.strip():
             continue
         try:
@@ -108,8 +163,8 @@ def read_responses(path: Path) -> Responses:
 def _answer(data: dict[str, Any]) -> Reply | str:
     """The reply of a line, or why it answers nothing; people who answer by hand may put bare text under `text`."""
     if isinstance(data.get("text"), str):
-        return Reply(text=data["text"])
+        return with_account(Reply(text=data["text"]), data)
     response = data.get("response")
     if not data.get("error") and isinstance(response, dict) and response.get("status_code", 200) == 200:
-        return reply_from_body(response.get("body"))
+        return with_account(reply_from_body(response.get("body")), data)
     return f"error {' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import json
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -33,6 +34,10 @@ class Reply:
     input_tokens: int | None = None
     output_tokens: int | None = None
     elapsed_s: float | None = None
+    model: str | None = None
+    """Who answered, where the answer says so."""
+    date: str | None = None
+    """When, as ISO 8601, where the answer says so."""
 
 
 class ChatModel(Protocol):
@@ -137,9 +142,7 @@ def reply_from_body(body: Any) -> Reply:
     """A chat completion's JSON as a reply; whatever is wrong with it becomes the failure."""
     if not isinstance(body, Mapping):
         return Reply(failure=f"malformed reply: a JSON {type(body).__name__} instead of a completion")
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    spent = Reply(input_tokens=_count(usage.get("prompt_tokens")), output_tokens=_count(usage.get("completion_tokens")))
+    spent = with_account(Reply(), body)
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:
         return dataclasses.replace(spent, failure="empty reply: the completion has no choice")
@@ -148,6 +151,32 @@ def reply_from_body(body: Any) -> Reply:
     if not isinstance(text, str) or not text.strip():
         return dataclasses.replace(spent, failure="empty reply: the first choice has no text")
     return dataclasses.replace(spent, text=text)
+
+
+def with_account(reply: Reply, said: Mapping[str, Any]) -> Reply:
+    """The reply with what `model`, `usage`, `created` and `date` say; both usual names of token counts are read."""
+    usage = said.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    read = _count(usage.get("prompt_tokens", usage.get("input_tokens")))
+    written = _count(usage.get("completion_tokens", usage.get("output_tokens")))
+    model = said.get("model")
+    return dataclasses.replace(
+        reply,
+        input_tokens=reply.input_tokens if read is None else read,
+        output_tokens=reply.output_tokens if written is None else written,
+        model=model if isinstance(model, str) and model else reply.model,
+        date=_date(said) or reply.date,
+    )
+
+
+def _date(said: Mapping[str, Any]) -> str | None:
+    if isinstance(said.get("date"), str):
+        return str(said["date"])
+    created = _count(said.get("created"))
+    try:
+        return None if created is None else datetime.datetime.fromtimestamp(created, datetime.UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def _count(value: Any) -> int | None:

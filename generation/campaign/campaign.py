@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kbench.benchmark.llm.batch import Unanswered
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log.entry import LogEntry
@@ -52,6 +53,8 @@ class Campaign:
         self._searches: list[Search] = []
         self._written = 0.0
         self.progress = CampaignProgress()
+        self.unanswered: list[Unanswered] = []
+        """What searches wait for, one entry for each search."""
 
     def add(self, search: Search) -> None:
         """Add a search; what its log already knows serves its siblings."""
@@ -79,7 +82,10 @@ class Campaign:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> CampaignProgress:
-        """Drive all searches until they end or halt, or the deadline passes; the log is consistent at every moment."""
+        """Drive all searches until they end, halt or wait for responses, or the deadline passes.
+
+        The log is consistent at every moment.
+        """
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         try:
@@ -120,6 +126,9 @@ class Campaign:
             self.progress.forecast_failure = self.progress.forecast_failure or search.state.forecast_failure
         if search.halted is not None:
             self.progress.halted[search.state.run_id] = search.halted
+        if search.waiting is not None:
+            self.unanswered.append(search.waiting)
+            self.progress.waiting = len(self.unanswered)
         return kernels
 
     def _queue(self, search: Search, kernels: Sequence[KernelSource]) -> list[KernelSource]:

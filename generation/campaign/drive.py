@@ -11,10 +11,11 @@ from pathlib import Path
 
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.generation.campaign.campaign import WRITE_EVERY_S, Campaign
+from kbench.generation.campaign.exchange import wait_for_responses
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor
 from kbench.generation.log.entry import Clock, utc_now
-from kbench.generation.log.environments import record_environments
+from kbench.generation.log.environments import read_environments, record_environments
 from kbench.generation.log.log import LogWriter, by_run, found_files, read_log
 from kbench.generation.proposers.registry import proposer as proposer_named
 from kbench.generation.search.proposal import Proposer
@@ -56,6 +57,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     Raises:
         UserError: two runs are the same search, a proposer or surrogate is not available, or a run in the folder was
             started with other settings; the message shows the difference.
+        WaitingForResponsesError: searches wait for a language model's responses, everything else is done.
     """
     began = time.monotonic()
     _refuse_repeated(runs)
@@ -66,6 +68,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
         with how.executor as executor:
             places = executor.environments()
             record_environments(folder, places)
+            place = _described(folder, places)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
@@ -77,11 +80,23 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             campaign.remember(state for key, state in by_key.items() if key not in driven)
             for crew in crews:
                 state = by_key.get(_key(crew.settings))
-                campaign.add(_search(crew, state, campaign, how.clock, next(iter(places), None)))
+                campaign.add(_search(crew, state, campaign, how.clock, place))
             try:
-                return campaign.run()
+                progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
+            wait_for_responses(campaign.unanswered, progress.measured)
+            return progress
+
+
+def _described(folder: Path, places: Sequence[Environment]) -> Environment | None:
+    """The environment proposers are told of: the first recorded one with this GPU.
+
+    Measured figures differ a little between machines; a request must be the same one on all of them.
+    """
+    if not places:
+        return None
+    return next((one for one in read_environments(folder) if one.gpu == places[0].gpu), places[0])
 
 
 def _refuse_repeated(runs: Sequence[RunSettings]) -> None:

@@ -34,6 +34,8 @@ class CampaignProgress:
     """Why, for the first of them."""
     halted: dict[str, str] = dataclasses.field(default_factory=dict)
     """Runs that could not go on because their proposer could not be reached, with the reason."""
+    waiting: int = 0
+    """Runs that wait for responses of a language model."""
     started: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
@@ -47,13 +49,16 @@ class CampaignProgress:
             "measured": self.measured, "ok": self.ok, "best_speedup": self.best or None,
             "failures": dict(self.failures), "reused": self.reused, "lost": self.lost,
             "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
-            "halted": self.halted, "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
+            "halted": self.halted, "waiting": self.waiting, "gpu_seconds": self.gpu_seconds,
+            "kernels_per_s": self.rate,
         }  # fmt: skip
 
     def line(self) -> str:
         """One line while the campaign runs, with what is still to come."""
         count = f"{self.measured}/{self.total}" if self.total else f"{self.measured}"
         to_come = [f"{self.live} runs live", f"{self.in_flight} in flight"]
+        if self.waiting:
+            to_come.append(f"{self.waiting} wait for responses")
         if self.measured and self.total:
             to_come.append(f"{max(0, self.total - self.measured) / self.rate:.0f} s left")
         return ", ".join([f"{count} kernels", *self._found(), *to_come, *self._silent()])

@@ -116,8 +116,9 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
                 f"campaign.overrides names {name!r}, which is not among its problems; add it or leave it out"
             )
     for problem_id, backend in itertools.product(problem_ids, map(_backend, spec.backends)):
-        if families_for(problem_id, backend):
-            runs.extend(_cell(spec, problem_id, backend))
+        cell = list(_cell(spec, problem_id, backend))
+        if families_for(problem_id, backend) or all(settings.proposer == "llm" for settings in cell):
+            runs.extend(cell)
         else:
             uncovered.append(f"{problem_id}/{backend.value}")
     return runs, uncovered

@@ -57,6 +57,8 @@ class Refusal:
 
     reason: str
     proposer: str
+    recipe: Mapping[str, Any] | None = None
+    """Who was asked and what it cost, as far as the proposer knows."""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -70,5 +72,9 @@ class Proposer(Protocol):
     name: str
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        """One answer for each ask, in order. Answers are consumed one by one: `task.seen` knows the earlier ones."""
+        """One answer for each ask, in order. Answers are consumed one by one: `task.seen` knows the earlier ones.
+
+        Raises:
+            WaitingForResponsesError: before the first answer, when some asks cannot be answered yet.
+        """
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.generation.executors.executor import Result
 from kbench.generation.log.entry import Clock, LogEntry
@@ -47,6 +48,8 @@ class Search:
         self._fresh: list[LogEntry] = []
         self.halted: str | None = None
         """Why the run cannot go on for now; resuming tries again."""
+        self.waiting: Unanswered | None = None
+        """What its step waits for; once it is answered, resuming goes on with the same requests."""
         if state is None:
             first = LogEntry(settings.run_id, 0, "run_started", 0, clock(), {"settings": settings.to_json()})
             self._fresh.append(first)
@@ -72,7 +75,7 @@ class Search:
     @property
     def done(self) -> bool:
         """Whether the run has ended or cannot go on for now."""
-        return self.state.stopped is not None or self.halted is not None
+        return self.state.stopped is not None or self.halted is not None or self.waiting is not None
 
     def advance(self) -> tuple[KernelSource, ...]:
         """Carry the run forward until it needs measurements.
@@ -80,7 +83,7 @@ class Search:
         Returns:
             The kernels to measure; none when the run has ended or cannot go on for now.
         """
-        while self.halted is None:
+        while self.halted is None and self.waiting is None:
             todo = action.next_action(self.state)
             if isinstance(todo, action.Measure):
                 return tuple(self._kernel(self.state.nodes[key]) for key in todo.kernel_ids)
@@ -121,6 +124,9 @@ class Search:
         for slot in slots:
             try:
                 answer = next(answers, None)
+            except WaitingForResponsesError as error:
+                self.waiting = error.unanswered
+                return
             except KbenchError:
                 raise
             except Exception as error:  # noqa: BLE001 - a bug in one family or operator must not end a campaign
@@ -137,7 +143,7 @@ class Search:
         return Ask(request.operator, parent, other, action.rng_for(self.state, "propose", slot))
 
     def _take(self, slot: int, answer: Answer) -> None:
-        spent = _token_fields(answer.input_tokens, answer.output_tokens)
+        spent: dict[str, Any] = _token_fields(answer.input_tokens, answer.output_tokens)
         reason = refuse_source(answer.source) if isinstance(answer, Proposal) else answer.reason
         if reason is None and isinstance(answer, Proposal):
             key = kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
@@ -149,6 +155,8 @@ class Search:
                 )  # fmt: skip
                 return
             reason = "duplicate: the run already has this kernel"
+        if answer.recipe is not None:
+            spent["recipe"] = answer.recipe
         self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)
 
     def _filter(self, todo: action.Filter) -> None:

@@ -234,7 +234,7 @@ def test_a_batch_answered_with_errors_waits_for_other_answers(
         failure = search(recording_folder, tmp_path / "run", *options).exception
         assert isinstance(failure, WaitingForResponsesError)
         assert failure.exit_code == 3
-        assert f"unanswered: {asked} (got error {{'code': 'expired'}})" in str(failure)
+        assert f"the first: {asked} (got error {{'code': 'expired'}})" in str(failure)
     with (tmp_path / "responses.jsonl").open("a") as stream:
         stream.write(json.dumps({"custom_id": asked, "text": "I give up."}) + "\n")
     failure = search(recording_folder, tmp_path / "run", *options).exception

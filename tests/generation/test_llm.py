@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
 from kbench.benchmark.llm.chat import Body, Endpoint, Reply, reply_from_body
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.exchange import wait_for_responses
 from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import feedback, messages
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
@@ -269,7 +270,7 @@ def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path,
     settings = settings_for("random", proposer="llm", seeds=2, batch=2)
     search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
     for _ in range(2):
-        with pytest.raises(WaitingForResponsesError, match="2 requests wait"):
+        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 searches wait"):
             drive(tmp_path / "run", [settings], search)
     assert len(files.requests.read_text().splitlines()) == 2
     respond(files, fenced(KERNEL))
@@ -300,15 +301,20 @@ def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_i
 ) -> None:
     files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
     other: Body = {"model": "m", "messages": [{"role": "user", "content": "and you"}]}
-    with pytest.raises(WaitingForResponsesError):
+    with pytest.raises(WaitingForResponsesError) as caught:
         files.ask([ASKED, other])
+    files.write(caught.value.unanswered.bodies)
     good, bad = (json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines())
     rows = [{"custom_id": good, "text": "yes"}, {"custom_id": good} | error, {"custom_id": bad} | error]
     files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(
-        WaitingForResponsesError, match=rf"^1 requests wait .*; unanswered: {bad} \(got error [^\n]*\)$"
-    ):
+    with pytest.raises(WaitingForResponsesError) as caught:
         files.ask([ASKED, other])
+    with pytest.raises(
+        WaitingForResponsesError,
+        match=rf"^1 requests of 1 searches wait .*; 1 were answered with an error, the first: {bad} \(got error .*\)$",
+    ):
+        wait_for_responses([caught.value.unanswered], measured=0)
+    assert [json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines()] == [bad]
     with files.responses.open("a") as stream:
         stream.write(json.dumps({"custom_id": bad, "text": "no"}) + "\n")
     assert [reply.text for reply in files.ask([ASKED, other])] == ["yes", "no"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kbench.benchmark.llm.batch import BatchFiles
 from kbench.benchmark.llm.chat import Body, ChatModel, Endpoint, Reply
@@ -38,9 +39,9 @@ class LlmProposer:
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One kernel, or a refusal with its reason, for each ask; all requests go out together."""
-        replies = self._chat.ask([self._body(task, ask) for ask in asks])
-        for ask, reply in zip(asks, replies, strict=True):
-            yield self._answer(task, ask, reply)
+        bodies = [self._body(task, ask) for ask in asks]
+        for ask, body, reply in zip(asks, bodies, self._chat.ask(bodies), strict=True):
+            yield self._answer(task, ask, reply, self._account(ask, body, reply))
 
     def _body(self, task: ProposalTask, ask: Ask) -> Body:
         # Equal prompts would be one request: a number from the slot's own generator makes each a draw of its own.
@@ -49,14 +50,25 @@ class LlmProposer:
         options = {} if self._temperature is None else {"temperature": self._temperature}
         return {"model": self._model, "messages": [system, numbered], **options}
 
-    def _answer(self, task: ProposalTask, ask: Ask, reply: Reply) -> Answer:
+    def _account(self, ask: Ask, body: Body, reply: Reply) -> dict[str, Any]:
+        """Who answered what, when the answer says so, and its length where tokens are unknown."""
+        account: dict[str, Any] = {"model": reply.model or self._model, "operator": ask.operator.value}
+        if reply.date is not None:
+            account["date"] = reply.date
+        if reply.input_tokens is None:
+            account["input_characters"] = sum(len(message["content"]) for message in body["messages"])
+        if reply.output_tokens is None:
+            account["output_characters"] = len(reply.text)
+        return account
+
+    def _answer(self, task: ProposalTask, ask: Ask, reply: Reply, account: Mapping[str, Any]) -> Answer:
         spent = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
         if reply.failure is not None:
-            return Refusal(reason=reply.failure, proposer=self.name, **spent)
+            return Refusal(reason=reply.failure, proposer=self.name, recipe=account, **spent)
         try:
             source = extract(reply.text, input_count(task.problem_id))
         except NoKernelError as error:
-            return Refusal(reason=str(error), proposer=self.name, **spent)
+            return Refusal(reason=str(error), proposer=self.name, recipe=account, **spent)
         parent = ask.parent.kernel_id if ask.parent else None
         return Proposal(
             source=source,
@@ -64,7 +76,7 @@ class LlmProposer:
             edit=summary(reply.text) if parent else None,
             parent_id=parent,
             other_id=ask.other.kernel_id if ask.other else None,
-            recipe={"model": self._model},
+            recipe=account,
             niche=structure_id(source),
             **spent,
         )

@@ -1,0 +1,35 @@
+"""Exchange: what all searches of a campaign ask a language model in one generation, written together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
+
+
+def wait_for_responses(unanswered: Sequence[Unanswered], measured: int) -> None:
+    """Write the requests of all searches that wait into their file, and end the command.
+
+    Requests follow from the log alone, so a command killed before this writes the same ones when it is run again.
+
+    Args:
+        unanswered: what each waiting search waits for.
+        measured: kernels measured before all of them waited.
+
+    Raises:
+        WaitingForResponsesError: says how many requests wait, and where responses go. Nothing is raised when none do.
+    """
+    if not unanswered:
+        return
+    first = unanswered[0]
+    bodies = {key: body for one in unanswered for key, body in one.bodies.items()}
+    errors = {key: error for one in unanswered for key, error in one.errors.items()}
+    first.files.write(bodies)
+    message = (
+        f"{len(bodies)} requests of {len(unanswered)} searches wait in {first.files.requests}; {measured} kernels were "
+        f"measured; put responses into {first.files.responses} and run the same command again"
+    )
+    if errors:
+        key, error = next(iter(errors.items()))
+        message += f"; {len(errors)} were answered with an error, the first: {key} (got {error})"
+    raise WaitingForResponsesError(message, Unanswered(first.files, bodies, errors))

@@ -1,0 +1,225 @@
+"""A campaign whose kernels a language model writes through Batch files: one exchange for each generation."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.executors.executor import Result
+from kbench.generation.log.log import read_log
+from kbench.generation.proposers.llm.proposer import LlmProposer
+from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.state import Node, RunState
+from kbench.schemas import Environment, KernelSource, Status
+
+from .conftest import measurement, ticking
+
+PROBLEMS = ("gelu_tanh", "softmax", "rms_norm")
+SPEC = CampaignSpec(
+    problems=PROBLEMS, methods=("evolve",), proposer="llm", seeds=3, batch=3, budget=Budget(measurements=8)
+)
+RUNS = runs_of(SPEC)[0]
+MOST_EXCHANGES = 60
+
+
+class FakeGpu:
+    """Measures by what a kernel's text says of itself."""
+
+    def __init__(self) -> None:
+        self.measured: list[str] = []
+        self._queue: list[KernelSource] = []
+
+    def submit(self, kernels: Sequence[KernelSource]) -> None:
+        self._queue.extend(kernels)
+
+    def collect(self, timeout_s: float) -> list[Result]:
+        queue, self._queue = self._queue, []
+        self.measured += [kernel.kernel_id for kernel in queue]
+        return [self._result(kernel) for kernel in queue]
+
+    def _result(self, kernel: KernelSource) -> Result:
+        found = re.search(r"STATUS, SPEED = '(\w+)', ([\d.]+)", kernel.source)
+        assert found is not None
+        key = kernel.kernel_id
+        return Result(key, (measurement(key, kernel.problem_id, Status(found[1]), float(found[2])),))
+
+    def environments(self) -> list[Environment]:
+        return []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._queue.clear()
+
+
+def kernel_text(key: str, status: str = "ok") -> str:
+    speed = 1 + int(key[:4], 16) / 2**16
+    return f"KEY = {key!r}\nSTATUS, SPEED = {status!r}, {speed}\n\n\ndef run(*inputs):\n    return inputs\n"
+
+
+def reply(request: dict[str, Any]) -> dict[str, Any]:
+    """A fifth of the answers is no kernel, two fifths are kernels that fail, the rest is correct."""
+    key = request["custom_id"]
+    draw = int(key[-4:], 16) % 5
+    status = "ok" if draw > 2 else ("incorrect" if draw == 2 else "compile_error")
+    text = "I cannot." if draw == 0 else f"A change.\n\n```python\n{kernel_text(key, status)}```\n"
+    return {"custom_id": key, "text": text, "model": "scribe", "usage": {"input_tokens": 30, "output_tokens": 12}}
+
+
+class Exchange:
+    """A campaign, its files, and everything that was ever asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run, self.gpu = folder / "run", FakeGpu()
+        self.files = BatchFiles(requests=folder / "requests.jsonl", responses=folder / "responses.jsonl")
+        self.asked: list[str] = []
+
+    def go(self, runs: Sequence[RunSettings] = RUNS) -> str | None:
+        """Run the command; what it says when it waits."""
+        files = BatchFiles(requests=self.files.requests, responses=self.files.responses)
+        proposer = LlmProposer(files, "m")
+        try:
+            drive(self.run, runs, Drive(executor=self.gpu, clock=ticking, proposer_for=lambda settings: proposer))
+        except WaitingForResponsesError as error:
+            return str(error)
+        return None
+
+    def requests(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.files.requests.read_text().splitlines()]
+
+    def answer(self, chosen: Callable[[int], bool] = lambda place: True) -> None:
+        with self.files.responses.open("a") as stream:
+            for place, request in enumerate(self.requests()):
+                if chosen(place):
+                    self.asked.append(request["custom_id"])
+                    stream.write(json.dumps(reply(request)) + "\n")
+
+    def finish(self, chosen: Callable[[int], bool] = lambda place: True) -> dict[str, RunState]:
+        for _ in range(MOST_EXCHANGES):
+            if self.go() is None:
+                return recorded_states(self.run)
+            self.answer(chosen)
+        raise AssertionError("the campaign does not end")
+
+
+def courses(states: dict[str, RunState]) -> dict[str, tuple[dict[str, Node], str | None]]:
+    return {run_id: (dict(state.nodes), state.stopped) for run_id, state in states.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
+    exchange = Exchange(tmp_path_factory.mktemp("whole"))
+    exchange.finish()
+    return exchange
+
+
+def test_all_searches_of_a_generation_ask_in_one_file(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    for _ in range(2):
+        message = exchange.go() or ""
+        assert message.startswith(f"18 requests of 6 searches wait in {exchange.files.requests}; 0 kernels")
+        assert str(exchange.files.responses) in message
+        assert len(exchange.requests()) == 18
+    exchange.answer()
+    answered = set(exchange.asked)
+    assert "of 6 searches wait" in (exchange.go() or "")
+    assert exchange.gpu.measured
+    assert not answered & {request["custom_id"] for request in exchange.requests()}
+    assert {state.step for state in recorded_states(exchange.run).values()} == {1}
+
+
+def test_a_campaign_goes_on_over_generations_until_its_budgets_are_spent(whole: Exchange) -> None:
+    states = recorded_states(whole.run)
+    assert len(states) == 6
+    assert {state.charge.measurements for state in states.values()} == {8}
+    assert min(state.step for state in states.values()) >= 3
+    assert len(whole.asked) == len(set(whole.asked)) == sum(state.charge.tokens for state in states.values()) / 42
+    assert len(whole.gpu.measured) == len(set(whole.gpu.measured)) == 48
+    assert sum(state.proposal_failures["no code"] for state in states.values()) > 0
+
+
+def test_partial_answers_let_the_answered_searches_go_on(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    exchange.answer(lambda place: place < 7)
+    assert "of 6 searches wait" in (exchange.go() or "")
+    assert sorted(state.step for state in recorded_states(exchange.run).values()) == [0, 0, 0, 0, 1, 1]
+    left = {request["custom_id"] for request in exchange.requests()}
+    assert not left & set(exchange.asked)
+
+
+@pytest.mark.parametrize("share", [2, 3])
+def test_the_course_does_not_depend_on_which_answers_come_first(tmp_path: Path, whole: Exchange, share: int) -> None:
+    exchange = Exchange(tmp_path)
+    states = exchange.finish(lambda place: place % share == 0)
+    assert courses(states) == courses(recorded_states(whole.run))
+    assert sorted(exchange.asked) == sorted(whole.asked)
+
+
+def test_a_campaign_killed_at_any_byte_asks_and_measures_the_rest_alone(tmp_path: Path, whole: Exchange) -> None:
+    log = (whole.run / "events.jsonl").read_bytes()
+    for cut in range(0, len(log), len(log) // 9):
+        exchange = Exchange(tmp_path / str(cut))
+        exchange.run.mkdir(parents=True)
+        (exchange.run / "events.jsonl").write_bytes(log[:cut])
+        shutil.copy(whole.files.responses, exchange.files.responses)
+        done = log[: log.rfind(b"\n", 0, cut) + 1].count(b"kernel_measured")
+        assert courses(exchange.finish()) == courses(recorded_states(whole.run))
+        assert exchange.asked == []
+        assert len(exchange.gpu.measured) == 48 - done
+
+
+def test_a_command_killed_while_writing_requests_loses_none(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    lines = exchange.files.requests.read_bytes()
+    exchange.files.requests.write_bytes(lines[: len(lines) // 2])
+    exchange.go()
+    assert sorted(exchange.files.requests.read_bytes().splitlines()) == sorted(lines.splitlines())
+
+
+def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go(RUNS[:1])
+    exchange.answer()
+    text = exchange.files.responses.read_text()
+    exchange.files.responses.write_text(text[:-20])
+    assert (exchange.go(RUNS[:1]) or "").startswith("1 requests of 1 searches wait")
+    exchange.files.responses.write_text(text)
+    exchange.go(RUNS[:1])
+    assert recorded_states(exchange.run)[RUNS[0].run_id].step == 1
+
+
+def test_who_answered_and_what_it_cost_is_in_the_log(whole: Exchange, tmp_path: Path) -> None:
+    entries = [entry for entry in read_log(whole.run) if entry.kind in ("candidate_proposed", "proposal_failed")]
+    assert {entry.payload["recipe"]["model"] for entry in entries} == {"scribe"}
+    assert {(entry.payload["input_tokens"], entry.payload["output_tokens"]) for entry in entries} == {(30, 12)}
+    exchange = Exchange(tmp_path)
+    exchange.go(RUNS[:1])
+    rows = [{"custom_id": one["custom_id"], "text": "no", "date": "2026-03-01"} for one in exchange.requests()]
+    exchange.files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    exchange.go(RUNS[:1])
+    recipe = next(entry.payload["recipe"] for entry in read_log(exchange.run) if entry.kind == "proposal_failed")
+    asked = next(iter(exchange.requests()))["body"]["messages"]
+    assert recipe["input_characters"] == pytest.approx(sum(len(one["content"]) for one in asked), abs=6)
+    assert (recipe["model"], recipe["date"], recipe["output_characters"]) == ("m", "2026-03-01", 2)
+
+
+def test_a_campaign_by_a_model_needs_no_genome_family() -> None:
+    from kbench.generation.proposers.genome.registry import families_for
+
+    spec = CampaignSpec(proposer="llm", methods=("random",))
+    runs, uncovered = runs_of(spec)
+    assert uncovered == []
+    assert any(not families_for(settings.problem_id, settings.backend) for settings in runs) or len(runs) > 200

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=int, metavar="N", help="At most N queries.")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Queries per call of forecast().")
 @click.option(
-    "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of a user's surrogate."
+    "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Processes for your own surrogate."
 )
 @click.option(
     "--timeout",
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     type=click.Choice(["bins", "published-prompt"]),
     default="bins",
     show_default=True,
-    help="Edges that cut the answers; published-prompt for forecasts made under the release's prompt.",
+    help="Bin edges of the answers; published-prompt for forecasts made under the release's prompt.",
 )
 @click.option("--compare", "compare_to", metavar="NAME", help="Another surrogate: show paired differences.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")

@@ -28,20 +28,20 @@ AT_LEAST_1 = click.IntRange(min=1)
 
 
 @click.group(cls=NearGroup, invoke_without_command=True)
-@click.option("--problem", "problem_id", help="Problem to search kernels for.")
+@click.option("--problem", "problem_id", help="Problem to search for kernels of.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
 @click.option("--method", default="evolve", show_default=True, help="random, hill_climb, evolve or puct.")
 @click.option("--proposer", help="genome, rewrite, genome+rewrite or llm; with --from-folder: llm or human.")
-@click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (seconds).")
+@click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
 @out_option("Run folder; an existing one is resumed.")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
-@click.option("--seeds", default=8, show_default=True, help="Fresh candidates of the first step.")
+@click.option("--seeds", default=8, show_default=True, help="Fresh candidates in the first step.")
 @click.option("--batch", default=8, show_default=True, help="Candidates measured in each later step.")
 @click.option("--surrogate", help="Filter candidates by this surrogate's forecasts.")
 @click.option(
     "--draw", default="4x", show_default=True, help="Candidates drawn for each one measured, with --surrogate."
 )
-@click.option("--unsure-share", default=0.25, show_default=True, help="Share of places for unsure forecasts.")
+@click.option("--unsure-share", default=0.25, show_default=True, help="Share of measurements for unsure forecasts.")
 @click.option("--confidence", default=0.5, show_default=True, help="A forecast below this confidence is unsure.")
 @click.option("--campaign", type=PATH, help="JSON file that describes many searches.")
 @click.option("--from-folder", type=PATH, help="Measure existing kernels <problem>__<backend>__<name>.py.")
@@ -62,7 +62,7 @@ AT_LEAST_1 = click.IntRange(min=1)
 @click.option("--deadline", type=MORE_THAN_0, help="Stop cleanly after this many seconds; resume later.")
 @click.option(
     "--order", type=click.Choice(["rounds", "problems"]), default="rounds", show_default=True,
-    help="Campaigns: all searches advance evenly, or seeds first and then problem after problem.",
+    help="Campaigns: advance all searches evenly, or first all seeds and then one problem after another.",
 )  # fmt: skip
 @click.option("--gpu-seconds", type=MORE_THAN_0, help="Stop cleanly after this many GPU-seconds.")
 @click.option(
@@ -185,11 +185,11 @@ def assemble(
 @generate.command(short_help="Replay every method on recorded pools.")
 @click.argument("corpus", type=EXISTING)
 @out_option("Folder for points.csv, table.md, plot.png.", required=True)
-@click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches of each method on each pool.")
-@click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements of each search.")
+@click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
+@click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
 @click.option("--batch", type=AT_LEAST_1, default=4, show_default=True, help="Measurements per step.")
-@click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Fewest kernels of a pool.")
-@click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to take, spread over problems.")
+@click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
+@click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
 @json_option
 def study(corpus: Path, out: Path, seeds: int, budget: int, batch: int, least: int, pools: int, as_json: bool) -> None:
     """Replay every method on recorded pools: best speedup found against measurements spent."""

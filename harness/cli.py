@@ -28,9 +28,9 @@ def parse_gpus(text: str) -> tuple[int, ...]:
 
 
 gpu_option = click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
-backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default told from the text.")
+backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default read from the text.")
 allow_option = click.option(
-    "--allow-unscreened", is_flag=True, help="Run what cannot be planned beside its judge, alone in a fresh process."
+    "--allow-unscreened", is_flag=True, help="Run a kernel that cannot be planned in the process that judges it."
 )
 
 
@@ -39,19 +39,19 @@ allow_option = click.option(
 @click.option("--problem", "problem_id", help="Problem the files solve; see `kbench problems list`.")
 @backend_option
 @gpu_option
-@out_option("Corpus folder to write to; a killed run continues.")
+@out_option("Corpus folder to write to; a killed run is resumed.")
 @click.option("--half-width", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
               help="Relative half-width at which timing stops.")  # fmt: skip
-@click.option("--corpus", help="Re-measure kernels of this corpus (folder or Hub id).")
+@click.option("--corpus", help="Measure kernels of this corpus (folder or Hub id) again.")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many kernels of the corpus.")
 @click.option("--check-only", is_flag=True,
-              help="Verify and time nothing: on a GPU with no memory after any tensor, so that a kernel that goes past"
-                   " one fails; without a GPU on the tiny workload, or as far as compiling.")  # fmt: skip
+              help="Verify without timing. On a GPU the memory after each tensor is unmapped, so that a kernel that"
+                   " goes past it fails; else run the tiny workload (Triton) or just compile (CUDA).")  # fmt: skip
 @click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
 @allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
-              help="Seconds a kernel may stay in a stage.")  # fmt: skip
+              help="Seconds that one stage of a kernel may take.")  # fmt: skip
 @json_option
 def measure(
     files: tuple[Path, ...],

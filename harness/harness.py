@@ -214,7 +214,7 @@ class Harness:
                 when the device cannot be used at all.
         """
         if self.settings.fenced and not check_only:
-            raise UserError("a fenced harness can only check: times with a fence mean nothing")
+            raise UserError("a fenced harness can only check; times taken with a fence mean nothing")
         rejected: list[Measurement] = []
         yield from self._run(self._jobs(kernels, check_only, rejected.append), rejected, on_lost)
 
@@ -422,7 +422,7 @@ class Harness:
 
 def _report(lost: Sequence[str]) -> None:
     if lost:
-        raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
+        raise InfrastructureError(f"the machine failed on {len(lost)} kernels (not recorded); first: {lost[0]}")
 
 
 def _unplanned(outcome: Outcome) -> bool:

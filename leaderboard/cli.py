@@ -190,7 +190,7 @@ def build(
 ) -> None:
     """Score all submissions and build the static site.
 
-    The site works from disk and asks no other host for anything.
+    The site works from disk and contacts no other host.
     """
     from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
     from kbench.leaderboard.scoring.results import read_all_results
@@ -218,7 +218,7 @@ def build(
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free port.")
 @json_option
 def serve(folder: Path, port: int, as_json: bool) -> None:
-    """Serve a built site on this machine alone."""
+    """Serve a built site on this machine only."""
     import functools
     import http.server
 

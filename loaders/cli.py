@@ -45,7 +45,7 @@ def filter_options(command: F) -> F:
     """The facets, columns and conditions that choose rows."""
     options: list[Callable[[F], F]] = [
         click.option("--config", default="kernels", show_default=True, help="Which config of the dataset."),
-        click.option("--problem", multiple=True, help="Problem id; may be repeated, as may the next six."),
+        click.option("--problem", multiple=True, help="Problem id. Repeatable, like the six options below."),
         click.option("--backend", multiple=True, help="triton, cuda, config or torch."),
         click.option("--gpu", multiple=True, help="GPU name, or any unambiguous part such as H200."),
         click.option("--search-method", multiple=True, help="random, hill_climb, evolve, puct, …"),
@@ -70,7 +70,7 @@ def _select(path: tuple[str, ...], config: str, columns: str | None, where: str 
 
 @data.command()
 @corpus_argument
-@click.option("--coverage", is_flag=True, help="Say how well problems are covered, beside the shipped dataset's aims.")
+@click.option("--coverage", is_flag=True, help="Show how well problems are covered, and the shipped dataset's goals.")
 @json_option
 def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
     """Say what a corpus holds."""
@@ -128,7 +128,7 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
 def query(
     path: tuple[str, ...], config: str, columns: str | None, where: str | None, limit: int, as_json: bool, **facets: Any
 ) -> None:
-    """Show rows that match: the telling columns and those of --where, or --columns; with --json all columns."""
+    """Show matching rows: the main columns and those of --where, or --columns; with --json all columns."""
     from itertools import islice
 
     selection = _select(path, config, columns, where, facets)
@@ -157,7 +157,7 @@ def _telling(row: dict[str, Any], config: str, where: str) -> dict[str, Any]:
 @click.option(
     "--out", "--output", "-o", "output", required=True, help="File or folder to write, or - for standard output."
 )
-@click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace or files; by ending when left out.")
+@click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace or files; by default by ending.")
 @json_option
 def export(
     path: tuple[str, ...],
@@ -224,7 +224,7 @@ def _conclude(noun: str, found: Sequence[Any], lines: Iterable[str], sound: str,
 @click.option("--write", is_flag=True, help="Rewrite card, plots, cost ledger and metadata in the corpus folder.")
 @json_option
 def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> None:
-    """Print the dataset card, generated from the data, or rewrite it with all that belongs to it."""
+    """Print the dataset card, generated from the data, or rewrite it with its plots and metadata."""
     from kbench.loaders.card.card import front_matter, render_card
     from kbench.loaders.card.croissant import render_croissant
     from kbench.loaders.corpus.corpus import Corpus
@@ -250,11 +250,11 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
         click.echo(render_card(corpus), nl=False)
 
 
-@data.command("split-check", short_help="Prove that no test kernel has a twin in train.")
+@data.command("split-check", short_help="Prove that no test kernel has a near-duplicate in train.")
 @corpus_argument
 @json_option
 def split_check(path: tuple[str, ...], as_json: bool) -> None:
-    """Prove that no held-out kernel has a twin in train; exit 1 when one has."""
+    """Prove that no held-out kernel has a near-duplicate in train; exit 1 if one has."""
     from kbench.loaders.checks.splits_proof import check_splits
     from kbench.loaders.corpus.corpus import Corpus
 

@@ -62,7 +62,7 @@ def _summary(p: ProblemDefinition) -> dict[str, object]:
 @file_option
 @json_option
 def show(problem_id: str | None, path: Path | None, as_json: bool) -> None:
-    """Show one problem as told to a kernel writer."""
+    """Show one problem as a kernel writer sees it."""
     (chosen,) = _chosen((problem_id,) if problem_id else (), path, at_most_one=True)
     record = chosen.record()
     click.echo(json.dumps(to_dict(record), indent=2) if as_json else record.prompt, nl=as_json)
@@ -92,7 +92,7 @@ def check_problems(problem_ids: tuple[str, ...], path: Path | None, as_json: boo
 
 def _chosen(ids: tuple[str, ...], path: Path | None, at_most_one: bool = False) -> tuple[ProblemDefinition, ...]:
     if bool(ids) == bool(path) or (at_most_one and len(ids) > 1):
-        raise click.UsageError("name a problem or give --file, not both and not neither")
+        raise click.UsageError("give either a problem or --file, not both")
     if path is None:
         return tuple(registry.problem(name) for name in ids)
     return (load_user_problem(path),)

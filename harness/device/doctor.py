@@ -123,7 +123,7 @@ def require_gpus(gpus: Sequence[int], still: str) -> None:
     """
     count = gpu_count()
     if not count:
-        raise InfrastructureError(f"no NVIDIA GPU here, so nothing can be timed; {still}")
+        raise InfrastructureError(f"no NVIDIA GPU found, so nothing can be timed; {still}")
     missing = [index for index in gpus if index >= count]
     if missing:
         raise UserError(f"--gpu names {missing[0]}, but there are {count} GPUs (0 to {count - 1})")

@@ -112,7 +112,7 @@ class Channel:
             try:
                 message = json.loads(body)
             except (ValueError, RecursionError):
-                raise ProtocolError("message is no JSON") from None
+                raise ProtocolError("message is not JSON") from None
             if not isinstance(message, dict):
                 raise ProtocolError("message is not an object")
             yield message

@@ -103,7 +103,7 @@ def _decoded(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise ValueError(f"machine code is no base64: {error}") from None
+        raise ValueError(f"machine code is not base64: {error}") from None
 
 
 def _plans(

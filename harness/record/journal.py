@@ -100,7 +100,7 @@ def _entry(text: str, where: str) -> Entry:
         measurements = [from_dict(Measurement, row) for row in plain["measurements"]]
         return KernelSource(**plain["kernel"]), measurements, [from_dict(Environment, e) for e in plain["environments"]]
     except (KeyError, TypeError) as error:
-        raise DataError(f"{where} is no finished kernel ({error}); the file is damaged: remove the line") from None
+        raise DataError(f"{where} is not a finished kernel ({error}); the file is damaged: remove the line") from None
 
 
 def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> dict[str, list[Measurement]]:

@@ -97,7 +97,7 @@ def _measure(named: Named, options: MeasureOptions, journal: Journal | None) -> 
     if lost:
         kernel, why = lost[0]
         raise InfrastructureError(
-            f"the machine failed {len(lost)} of {len(todo)} kernels, which are not recorded;"
+            f"the machine failed on {len(lost)} of {len(todo)} kernels, which are not recorded;"
             f" first {names[kernel.kernel_id]}: {why}"
         )
     return [(names[key], row) for key in kernels for row in rows.get(key, [])]
@@ -117,7 +117,7 @@ def measured_before(
     found = in_corpus(journal.folder, kernels, gpus) | journal.measurements
     refused = sum(any((row.error or "").startswith(UNPLANNED) for row in found.get(key, ())) for key in kernels)
     if refused and harness.settings.allow_unscreened:
-        raise UserError(f"{journal.folder} holds {refused} of these kernels as impossible to plan; give another --out")
+        raise UserError(f"{journal.folder} lists {refused} of these kernels as impossible to plan; give another --out")
     return found
 
 

@@ -88,7 +88,7 @@ def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterat
     found = facet_values(table, config.facets)
     for name, listed in entry.values.items():
         if name not in config.facets:
-            yield name, None, "the manifest lists values of it, which is no facet"
+            yield name, None, "the manifest lists values of it, but it is not a facet"
         for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
             where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
             yield name, value, f"{where}; filters skip files by this list"

@@ -33,7 +33,7 @@ def _importing(size: int) -> Iterator[Callable[[int], object]]:
 @click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
 @out_option("Corpus folder; by default in $KBENCH_HOME.")
 @click.option(
-    "--on-bad-rows", type=bad_rows, default="skip", show_default=True, help="Stop at a bad row, or report it."
+    "--on-bad-rows", type=bad_rows, default="skip", show_default=True, help="Stop at a bad row, or report and skip it."
 )
 @json_option
 def pull(
@@ -79,11 +79,11 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
 @click.option("--format", "form", metavar="NAME", help=FORMATS)
 @out_option("Corpus folder to make.", required=True)
 @click.option(
-    "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report it."
+    "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report and skip it."
 )
 @click.option("--gpu", help="GPU of files that do not name one.")
 @click.option("--license", "license_", help="Licence of kernels whose file states none, as an SPDX name.")
-@click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of times the files do not state.")
+@click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the times, where a file states none.")
 @click.option("--suite", type=click.Choice(["v0", "v0.1"]), help="KernelBench suite of the files.")
 @click.option("--level", type=click.IntRange(1, 4), help="KernelBench level of the files.")
 @click.option("--first-id", type=click.IntRange(0, 1), help="Number of the first KernelBench problem: 0 or 1.")

@@ -99,11 +99,11 @@ def text(data: Mapping[str, Any], field: str) -> str:
     """A text with something in it."""
     value = data.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise RowError(field, value, "must be a text that is not empty")
+        raise RowError(field, value, "must be non-empty text")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise RowError(field, value, "holds half a surrogate pair, which is no character") from None
+        raise RowError(field, value, "holds half of a UTF-16 surrogate pair, which is not a character") from None
     return value
 
 

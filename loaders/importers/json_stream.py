@@ -88,9 +88,9 @@ class JsonStream:
         if found != wanted:
             if not found:
                 between = wanted in '}],"'
-                raise CutShortError(f"{self.path} is cut short: it ends where {wanted!r} must stand", not between)
+                raise CutShortError(f"{self.path} is cut short: it ends where {wanted!r} is expected", not between)
             near = shown(self._text[self._at : self._at + 20])
-            raise DataError(f"{self.path} is not the JSON of its format: {wanted!r} must stand at {near}")
+            raise DataError(f"{self.path} is not the JSON of its format: {wanted!r} is expected at {near}")
         self._at += 1
 
     def value(self) -> Any:
@@ -162,7 +162,7 @@ class JsonStream:
         """
         if self.peek():
             near = shown(self._text[self._at : self._at + 20])
-            raise DataError(f"{self.path} goes on after its JSON value: {near}")
+            raise DataError(f"{self.path} has text after its JSON value: {near}")
 
 
 def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) -> Iterator[tuple[int, Any]]:

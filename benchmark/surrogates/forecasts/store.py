@@ -61,7 +61,7 @@ def _read(path: Path) -> dict[Key, Forecast]:
         try:
             forecast = from_dict(Forecast, json.loads(text))
         except (ValueError, DataError) as error:
-            raise DataError(f"{path} line {number} is no forecast ({error}); remove the file to start over") from None
+            raise DataError(f"{path} line {number} is not a forecast ({error}); remove it to start over") from None
         if forecast.failure is None:
             found[forecast.query_id, forecast.repeat] = forecast
     return found

@@ -128,7 +128,7 @@ class SearchImporter:
     def _known(self, payload: Mapping[str, Any]) -> PublishedCandidate:
         request = text(payload, "request_id")
         if request not in self._candidates:
-            raise RowError("request_id", request, "no earlier event of the search tells its code")
+            raise RowError("request_id", request, "no earlier event of the search gives its code")
         return self._candidates[request]
 
     def kernels(self) -> Iterator[tuple[Row, list[Row]]]:

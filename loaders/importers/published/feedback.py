@@ -82,7 +82,7 @@ def _by_case(feedback: Mapping[str, Any]) -> PublishedVerdict:
         speedup = positive(case, "speedup")
         runtime, reference = optional_positive(case, "runtime_ns"), optional_positive(case, "ref_runtime_ns")
         if runtime and reference and not math.isclose(reference / runtime, speedup, rel_tol=0.02):
-            raise RowError("speedup", speedup, f"the runtimes make it {reference / runtime:g}")
+            raise RowError("speedup", speedup, f"the runtimes give {reference / runtime:g}")
         cases.append(Case(f"case_{number}", None if runtime is None else runtime / NS_PER_US, speedup))
     stated = optional_positive(feedback, "aggregated_speedup")
     if not cases and stated is None:
@@ -97,7 +97,7 @@ def _whole(feedback: Mapping[str, Any]) -> PublishedVerdict:
     runtime, reference = positive(feedback, "runtime_us"), optional_positive(feedback, "ref_runtime_us")
     speedup = positive(feedback, "speedup")
     if reference and not math.isclose(reference / runtime, speedup, rel_tol=0.02):
-        raise RowError("speedup", speedup, f"the runtimes make it {reference / runtime:g}")
+        raise RowError("speedup", speedup, f"the runtimes give {reference / runtime:g}")
     return PublishedVerdict(Status.OK, cases=(Case("published", runtime * US_PER_MS, speedup),))
 
 

@@ -140,7 +140,7 @@ def _figures(context: Context, evaluation: Mapping[str, Any]) -> Row:
     latency = positive(performance, "latency_ms")
     reference, speedup = (optional_positive(performance, n) for n in ("reference_latency_ms", "speedup_factor"))
     if reference and speedup and not math.isclose(reference / latency, speedup, rel_tol=0.02):
-        raise RowError("speedup_factor", speedup, f"the latencies make it {reference / latency:g}")
+        raise RowError("speedup_factor", speedup, f"the latencies give {reference / latency:g}")
     runtime = microseconds(latency, context.known("unit", UNIT), "latency_ms")
     return figures | {"runtime_us": runtime, "speedup": speedup}
 

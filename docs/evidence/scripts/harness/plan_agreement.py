@@ -71,6 +71,9 @@ def compared(kernel: KernelSource, planned: Planned, bench: Bench) -> list[dict[
         first, second = replayed.subject(context, bench), ProcessSubject(loaded.run, context)
         for label in ("plan", "process"):
             bench.sampler.forget(label)
+        # The first call compiles, which would count as what a call costs.
+        second.call(0)
+        bench.device.synchronize()
         duel = fight(
             Candidate("plan", first.call, None, first.prepare),
             Candidate("process", second.call),

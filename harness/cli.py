@@ -132,7 +132,8 @@ def show_checked(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None
 
 def describe(name: str, row: Measurement) -> str:
     """One measurement in one line."""
-    beside = "  (trust: process)" if row.trust is Trust.PROCESS else ""
+    # A dry run on the CPU has no other kind of trust to tell it from.
+    beside = "  (trust: process)" if row.trust is Trust.PROCESS and not row.gpu.startswith("cpu") else ""
     head = f"{name}  {row.workload}  {row.status}{beside}"
     if row.runtime_us is None or row.speedup is None:
         return f"{head}  {row.error or ('compiles' if row.max_abs_error is None else 'verified')}"

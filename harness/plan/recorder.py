@@ -26,7 +26,7 @@ from kbench.schemas.records.launch_plan import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_STEPS, MOST_BUFFERS = 4096, 1024
+MOST_STEPS, MOST_BUFFERS = 4096, 8192
 """Steps and blocks of memory of one call; host code that wants more is a loop that never ends."""
 
 

@@ -31,6 +31,8 @@ AHEAD = 2
 CONTEXT_SECONDS = 180.0
 DYING_SECONDS = 20.0
 """Longest to wait for a killed worker; its kernel may run on the device until the driver has torn it down."""
+KILLS = 6
+"""Times a worker with foreign code in it may be killed by a signal before the code is blamed."""
 STARTS_IN_A_ROW = 4
 """Workers that may fail to start before the device is given up."""
 
@@ -312,6 +314,13 @@ class DeviceQueue:
         status, reason = judge_death(code, stage)
         if killed_from_outside(code) and worker.role == "replay":
             yield from self._excuse(worker, reason)
+            return
+        if killed_from_outside(code) and worker.jobs[0].kills < KILLS:
+            # Foreign code may have done it, or somebody else: it is blamed if it happens every time.
+            job = worker.jobs.popleft()
+            job.kills += 1
+            self.waiting.appendleft(job)
+            self._drop(worker)
             return
         if worker.unconfirmed is not None:
             status, reason = Status.REJECTED, f"{reason}, after results that it did not confirm"

@@ -27,7 +27,11 @@ class Job:
     extension: str | None = None
     """Folder of the torch extension it compiles on import."""
     attempts: int = 0
-    """Times the machine failed it."""
+    """Times the machine failed it on a device."""
+    plan_attempts: int = 0
+    """Times its planning process was killed from outside."""
+    kills: int = 0
+    """Times a worker that ran its host code was killed by a signal."""
     suspected: bool = False
     """A worker that had run other kernels died on it; tried once more in a fresh one before it is blamed."""
     stage: str = "queue"

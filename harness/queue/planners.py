@@ -146,8 +146,8 @@ class Planners:
         job = self._remove(seat)
         if job is None:
             return
-        if killed_from_outside(code) and job.attempts < RETRIES:
-            job.attempts += 1
+        if killed_from_outside(code) and job.plan_attempts < RETRIES:
+            job.plan_attempts += 1
             self.waiting.append(job)
             return
         status, reason = judge_death(code, "planning")

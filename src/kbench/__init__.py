@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         KbenchError,
         Kernel,
         KernelSource,
+        LaunchPlan,
         Measurement,
         Pair,
         Problem,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Score,
         Status,
         Submission,
+        Trust,
         Workload,
     )
 
@@ -40,6 +42,7 @@ __all__ = [
     "KbenchError",
     "Kernel",
     "KernelSource",
+    "LaunchPlan",
     "Measurement",
     "Pair",
     "Problem",
@@ -48,6 +51,7 @@ __all__ = [
     "Status",
     "Submission",
     "Surrogate",
+    "Trust",
     "Workload",
     "__version__",
     "evaluate",

@@ -36,8 +36,9 @@ def run(x):
 def test_resources_come_from_a_build_and_not_from_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
     broken = SOURCE.replace("fmaxf(", "no_such_function(")
-    unscreened = "import os\n" + SOURCE
-    kernels = [KernelSource(problem_id="relu", backend=Backend.CUDA, source=s) for s in (SOURCE, broken, unscreened)]
+    unplannable = SOURCE.replace("return y", "return y.cpu()")
+    assert unplannable != SOURCE
+    kernels = [KernelSource(problem_id="relu", backend=Backend.CUDA, source=s) for s in (SOURCE, broken, unplannable)]
     built, failed, refused = compiler_facts(kernels, "9.0")
     assert built is not None
     assert built.shared_bytes >= 1024

@@ -6,6 +6,7 @@ import dataclasses
 import random
 
 from kbench.generation.search.methods.registry import method
+from kbench.generation.search.methods.repair import with_repairs
 from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas.ids import content_hash
 
@@ -115,4 +116,5 @@ def _between_steps(state: RunState) -> Action:
         return StartStep((FRESH,) * count)
     chosen = state.settings.filter
     draw = count * chosen.draw if chosen is not None else count
-    return StartStep(method(state.settings.method).plan(state, draw, rng_for(state, "plan")))
+    requests = method(state.settings.method).plan(state, draw, rng_for(state, "plan"))
+    return StartStep(with_repairs(state, requests, rng_for(state, "repair")))

@@ -20,6 +20,7 @@ class Operator(StrEnum):
     FRESH = "fresh"
     MUTATE = "mutate"
     CROSS = "cross"
+    REPAIR = "repair"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,6 +106,10 @@ class RunState:
     def rewarded(self) -> list[Node]:
         """Correct candidates in the order proposed."""
         return [node for node in self.nodes.values() if node.reward is not None]
+
+    def failed(self) -> list[Node]:
+        """Measured candidates that are not correct, in the order proposed."""
+        return [node for node in self.nodes.values() if node.outcome is not None and node.reward is None]
 
     def best(self) -> Node | None:
         """The fastest correct candidate; the earliest of equals."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import random
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -18,11 +21,15 @@ from kbench.generation.executors.executor import Result
 from kbench.generation.log.log import read_log
 from kbench.generation.proposers.llm.proposer import LlmProposer
 from kbench.generation.search.budget import Budget
+from kbench.generation.search.methods.repair import FEW_CORRECT, MOST_REPAIRS, with_repairs
+from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.settings import RunSettings
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 from kbench.schemas import Environment, KernelSource, Status
+from kbench.schemas.ids import content_hash
 
-from .conftest import measurement, ticking
+from .conftest import measurement, parent, settings_for, ticking
+from .test_executors import ENVIRONMENT
 
 PROBLEMS = ("gelu_tanh", "softmax", "rms_norm")
 SPEC = CampaignSpec(
@@ -30,6 +37,7 @@ SPEC = CampaignSpec(
 )
 RUNS = runs_of(SPEC)[0]
 MOST_EXCHANGES = 60
+FAILED = KernelOutcome(Status.INCORRECT, "off by one", None, None)
 
 
 class FakeGpu:
@@ -37,6 +45,7 @@ class FakeGpu:
 
     def __init__(self) -> None:
         self.measured: list[str] = []
+        self.place = ENVIRONMENT
         self._queue: list[KernelSource] = []
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
@@ -54,7 +63,7 @@ class FakeGpu:
         return Result(key, (measurement(key, kernel.problem_id, Status(found[1]), float(found[2])),))
 
     def environments(self) -> list[Environment]:
-        return []
+        return [self.place]
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +84,9 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     status = "ok" if draw > 2 else ("incorrect" if draw == 2 else "compile_error")
     text = "I cannot." if draw == 0 else f"A change.\n\n```python\n{kernel_text(key, status)}```\n"
     return {"custom_id": key, "text": text, "model": "scribe", "usage": {"input_tokens": 30, "output_tokens": 12}}
+
+
+Answerer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Exchange:
@@ -98,12 +110,12 @@ class Exchange:
     def requests(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.files.requests.read_text().splitlines()]
 
-    def answer(self, chosen: Callable[[int], bool] = lambda place: True) -> None:
+    def answer(self, chosen: Callable[[int], bool] = lambda place: True, answer: Answerer = reply) -> None:
         with self.files.responses.open("a") as stream:
             for place, request in enumerate(self.requests()):
                 if chosen(place):
                     self.asked.append(request["custom_id"])
-                    stream.write(json.dumps(reply(request)) + "\n")
+                    stream.write(json.dumps(answer(request)) + "\n")
 
     def finish(self, chosen: Callable[[int], bool] = lambda place: True) -> dict[str, RunState]:
         for _ in range(MOST_EXCHANGES):
@@ -146,7 +158,7 @@ def test_a_campaign_goes_on_over_generations_until_its_budgets_are_spent(whole: 
     assert min(state.step for state in states.values()) >= 3
     assert len(whole.asked) == len(set(whole.asked)) == sum(state.charge.tokens for state in states.values()) / 42
     assert len(whole.gpu.measured) == len(set(whole.gpu.measured)) == 48
-    assert sum(state.proposal_failures["no code"] for state in states.values()) > 0
+    assert sum(state.proposal_failures.get("no code", 0) for state in states.values()) > 0
 
 
 def test_partial_answers_let_the_answered_searches_go_on(tmp_path: Path) -> None:
@@ -201,6 +213,15 @@ def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path
     assert recorded_states(exchange.run)[RUNS[0].run_id].step == 1
 
 
+def test_another_machine_of_the_same_gpu_type_asks_the_same(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    before = exchange.files.requests.read_bytes()
+    exchange.gpu.place = dataclasses.replace(ENVIRONMENT, env_id=content_hash("another"), copy_bandwidth_gbs=1.0)
+    exchange.go()
+    assert exchange.files.requests.read_bytes() == before
+
+
 def test_who_answered_and_what_it_cost_is_in_the_log(whole: Exchange, tmp_path: Path) -> None:
     entries = [entry for entry in read_log(whole.run) if entry.kind in ("candidate_proposed", "proposal_failed")]
     assert {entry.payload["recipe"]["model"] for entry in entries} == {"scribe"}
@@ -223,3 +244,70 @@ def test_a_campaign_by_a_model_needs_no_genome_family() -> None:
     runs, uncovered = runs_of(spec)
     assert uncovered == []
     assert any(not families_for(settings.problem_id, settings.backend) for settings in runs) or len(runs) > 200
+
+
+def broken(request: dict[str, Any]) -> dict[str, Any]:
+    """Wrong unless it is a repair."""
+    key, prompt = request["custom_id"], request["body"]["messages"][1]["content"]
+    status = "ok" if "Fix it so that it is correct" in prompt else "incorrect"
+    return {"custom_id": key, "text": f"The bound was wrong.\n\n```python\n{kernel_text(key, status)}```\n"}
+
+
+@pytest.mark.parametrize("method", ["hill_climb", "evolve", "puct"])
+def test_failed_kernels_become_parents_that_are_repaired(tmp_path: Path, method: str) -> None:
+    spec = CampaignSpec(
+        problems=PROBLEMS[:1], methods=(method,), proposer="llm", seeds=3, batch=3, budget=Budget(measurements=15)
+    )
+    exchange, runs = Exchange(tmp_path), runs_of(spec)[0]
+    prompts = []
+    while exchange.go(runs) is not None:
+        prompts += [one["body"]["messages"][1]["content"] for one in exchange.requests()]
+        exchange.answer(answer=broken)
+    shown = next(prompt for prompt in prompts if "Fix it so that it is correct" in prompt)
+    assert "It failed: incorrect.\n```\nmade up incorrect\n```" in shown
+    assert "STATUS, SPEED = 'incorrect'" in shown
+    for state in recorded_states(exchange.run).values():
+        repaired = [node for node in state.nodes.values() if (node.recipe or {})["operator"] == "repair"]
+        assert repaired
+        for node in repaired:
+            assert node.parent_id is not None
+            assert state.nodes[node.parent_id].reward is None
+            assert (node.reward is not None, node.edit) == (True, "The bound was wrong.")
+    operators = {
+        request["operator"]
+        for entry in read_log(exchange.run) if entry.kind == "step_started" for request in entry.payload["requests"]
+    }  # fmt: skip
+    assert {"fresh", "repair"} <= operators
+
+
+@pytest.mark.parametrize(
+    ("method", "proposer", "correct", "repairs"),
+    [
+        ("evolve", "llm", 0, True), ("evolve", "llm", FEW_CORRECT - 1, True), ("evolve", "llm", FEW_CORRECT, False),
+        ("evolve", "genome", 0, False), ("random", "llm", 0, False),
+    ],
+    ids=["none correct", "few correct", "enough correct", "genome", "random"],
+)  # fmt: skip
+def test_repairs_are_for_models_in_runs_with_few_correct_kernels(
+    method: str, proposer: str, correct: int, repairs: bool
+) -> None:
+    settings = settings_for(method, proposer=proposer)
+    nodes = {}
+    for place in range(correct + 2):
+        outcome = KernelOutcome(Status.OK, None, 1.0, 1.0) if place < correct else FAILED
+        nodes[f"k{place}"] = parent("source", kernel_id=f"k{place}", outcome=outcome)
+    state = RunState(run_id="r", settings=settings, nodes=nodes, step=1)
+    plan = (ProposalRequest(Operator.MUTATE, "k0", island=1),) * 40
+    planned = with_repairs(state, plan, random.Random(0))
+    chosen = Counter(one.parent_id for one in planned if one.operator is Operator.REPAIR)
+    assert dict(chosen) == ({f"k{correct}": MOST_REPAIRS, f"k{correct + 1}": MOST_REPAIRS} if repairs else {})
+    assert {one.island for one in planned} == {1}
+
+
+def test_a_restart_of_a_climb_stays_fresh() -> None:
+    nodes = {
+        "good": parent("a", kernel_id="good", outcome=KernelOutcome(Status.OK, None, 1.0, 1.0)),
+        "bad": parent("b", kernel_id="bad", outcome=FAILED),
+    }
+    state = RunState(run_id="r", settings=settings_for("hill_climb", proposer="llm"), nodes=nodes, step=9)
+    assert with_repairs(state, (FRESH,) * 40, random.Random(0)) == (FRESH,) * 40

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
 from kbench.benchmark.llm.chat import Body, Endpoint, Reply, reply_from_body
+from kbench.benchmark.problems.registry import problem
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.exchange import wait_for_responses
 from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
-from kbench.generation.proposers.llm.prompt import feedback, messages
+from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, device_facts, feedback, messages, shortened
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.state import Node, Operator
@@ -254,6 +255,34 @@ def test_a_failed_parent_is_told_with_its_error(run_folder: Path, how: Drive) ->
     (state,) = recorded_states(run_folder).values()
     failed: list[Node] = [n for n in state.nodes.values() if n.outcome is not None and n.reward is None]
     assert feedback(failed[0]).startswith("It failed: ")
+
+
+@pytest.mark.parametrize("backend", [Backend.TRITON, Backend.CUDA])
+def test_a_prompt_tells_the_rules_of_planning_and_the_adversarial_inputs(backend: Backend) -> None:
+    task = ProposalTask("softmax", backend, lambda key: False)
+    user = messages(task, Ask(Operator.FRESH, None, None, random.Random(0)))[1]["content"]
+    own = {
+        Backend.TRITON: ("triton.autotune", "TensorDescriptor", "warp_specialize"),
+        Backend.CUDA: ("cluster=", "cooperative=", "TensorMap", "wgmma", "cp.async.bulk", "sm_90a"),
+    }
+    for part in (*own[backend], "never on values", "allocate, view, fill and copy", "constant rows and ties"):
+        assert part in user
+    assert all(case.stresses in user for case in problem("softmax").cases)
+
+
+def test_machines_of_a_type_are_told_alike() -> None:
+    one, two = ({"gpu": "G", "copy_bandwidth_gbs": gbs, "matmul_peak_tflops": gbs / 6} for gbs in (4121, 4138.7))
+    assert device_facts(one) == device_facts(two)
+    assert "4100" in device_facts(one)
+    assert "690" in device_facts(two)
+
+
+def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
+    text = shortened("first line\n" + "x" * 10_000 + "\nlast line")
+    assert text.startswith("first line")
+    assert text.endswith("last line")
+    assert "characters left out" in text
+    assert len(text) < LONGEST_ERROR + 50
 
 
 def respond(files: BatchFiles, text: str) -> None:

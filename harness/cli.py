@@ -99,7 +99,7 @@ def _kernels(files: Sequence[Path], problem_id: str | None, backend: str | None)
 
 
 def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str, Measurement]]) -> None:
-    """Say of every rejected kernel what its text alone shows to be in the way."""
+    """Say for every rejected kernel what its text alone shows to be the obstacle."""
     from kbench.harness.kernel.screen import advice
 
     rejected = {row.kernel_id for _, row in rows if row.status is Status.REJECTED}
@@ -119,7 +119,7 @@ def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -
 
 
 def show_checked(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
-    """Show which kernels of a corpus failed their check, and how many did not; exit 1 when one failed."""
+    """Show which kernels of a corpus failed their check and how many passed; exit 1 when one failed."""
     bad = [(name, row) for name, row in rows if row.status is not Status.OK]
     for name, row in rows if as_json else bad:
         click.echo(json.dumps(to_dict(row)) if as_json else describe(f"{name} of {row.problem_id}", row))

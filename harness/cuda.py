@@ -1,4 +1,4 @@
-"""The public helper CUDA kernels use: raw CUDA C++ in a string, compiled through NVRTC, launched on torch's stream.
+"""The public helper for CUDA kernels: raw CUDA C++ in a string, compiled through NVRTC, launched on torch's stream.
 
     from kbench.harness.cuda import CudaModule
 
@@ -108,7 +108,7 @@ class CudaModule:
     declared: ClassVar[list[CudaModule]] = []
     """Every module constructed in this process; the build stage reads which ones a kernel declared."""
     prebuilt: ClassVar[Mapping[str, Prebuilt]] = {}
-    """Machine code by module key, set by a worker that was handed the build stage's results."""
+    """Machine code by module key, set by a worker that received the build stage's results."""
     recorder: ClassVar[Callable[[CudaModule, LaunchRequest], None] | None] = None
     """Takes launches in place of a GPU while host code is planned."""
 
@@ -127,11 +127,11 @@ class CudaModule:
         self.fast_math, self.max_registers = fast_math, max_registers
         self._functions: dict[tuple[int, str], Function] = {}
         self._modules: dict[int, tuple[Any, Mapping[str, str]]] = {}
-        """Once on each device, so that all functions of a module see the same variables."""
+        """Loaded once on each device, so that all functions of a module see the same variables."""
         CudaModule.declared.append(self)
 
     def key(self, arch: str) -> str:
-        """Content hash of everything that decides the machine code, compiler version aside."""
+        """Content hash of everything that determines the machine code, except the compiler version."""
         return content_hash(arch, self.source, *self.names, str(self.fast_math), str(self.max_registers))
 
     def compile(self, arch: str) -> ObjectCode:
@@ -139,7 +139,7 @@ class CudaModule:
         return self._program(arch).compile("cubin", name_expressions=self.names)
 
     def compile_with_ptx(self, arch: str) -> tuple[ObjectCode, str]:
-        """Machine code, and the PTX text it was assembled from in the same run of the compiler."""
+        """Machine code, and the PTX that the same compiler run assembled it from."""
         program = self._program(arch)
         code = program.compile("cubin", name_expressions=self.names)
         return code, _ptx(program)
@@ -218,7 +218,7 @@ class CudaModule:
 
 
 def call_capability(device: int) -> tuple[int, int]:
-    """Compute capability of a device, whose context torch has made current."""
+    """Compute capability of a device whose context torch has made current."""
     import torch
 
     major, minor = torch.cuda.get_device_capability(device)
@@ -245,7 +245,7 @@ def three(extent: Extent) -> tuple[int, int, int]:
 
 
 def architecture(major: int, minor: int) -> str:
-    """The most specific target a device runs: Hopper and later have an `a` variant with their own instructions."""
+    """The most specific target that a device runs: Hopper and later have an `a` variant with their own instructions."""
     return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
 
 
@@ -253,7 +253,7 @@ def architecture(major: int, minor: int) -> str:
 def include_folders() -> tuple[Path, ...]:
     """Folders with the CUDA headers kernels may include (cuda_fp16.h, cuda_bf16.h, mma.h, cooperative_groups.h, …).
 
-    Triton ships most of them, so they are there without a CUDA toolkit. Cooperative groups need <nv/target> besides,
+    Triton ships most of them, so no CUDA toolkit is needed. Cooperative groups also need <nv/target>,
     from NVIDIA's cccl package or a toolkit.
     """
     found: list[Path] = []
@@ -275,7 +275,7 @@ def _core_libraries() -> Iterator[Path]:
 
 
 def _ptx(program: Program) -> str:
-    """The PTX NVRTC keeps beside machine code; cuda.core's own way to it asks for a driver."""
+    """The PTX that NVRTC keeps with the machine code; cuda.core's own accessor needs a driver."""
     from cuda.bindings import nvrtc
 
     _, size = nvrtc.nvrtcGetPTXSize(program.handle)

@@ -49,7 +49,7 @@ from kbench.schemas import (
 INPUT_SETS = 3
 """Random inputs drawn per workload."""
 UNPLANNED = "cannot be planned: "
-"""How the reason begins why a kernel needs --allow-unscreened."""
+"""Start of the reason why a kernel needs --allow-unscreened."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class HarnessSettings:
     half_width: float = 0.01
     """Relative half-width of the 95 % interval at which timing stops."""
     timeout_s: float = 10.0
-    """Longest a kernel may stay in one stage."""
+    """Longest time that a kernel may stay in one stage."""
     build_timeout_s: float = 60.0
-    """Longest planning and compiling may take."""
+    """Longest time that planning and compiling may take."""
     builders: int | None = None
     """Planning processes; by default two fewer than the machine has cores, at most 14."""
     cache: Path | None = None
@@ -70,11 +70,11 @@ class HarnessSettings:
     """Run kernels that cannot be planned beside their judge, each alone in a fresh process, instead of rejecting them;
     their records say `trust = "process"`."""
     second_clock_share: float = 0.02
-    """Share of measurements a second clock referees."""
+    """Share of measurements that a second clock checks."""
     fenced: bool = False
-    """Map nothing after a tensor, so that a kernel that goes past its end fails; only good for checks."""
+    """Map nothing after a tensor, so that a kernel that goes past its end fails; only for checks."""
     spares: int = 1
-    """Warm workers kept in reserve; more pay off when many kernels run alone."""
+    """Warm workers kept in reserve; more of them help when many kernels run alone."""
     retries: int = 2
     """Times work is repeated when the machine fails."""
     target: Target | None = None
@@ -119,7 +119,7 @@ class Harness:
             raise UserError("a fence needs a GPU; without one, kernels are checked unfenced")
         self.tally = Tally()
         self.on_result: Callable[[KernelSource, Mapping[str, Any]], None] | None = None
-        """Told every worker's result as it came, with what does not become part of the record."""
+        """Called with every worker's result as it arrives, including what does not become part of the record."""
         self._queues: list[DeviceQueue] = []
         self._spawner: Spawner | None = None
         self._plan_spawner: Spawner | None = None
@@ -317,7 +317,7 @@ class Harness:
     def _outcomes(
         self, jobs: Iterator[Job | None], lost: list[str], on_lost: Callable[[KernelSource, str], None] | None
     ) -> Iterator[Outcome | None]:
-        """Outcomes as they are reached; what the machine failed is told, or else added to `lost`."""
+        """Outcomes as they are reached; kernels that the machine failed are reported, or else added to `lost`."""
         supervisor = self._supervisor()
         began = time.monotonic()
         for outcome in supervisor.run(jobs):
@@ -415,14 +415,14 @@ class Harness:
         try:
             return make(result)
         except DataError as error:
-            # Only code that bypassed the harness can send figures that are not figures.
+            # Only code that bypassed the harness can send figures that are not numbers.
             workload = self._workloads(kernel, False)[0]
             return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
 
 
 def _report(lost: Sequence[str]) -> None:
     if lost:
-        raise InfrastructureError(f"the machine failed on {len(lost)} kernels (not recorded); first: {lost[0]}")
+        raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
 
 
 def _unplanned(outcome: Outcome) -> bool:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     import torch
 
 POISON_BYTE = 0xFF
-"""Fills memory a kernel may be handed: a NaN in every floating type, and -1 in the integers."""
+"""Fills memory that a kernel may receive: NaN in every floating-point type, and -1 in the integers."""
 SPIN_PROBE_CYCLES = 2_000_000
 FLUSHES, FLUSH_SHARE = 8, 0.02
 """Buffers that evict the L2 in turn, as far as this share of the GPU's memory goes: how many of a buffer's lines are
-still to be written back when a call begins depends on where it lies, and one alone would be a process's for good."""
+still to be written back when a call begins depends on where it lies, and a single buffer would fix that for the whole
+process."""
 
 
 class Device(Protocol):
@@ -30,10 +31,10 @@ class Device(Protocol):
 
     torch_name: str
     model: str
-    """The device's name as its driver reports it."""
+    """The device's name, as its driver reports it."""
     is_gpu: bool
     fenced: bool
-    """Whether nothing is mapped behind a tensor; times mean nothing then."""
+    """Whether nothing is mapped after a tensor; times mean nothing then."""
     cache_policy: str
 
     def synchronize(self) -> None:
@@ -65,10 +66,10 @@ class Device(Protocol):
         """
 
     def erase(self, tensor: torch.Tensor) -> None:
-        """Queue overwriting all the memory behind a tensor with poison."""
+        """Queue overwriting a tensor's whole storage with poison."""
 
     def release(self) -> None:
-        """Give cached memory back."""
+        """Release cached memory."""
 
 
 class CudaDevice:
@@ -119,7 +120,7 @@ class CudaDevice:
 
     @property
     def scrubber(self) -> Scrubber:
-        """Overwrites on-chip memory; made when first wanted, because it takes a compiler."""
+        """Overwrites on-chip memory; created on first use, because it needs a compiler."""
         if self._scrubber is None:
             self._scrubber = Scrubber(self.properties, self.stream)
         return self._scrubber
@@ -184,7 +185,7 @@ class CpuDevice:
     torch_name = model = "cpu"
 
     def __init__(self) -> None:
-        """Use one thread, so that neighbours disturb little."""
+        """Use one thread, so that other processes disturb little."""
         import torch
 
         torch.set_num_threads(1)
@@ -231,6 +232,6 @@ def _poison(device: str, nbytes: int, blocks: int) -> None:
 def _erase(tensor: torch.Tensor) -> None:
     import torch
 
-    # A view may show but a part of it.
+    # A view may show only part of it.
     whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
     whole.fill_(POISON_BYTE)

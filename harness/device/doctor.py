@@ -13,7 +13,7 @@ from kbench.schemas import InfrastructureError, UserError, to_dict
 
 
 def examine(gpus: Sequence[int], *, measure: bool = True) -> dict[str, Any]:
-    """Everything that matters for measuring, as plain values; what cannot be had is null or in `problems`.
+    """Everything that matters for measuring, as plain values; what is missing is null or in `problems`.
 
     Args:
         gpus: indices to look at.
@@ -111,7 +111,7 @@ def gpu_count() -> int:
 
 
 def require_gpus(gpus: Sequence[int], still: str) -> None:
-    """See that there are GPUs of these indices.
+    """Check that GPUs with these indices exist.
 
     Args:
         gpus: indices.
@@ -119,7 +119,7 @@ def require_gpus(gpus: Sequence[int], still: str) -> None:
 
     Raises:
         InfrastructureError: there is none at all.
-        UserError: there is no such one.
+        UserError: an index does not exist.
     """
     count = gpu_count()
     if not count:

@@ -1,4 +1,4 @@
-"""Driver: the few calls of the CUDA driver that loading and launching machine code needs, with errors that say what."""
+"""Driver: the few CUDA driver calls needed to load and launch machine code, with errors that name the call."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class LaunchShape:
 
     @property
     def plain(self) -> bool:
-        """Whether grid, block and shared memory say it all."""
+        """Whether grid, block and shared memory describe the launch completely."""
         return self.cluster is None and not self.cooperative and not self.dependent
 
 
@@ -126,7 +126,7 @@ class Function:
 
 
 def _parameter_sizes(function: Any) -> tuple[int, ...]:
-    """Bytes of each of a function's parameters: the driver reads as many from whatever a launch hands over."""
+    """Size of each of a function's parameters: the driver reads that many bytes from whatever a launch passes."""
     from cuda.bindings import driver
 
     found: list[int] = []
@@ -145,7 +145,7 @@ class Parameters:
 
         Args:
             function: what they are for.
-            arguments: the bytes of each; those a parameter has no room for are cut off.
+            arguments: the bytes of each; bytes beyond a parameter's size are cut off.
 
         Raises:
             DriverError: there are too few arguments, or one has fewer bytes than its parameter.
@@ -166,7 +166,7 @@ class Parameters:
 
 
 class Launch:
-    """A function with its shape and arguments, ready to be queued on a stream as often as wanted."""
+    """A function with its shape and arguments, ready to be queued on a stream any number of times."""
 
     def __init__(self, function: Function, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
         """Make ready."""

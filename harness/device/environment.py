@@ -40,7 +40,7 @@ def device_facts(device: Device) -> dict[str, Any]:
 
 
 def software_facts() -> dict[str, Any]:
-    """Versions on this side."""
+    """Software versions in this process."""
     return {
         "python": platform.python_version(),
         "torch": version_of("torch") or "none",
@@ -59,7 +59,7 @@ def version_of(package: str) -> str | None:
 
 
 def nvrtc_version() -> str | None:
-    """NVRTC's version, as the library says."""
+    """NVRTC's version, as the library reports it."""
     try:
         from cuda.bindings import nvrtc
 

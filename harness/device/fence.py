@@ -1,7 +1,7 @@
-"""Fence: device memory with nothing mapped right behind a tensor, so that a kernel that goes past its end fails.
+"""Fence: device memory with nothing mapped right after a tensor, so that a kernel that goes past its end fails.
 
 torch's allocator puts tensors side by side into large mappings. There a kernel that reads or writes past one finds
-other memory, and may well answer right. Here each tensor ends where its mapping ends.
+other memory, and may still give the correct answer. Here each tensor ends where its mapping ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any, Protocol
 
 ALIGNMENT = 16
-"""Bytes to which a tensor's place is aligned, as vector loads need it; so many less one may lie behind its end."""
+"""Alignment of a tensor's address in bytes, as vector loads need it; up to one byte less may follow its end."""
 
 _Allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
 _Release = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
@@ -25,7 +25,7 @@ class Pages(Protocol):
     page_bytes: int
 
     def map(self, count: int) -> int:
-        """The address of so many pages with none mapped behind them; MemoryError when there are none."""
+        """The address of this many pages with none mapped after them; MemoryError when there are none."""
 
     def unmap(self, address: int, count: int) -> None:
         """Give pages back once all work that may use them is done."""
@@ -33,18 +33,18 @@ class Pages(Protocol):
 
 @dataclasses.dataclass(slots=True)
 class Fence:
-    """Hands out memory that ends at the end of a mapping. Mappings are used again: making one is slow."""
+    """Hands out memory that ends at the end of a mapping. Mappings are reused: making one is slow."""
 
     pages: Pages
     exhausted: bool = False
-    """Whether memory was asked for that there was none of: torch goes on with no memory then."""
+    """Whether an allocation failed: torch then continues with a null address."""
     _held: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
     """Mappings in use, address and pages, by the address handed out."""
     _free: dict[int, list[int]] = dataclasses.field(default_factory=dict)
     """Addresses of unused mappings by their number of pages, the latest last."""
 
     def allocate(self, nbytes: int) -> int:
-        """The address of so many bytes, rounded up to the alignment, at the end of a mapping; 0 when there is none."""
+        """The address of this many bytes, rounded up to the alignment, at a mapping's end; 0 when there is none."""
         wanted = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         count = -(-wanted // self.pages.page_bytes)
         try:
@@ -108,7 +108,7 @@ class DevicePages:
         size = count * self.page_bytes
         handle = self._call(self._driver.cuMemCreate(size, self._properties, 0))
         try:
-            # One page more than is mapped: what lies behind is nobody else's either.
+            # One page more than is mapped: what follows is not anybody else's either.
             address = self._call(self._driver.cuMemAddressReserve(size + self.page_bytes, 0, 0, 0))
             self._call(self._driver.cuMemMap(address, size, 0, handle, 0))
             self._call(self._driver.cuMemSetAccess(address, size, [self._access], 1))

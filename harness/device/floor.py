@@ -24,7 +24,7 @@ UNIT_RATES = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 0.5, "fp64": 0.15, 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What the GPU was measured to do at best."""
+    """The best rates measured on the GPU."""
 
     copy_bandwidth_gbs: float
     read_bandwidth_gbs: float

@@ -1,4 +1,4 @@
-"""Scrub: overwrites on-chip and stack memory that a launch may find as the last one left it."""
+"""Scrub: overwrites on-chip and stack memory that a launch may find as the previous one left it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kbench.harness.cuda import CudaModule, architecture
 from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, call
 
 LOCAL_BYTES = (512, 4096, 32_768)
-"""Stack sizes there is a scrubbing function for; a kernel with a larger stack keeps what it wrote there."""
+"""Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
 BLOCK, WARPS_TO_FILL = 256, 2048
 SOURCE = r"""
 extern "C" __global__ void scrub_shared(int words) {
@@ -43,7 +43,7 @@ class Scrubber:
         CudaModule.declared.pop()
         module = call("cuModuleLoadData", code.cubin)
         everywhere = Function(module, "scrub_shared")
-        # So much shared memory that a multiprocessor has room for one block; twice as many blocks reach them all.
+        # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
         self._shared = Launch(everywhere, shape, Parameters(everywhere, [_word(shared // 4)]), stream)
         full = LaunchShape((count * WARPS_TO_FILL // BLOCK, 1, 1), (BLOCK, 1, 1))
@@ -53,7 +53,7 @@ class Scrubber:
             self._local[size] = Launch(function, full, Parameters(function, [_word(1)]), stream)
 
     def queue(self, local_bytes: int) -> None:
-        """Queue overwriting shared memory, and stacks of up to so many bytes per thread."""
+        """Queue overwriting shared memory, and stacks of up to this many bytes per thread."""
         self._shared.queue()
         if local_bytes:
             covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])

@@ -26,7 +26,7 @@ class _Attributes(ctypes.Structure):
 
 
 def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = ()) -> bool:
-    """Enter a mount namespace of its own in which little can be written to; False where not permitted.
+    """Enter a private mount namespace in which little can be written to; False where not permitted.
 
     Args:
         writable: the only folders that can be written to.
@@ -38,7 +38,7 @@ def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = ()) -> bool:
     here = os.getcwd()
     if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         return False
-    # Only now, in a namespace of its own: anywhere else this would cover them for everybody.
+    # Only now, in a private namespace: anywhere else this would cover them for every process.
     places = [(b"/dev/null", path) for path in hidden] + [(str(folder).encode(), folder) for folder in writable]
     if any(libc.mount(source, str(path).encode(), None, MS_BIND, None) != 0 for source, path in places):
         return False

@@ -14,7 +14,7 @@ from typing import Any
 
 DEEP = ("collections", "contextlib", "dataclasses", "functools", "hashlib", "hmac", "itertools", "json",
         "math", "random", "statistics", "struct", "time")  # fmt: skip
-"""Modules judging relies on whose own classes are looked into."""
+"""Modules that judging relies on whose own classes are inspected."""
 MODULES = ("builtins", "gc", "socket", "sys", "torch", "torch.cuda", "torch.cuda.streams", "torch.cuda.memory",
            "torch.nn.functional", "torch.random", *DEEP)  # fmt: skip
 OWN = "kbench."
@@ -30,7 +30,7 @@ class Pristine:
     """A snapshot taken before foreign code runs."""
 
     def __init__(self) -> None:
-        """Take it."""
+        """Take the snapshot."""
         self._names = dict(_entries())
 
     def changed(self) -> str | None:

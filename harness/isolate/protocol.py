@@ -21,7 +21,7 @@ LONGEST_MESSAGE = 64 << 20
 
 
 class ProtocolError(Exception):
-    """The other side sent what its code would not send."""
+    """The other side sent something that its code would never send."""
 
 
 class ClosedError(Exception):
@@ -83,7 +83,7 @@ class Channel:
             self._read()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
     def _read(self) -> None:

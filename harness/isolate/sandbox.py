@@ -110,7 +110,7 @@ def enter_process_namespace() -> bool:
 
 
 def limit_growth(extra_bytes: int) -> None:
-    """Let this process's own memory grow by so much and no more; called once its device context is there."""
+    """Let this process's own memory grow by this much and no more; called once its device context exists."""
     with open("/proc/self/status") as status:
         used = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData:"))
     resource.setrlimit(resource.RLIMIT_DATA, (used + extra_bytes, used + extra_bytes))
@@ -124,7 +124,7 @@ def close_inherited(keep: int) -> None:
 
 KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG", "LC_ALL", "CUDA_DEVICE_ORDER",
                   "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CC")  # fmt: skip
-"""What a worker needs of its parent's environment to find the driver and a compiler; the rest stays behind."""
+"""What a worker needs of its parent's environment to find the driver and a compiler; nothing else is passed on."""
 
 
 def environment() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Seccomp: a system-call filter for workers that run unscreened code.
 
-It takes away making processes and starting programs, which a kernel whose machine code is ready never needs.
+It forbids creating processes and starting programs, which a kernel whose machine code is ready never needs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Program(ctypes.Structure):
 
 
 def lock_down() -> bool:
-    """Forbid this process to make processes, start programs or read others' memory; False where not possible.
+    """Forbid this process to create processes, start programs or read others' memory; False where not possible.
 
     Threads stay allowed: clone3 is answered as unknown, so that the C library falls back to clone, whose flags a
     filter can see.

@@ -24,7 +24,7 @@ class SetAside:
         self._forbidden = False
 
     def forbid(self) -> None:
-        """Let nothing be reserved; where the GPU knows no such thing there is nothing to forbid."""
+        """Forbid reserving; where the GPU has no such feature there is nothing to forbid."""
         self._forbidden = self._set(PERSISTING_L2_CACHE_SIZE, 0) == 0
 
     def changed(self) -> str | None:

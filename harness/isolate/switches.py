@@ -31,7 +31,7 @@ class Switches:
     """All settings, as they are when this is made."""
 
     def __init__(self) -> None:
-        """Keep how torch is set now, and the functions that set it, before foreign code could replace them."""
+        """Keep torch's current settings, and the functions that set them, before foreign code could replace them."""
         self._switches = find_switches()
         self._ours = self._values()
 
@@ -44,12 +44,12 @@ class Switches:
                 switch.write(value)
 
     def restore(self) -> None:
-        """Set torch as it was when this was made."""
+        """Restore the settings torch had when this was made."""
         self._set(self._ours)
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
-        """Have torch as it was when this was made, and then as it is now."""
+        """Inside, torch has the settings it had when this was made; afterwards, its current ones again."""
         theirs = self._values()
         self.restore()
         try:

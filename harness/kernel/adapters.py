@@ -18,7 +18,8 @@ What GPU MODE's tasks hand over, and how it comes from our inputs:
                             allocate for their outputs; returns (x_q, x_s)
 
 The last is the task that GPU MODE calls fp8_quant. Ours of that name reads bfloat16 and rounds to float8, which moves 3
-bytes a value instead of 8, and conversions around the kernel would move another 11: a custom_kernel for it is measured
+bytes per value instead of
+8, and conversions around the kernel would move another 11: a custom_kernel for it is measured
 as the other problem, and the record says so.
 
 Nothing that is returned is converted: the tasks' checks do not look at strides and mostly not at types, ours do.
@@ -66,14 +67,14 @@ LAYOUTS: Mapping[str, Callable[[tuple[Any, ...]], Any]] = {
     "gdn_recompute_w_u": tuple,
     "fp8_quant_float32": _fp8_quant_data,
 }
-"""How the data of a task is made from our inputs. A problem that is no task of GPU MODE has its inputs as one tuple."""
+"""How the data of a task is made from our inputs. Problems that are not GPU MODE tasks pass theirs as one tuple."""
 
 NAMESAKES: Mapping[str, str] = {"fp8_quant": "fp8_quant_float32"}
-"""Our problems whose name a task of GPU MODE has for another problem, and that problem."""
+"""Our problems whose name GPU MODE uses for another problem, with that problem."""
 
 
 def problem_of(source: str, problem_id: str) -> str:
-    """The problem a text solves that is said to solve one of this name: the namesake, where its form shows that."""
+    """The problem that a text labelled with this name solves: the namesake, where its form shows that."""
     namesake = NAMESAKES.get(problem_id)
     return namesake if namesake is not None and adapter_for(source) == CUSTOM else problem_id
 

@@ -3,7 +3,7 @@
     from task import input_t, output_t
     from utils import DisableCuDNNTF32, make_match_reference
 
-The names exist while the text is loaded and not a moment longer; what a task's own folder has beyond them does not.
+The names exist only while the text is loaded; nothing else from a task's folder does.
 """
 
 from __future__ import annotations

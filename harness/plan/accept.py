@@ -1,4 +1,4 @@
-"""Accept: what a planning process sent becomes a build, checked by the parent, with identities the parent computes."""
+"""Accept: what a planning process sent becomes a build, checked by the parent, with ids that the parent computes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kbench.schemas.ids import content_hash
 from kbench.schemas.records.launch_plan import LaunchPlan, StepKind
 
 KEPT_BYTES = 64 << 20
-"""Device variables a kernel may have: all are given their first values again before every call."""
+"""Device variables a kernel may have: all are reset to their initial values before every call."""
 HIDDEN_BYTES = 4096
 """Device memory between variables, which aligns them; more of it holds something that cannot be restored."""
 REASON_LENGTH = 2000
@@ -45,7 +45,7 @@ MALFORMED = (
     RecursionError,
     struct.error,
 )
-"""What reading data of another form than ours raises."""
+"""What reading data of an unexpected form raises."""
 
 
 def as_message(planned: Planned) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _decoded(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise ValueError(f"machine code is not base64: {error}") from None
+        raise ValueError(f"machine code is no base64: {error}") from None
 
 
 def _plans(

@@ -27,7 +27,7 @@ PATTERN_BYTES = (1, 2, 4, 8)
 
 
 class PlanError(Exception):
-    """A plan that is whole but not a correct answer to the problem."""
+    """A plan that is well formed but not a correct answer to the problem."""
 
     def __init__(self, status: Status, reason: str) -> None:
         """Keep the verdict."""
@@ -54,8 +54,7 @@ def read_plan(
         codes: hashes of the machine code that came with it.
 
     Raises:
-        DataError: it is no plan.
-        PlanError: it is one, and what it returns cannot be right.
+        DataError: it is not a plan. PlanError: it is one, but what it returns cannot be correct.
     """
     plan = dataclasses.replace(
         from_dict(LaunchPlan, data),

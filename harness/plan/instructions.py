@@ -23,8 +23,8 @@ CLASSES = (
     GLOBAL_LOADS, VECTOR_LOADS, GLOBAL_STORES, VECTOR_STORES, SHARED_LOADS, SHARED_STORES, ASYNC_COPIES, MATRIX, FUSED,
     FLOAT, SPECIAL, INTEGER, CONVERSIONS, COMPARISONS, BRANCHES, BARRIERS, SHUFFLES, ATOMICS, TOTAL,
 )  # fmt: skip
-"""Every count there is. Vector loads and stores are those of the global ones that move several elements; the total has
-moves, parameters and the rest besides."""
+"""Every count there is. Vector loads and stores are those of the global ones that move several elements; the total also
+counts moves, parameters and the rest."""
 
 BY_NAME: Mapping[str, str] = {
     name: kind
@@ -44,7 +44,7 @@ BY_NAME: Mapping[str, str] = {
     }.items()
     for name in names.split()
 }
-"""Classes of instructions whose first word says it all."""
+"""Classes of instructions that the first word identifies."""
 ARITHMETIC = {"add", "sub", "mul", "mad", "div", "neg", "abs", "min", "max", "copysign"}
 """Instructions on integers or on floats, as their type says."""
 OTHER_SPACES = {"param", "const", "local"}
@@ -65,7 +65,7 @@ def read_instructions(ptx: str) -> dict[str, dict[str, int]]:
     for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
         head, _, body = text.partition("{")
         if ";" in head:
-            # A declaration: what follows it is no code of its.
+            # A declaration: the code that follows is not its own.
             continue
         found[name] = _counts(Counter(match[1] for part in BOUNDARY.split(body) if (match := OPCODE.match(part))))
     return found

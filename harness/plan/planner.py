@@ -1,4 +1,4 @@
-"""Planner: runs a kernel's host code on tensors without memory and writes down what it would do on a GPU.
+"""Planner: runs a kernel's host code on tensors without memory and records what it would do on a GPU.
 
 Runs in a process of its own per kernel, in a sandbox, without a GPU. Whatever the foreign code does to this process
 ends with it; what it sends is checked as data from outside.
@@ -28,14 +28,14 @@ from kbench.schemas import KernelSource, Status, to_dict
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
 
 ERROR_LENGTH = 2000
-"""Characters of a compiler's complaint that are kept."""
+"""Characters of a compiler's error message that are kept."""
 MOST_CONFIGS = 64
 """Autotuning configurations that are planned."""
 
 
 @dataclasses.dataclass(slots=True)
 class Planned:
-    """What came of planning a kernel."""
+    """The result of planning a kernel."""
 
     plans: dict[str, list[LaunchPlan]] = dataclasses.field(default_factory=dict)
     """By workload; several where autotuning has a choice."""
@@ -215,7 +215,7 @@ def returned_tensors(returned: Any) -> list[Any]:
 
 
 def forget_choices(loaded: LoadedKernel) -> None:
-    """Have every autotuner of a module choose anew."""
+    """Have every autotuner of a module choose again."""
     for value in list(loaded.module.__dict__.values()):
         while value is not None:
             cache = getattr(value, "cache", None)
@@ -252,7 +252,7 @@ def cuda_recorded(target: Target, machinery: Machinery, *, ptx: bool = False) ->
 
 
 def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgument]:
-    """Arguments of a CUDA function as they are written down."""
+    """Arguments of a CUDA function as they are recorded."""
     found: list[PlanArgument] = []
     for value in values:
         if isinstance(value, TensorMap):
@@ -265,7 +265,7 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
 
 
 def refused(error: BaseException) -> Planned:
-    """What an exception says of a kernel: it does not compile, cannot be planned, is wrong, or fails on the host."""
+    """What an exception says about a kernel: it does not compile, cannot be planned, is wrong, or fails on the host."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
     if isinstance(error, UnplannableError):
         return failed(Status.REJECTED, f"cannot be planned: {error}", unplannable=True)

@@ -1,4 +1,4 @@
-"""Recorder: writes down what host code allocates, fills, copies and launches while it runs on tensors without memory.
+"""Recorder: records what host code allocates, fills, copies and launches while it runs on tensors without memory.
 
 This runs in the planning process, beside foreign code, so nothing it writes is believed: the trusted side checks every
 plan as data from outside (see `plan.check`).
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_STEPS, MOST_BUFFERS = 4096, 8192
-"""Steps and blocks of memory of one call; host code that wants more is a loop that never ends."""
+"""Steps and blocks of memory of one call; host code that needs more is taken for an endless loop."""
 
 
 class UnplannableError(Exception):
-    """Host code does something that cannot be written down as a plan; the message says what."""
+    """Host code does something that cannot be recorded as a plan; the message says what."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Recorder:
         """Autotuning configurations that were chosen."""
         self._places: dict[int, int] = {}
         self._storages: dict[int, Any] = {}
-        """All memory of the call; kept alive, because a freed storage's identity is given to the next."""
+        """All memory of the call; kept alive, because a freed storage's identity is reused for the next."""
         for at, value in enumerate(inputs):
             if hasattr(value, "untyped_storage"):
                 self._add(value, at)
@@ -86,7 +86,7 @@ class Recorder:
         return found, int(tensor.storage_offset()) * tensor.element_size()
 
     def allocate(self, nbytes: int) -> int:
-        """A buffer nobody but the launch sees, such as a compiler's scratch memory."""
+        """A buffer that only the launch sees, such as a compiler's scratch memory."""
         return self._append_buffer(PlanBuffer(nbytes=nbytes))
 
     def _append_buffer(self, buffer: PlanBuffer) -> int:
@@ -99,7 +99,7 @@ class Recorder:
         self.steps.append(step)
 
     def fill(self, tensor: Tensor, value: float) -> None:
-        """Write down that every element of a tensor is set."""
+        """Record that every element of a tensor is set."""
         if tensor.numel() == 0:
             return
         require_contiguous(tensor, "fills")
@@ -109,7 +109,7 @@ class Recorder:
         self._append(PlanStep(kind=StepKind.FILL, buffer=buffer, offset=offset, nbytes=nbytes, pattern=pattern.hex()))
 
     def copy(self, target: Tensor, source: Tensor) -> None:
-        """Write down that one tensor is copied over another of the same type and size."""
+        """Record that one tensor is copied over another of the same type and size."""
         if target.numel() == 0:
             return
         if target.dtype != source.dtype or target.shape != source.shape:
@@ -124,7 +124,7 @@ class Recorder:
         self._append(step)
 
     def launch(self, code: Code, shape: LaunchShape, arguments: Sequence[PlanArgument]) -> None:
-        """Write down a launch."""
+        """Record a launch."""
         step = PlanStep(
             kind=StepKind.LAUNCH,
             code=code.sha,

@@ -1,8 +1,8 @@
-"""Replay: a plan carried out on memory that this process owns, as often as wanted, without a line of foreign Python.
+"""Replay: a plan carried out on memory that this process owns, any number of times, without any foreign Python.
 
-Before every call, timed or not, everything a kernel could have kept from the last one is taken away: its outputs and
-scratch memory are overwritten, its variables get their first values again, shared and local memory are overwritten, and
-its memory lies elsewhere.
+Before every call, timed or not, everything a kernel could have kept from the previous one is erased: its outputs and
+scratch memory are overwritten, its variables are reset to their initial values, shared and local memory are
+overwritten, and its buffers move.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from kbench.harness.verify.context import Stage
 
 POISON_BYTE = 0xFF
-"""Fills memory before a kernel gets it: a NaN in every floating type, and -1 in the integers."""
+"""Fills memory before a kernel gets it: NaN in every floating-point type, and -1 in the integers."""
 PLACES, PLACES_BYTES = 16, 512 << 20
 """Sets of output and scratch memory a kernel is called on in turn, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them."""
 POINTER = struct.Struct("<Q")
 GUARD_BYTES, ALIGNMENT = 4096, 512
-"""Room around a buffer, and what its place is a multiple of."""
+"""Guard bytes around a buffer, and the alignment of its address."""
 
 
 class LoadedCode:
@@ -56,7 +56,7 @@ class LoadedCode:
         self._functions: dict[tuple[str, str], Function] = {}
         self._variables: list[tuple[int, Tensor]] = []
         self.lost_variables: list[str] = []
-        """Variables whose memory the driver does not tell: they keep what is written to them."""
+        """Variables whose address the driver does not disclose: they keep what is written to them."""
         for sha, cubin in cubins.items():
             for variable in read_variables(cubin):
                 self._snapshot(self._modules[sha], variable.name)
@@ -84,7 +84,7 @@ class LoadedCode:
         return self._functions[sha, name]
 
     def restore(self, stream: int) -> list[Queue]:
-        """Operations that give every variable its first value."""
+        """Operations that reset every variable to its initial value."""
         handle = stream_handle(stream)
         return [
             bound("cuMemcpyDtoDAsync", pointer(address), pointer(copy.data_ptr()), copy.numel(), handle)
@@ -99,7 +99,7 @@ class LoadedCode:
 
 
 class Place:
-    """One set of the memory that a plan allocates, with room around every buffer that must stay untouched."""
+    """One set of the memory that a plan allocates, with guard bytes around every buffer that must stay untouched."""
 
     def __init__(self, plan: LaunchPlan, device: CudaDevice) -> None:
         """Allocate it."""
@@ -124,7 +124,7 @@ class Place:
             for block in self._blocks
             if block.numel()
         ]
-        """Queues overwriting all of it, the room around the buffers too."""
+        """Queues overwriting all of it, including the guard bytes around the buffers."""
 
     def _lay_out(self, sizes: Mapping[int, int], device: str) -> None:
         """One block for all buffers, so that one operation overwrites it."""
@@ -199,12 +199,12 @@ class Replay:
 
     @property
     def not_restored(self) -> list[str]:
-        """What calls may find as the last one left it."""
+        """What a call may find as the previous one left it."""
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
         return [f"variable {name}" for name in self._code.lost_variables] + stack
 
     def prepare(self) -> None:
-        """Queue taking away all that the last calls left; the next call uses memory prepared by this."""
+        """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
         self._next = next(self._turn)
         for queue in self.places[self._next].poison:
             queue()

@@ -17,7 +17,7 @@ FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
 GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
 PER_LAUNCH = (".nv.shared.", ".nv.local.")
-"""How sections of writable memory begin that a launch gets anew."""
+"""Name prefixes of writable sections that every launch gets afresh."""
 WRITABLE = 0x3
 """ELF section flags of memory that a kernel can write to: allocated and writable."""
 CONSTANTS = ".nv.constant3"
@@ -29,7 +29,7 @@ HEAP_SYMBOL = "malloc"
 SYMBOL_TABLE, NO_DATA = 2, 8
 """ELF section types: the symbol table, and sections such as static shared memory that have a size but no bytes."""
 MOST_SHARED = 4
-"""Times over that a file's bytes may be parts of sections."""
+"""How many times over sections may cover a file's bytes."""
 VALUE_OF_SIZE = 0x04
 """Attribute format: a 16-bit length and that many bytes follow."""
 

@@ -1,7 +1,7 @@
 """Triton under planning: a driver that compiles for a target and records launches instead of making them.
 
-Triton asks its active driver for the target, to load machine code and to launch it. This one keeps the machine code
-and writes launches down, so specialisation, autotuning and grids are Triton's own.
+Triton asks its active driver for the target, to load machine code and to launch it. This one keeps the machine code and
+records launches, so specialisation, autotuning and grids are Triton's own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Machinery:
         self.config = 0
         """Which of its configurations an autotuner is to choose."""
         self.configs = 1
-        """Configurations of the autotuner with most."""
+        """Number of configurations of the autotuner that has the most."""
 
     def keep(self, cubin: bytes) -> str:
         """Keep machine code; its hash."""
@@ -117,7 +117,7 @@ class RecordingDriver:
 
 
 class RecordingLauncher:
-    """Writes down the launches of one compiled function."""
+    """Records the launches of one compiled function."""
 
     def __init__(self, src: Any, metadata: Any, machinery: Machinery) -> None:
         """Read what a launch of the function needs."""

@@ -30,7 +30,7 @@ AHEAD = 2
 """Planned jobs handed to the worker on duty ahead of time, so that it never waits for its parent."""
 CONTEXT_SECONDS = 180.0
 DYING_SECONDS = 20.0
-"""Longest to wait for a killed worker; its kernel may run on the device until the driver has torn it down."""
+"""Longest wait for a killed worker; its kernel may run on the device until the driver has torn it down."""
 KILLS = 6
 """Times a worker with foreign code in it may be killed by a signal before the code is blamed."""
 STARTS_IN_A_ROW = 4
@@ -39,7 +39,7 @@ STARTS_IN_A_ROW = 4
 
 @dataclasses.dataclass(slots=True, eq=False)
 class DeviceWorker:
-    """A worker on the device as the queue sees it."""
+    """A worker on the device, as the queue sees it."""
 
     process: WorkerProcess
     role: str
@@ -63,7 +63,7 @@ class DeviceSettings:
     seeds: tuple[int, ...]
     fenced: bool = False
     stage_timeout_s: float = 10.0
-    """Longest a kernel may stay in one stage."""
+    """Longest time that a kernel may stay in one stage."""
     spares: int = 1
     """Warm workers kept in reserve."""
 
@@ -139,7 +139,7 @@ class DeviceQueue:
             raise InfrastructureError(f"the worker did not start: {worker.process.log_tail() or error}") from error
 
     def _greet(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
-        # A kernel that runs there can send messages too: what was said before it was loaded counts.
+        # A kernel that runs there can send messages too, so only what was sent before it was loaded counts.
         if "ready" in message and not worker.ready:
             worker.ready, self.failed_starts = True, 0
             self.facts, self.sandbox = dict(message["facts"]), list(message["sandbox"])
@@ -174,7 +174,7 @@ class DeviceQueue:
         return self.spawner.has_ended(process) or time.monotonic() - process.killed > DYING_SECONDS
 
     def _next_job(self, worker: DeviceWorker) -> Job:
-        """The first waiting job of the problem the worker has at hand, else the first."""
+        """The first waiting job for the worker's current problem, else the first of all."""
         last = worker.jobs[-1].kernel.problem_id if worker.jobs else None
         for place, job in enumerate(list(self.waiting)[:64]):
             if job.kernel.problem_id == last and not (job.process or job.suspected):
@@ -219,14 +219,14 @@ class DeviceQueue:
         }
 
     def _entry(self, job: Job, *, process: bool) -> dict[str, Any]:
-        """What a worker needs of a kernel: its text where its host code runs there, its plans and code else."""
+        """What a worker needs of a kernel: its text where its host code runs there, otherwise its plans and code."""
         if process:
             return kernel_message(job.kernel) | {"extension": job.extension}
         assert job.build is not None
         return {"plans": job.build.plans, "code": self.cache.code_files(job.build)}
 
     def read(self, worker: DeviceWorker) -> Iterator[Outcome]:
-        """What a worker has to say."""
+        """Handle the messages of a worker."""
         try:
             for message in worker.process.channel.drain():
                 self._greet(worker, message)
@@ -280,7 +280,7 @@ class DeviceQueue:
         return Outcome(job, self.number, results, busy_s=busy_s)
 
     def expire(self) -> Iterator[Outcome]:
-        """Kernels that stay in one stage too long."""
+        """Handle kernels that stay in one stage too long."""
         for worker in list(self.workers):
             if not worker.jobs:
                 continue
@@ -335,7 +335,7 @@ class DeviceQueue:
                 raise InfrastructureError(f"workers cannot start on device {self.number}: {said or 'no message'}")
 
     def _suspect(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
-        """A death in a worker that had run other kernels may be theirs: try the job once more in a fresh worker."""
+        """Other kernels that the worker had run may have caused its death: try the job once more in a fresh worker."""
         job = worker.jobs[0]
         if worker.done == 0 or job.suspected:
             yield from self._blame(worker, status, reason)
@@ -346,7 +346,7 @@ class DeviceQueue:
         self._drop(worker)
 
     def _blame(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
-        """The kernel at hand gets the verdict; those after it go back into the queue."""
+        """The current kernel gets the verdict; those after it go back into the queue."""
         job = worker.jobs.popleft()
         self._drop(worker)
         yield Outcome(job, self.number, status=status.value, reason=reason)
@@ -405,7 +405,7 @@ def trusted(results: Sequence[Mapping[str, Any]], role: str) -> tuple[dict[str, 
 
 
 def machines_stage(job: Job) -> bool:
-    """Whether what goes wrong now is the machine's fault: no kernel is at hand, or a planned one waits for inputs."""
+    """Whether a failure now is the machine's fault: no kernel is running, or a planned one waits for inputs."""
     return job.stage == PREPARING or (job.stage == "context" and not job.process)
 
 

@@ -33,7 +33,7 @@ class Job:
     kills: int = 0
     """Times a worker that ran its host code was killed by a signal."""
     suspected: bool = False
-    """A worker that had run other kernels died on it; tried once more in a fresh one before it is blamed."""
+    """A worker that had run other kernels died on it; it is tried once more in a fresh one before it is blamed."""
     stage: str = "queue"
     started_at: str = ""
     rival: Job | None = None

@@ -21,7 +21,7 @@ from kbench.schemas import Status
 RETRIES = 6
 """Times planning is repeated when its process is killed from outside."""
 EXTENSION_PATIENCE = 10.0
-"""Times longer a torch extension may take to build."""
+"""How many times longer a torch extension may take to build."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -94,7 +94,7 @@ class Planners:
         }
 
     def read(self, seat: Seat) -> Iterator[Outcome | Job]:
-        """What a seat has to say: a planned job, or the outcome of one that cannot be run."""
+        """What a seat reports: a planned job, or the outcome of one that cannot be run."""
         assert seat.worker is not None
         try:
             for message in seat.worker.channel.drain():

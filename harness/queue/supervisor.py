@@ -18,7 +18,7 @@ READY_AHEAD = 256
 """Planned kernels that may wait for a device before no more are taken in."""
 TICK_SECONDS = 0.05
 EXTENSION = "torch extension"
-"""How the reason reads why a kernel that compiles one cannot be planned."""
+"""The reason given when a kernel that compiles one cannot be planned."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class Supervisor:
     def run(self, jobs: Iterable[Job | None]) -> Iterator[Outcome | None]:
         """Outcomes in the order they are reached.
 
-        A source that has nothing to offer now but may have later yields None; so does this, once a turn, until it has.
+        A source that has nothing now but may have something later yields None; so does this, once per turn,
+        until it has.
         """
         source: Iterator[Job | None] | None = iter(jobs)
         while True:
@@ -144,7 +145,7 @@ class Supervisor:
         job = outcome.job
         if outcome.infrastructure is not None and job.attempts < self.policy.retries:
             job.attempts += 1
-            # Another device if there is one: a fault tends to stay where it is.
+            # Prefer another device: a fault tends to stay where it is.
             others = [queue for queue in self.queues if queue.number != outcome.device] or self.queues
             min(others, key=lambda queue: queue.load).waiting.append(job)
             return

@@ -35,7 +35,7 @@ def check_without_gpu(named: Named, options: MeasureOptions) -> Checked:
 
 
 def collect(named: Named, stream: Iterator[Measurement], quiet: bool) -> Checked:
-    """All rows with their kernels' names, counted kernel by kernel as they come."""
+    """All rows with their kernels' names, counted per kernel as they arrive."""
     names = {kernel.kernel_id: name for name, kernel in named}
     rows: Checked = []
     progress = Progress(len(named), quiet=quiet)

@@ -1,4 +1,4 @@
-"""Journal: finished kernels, one line each, so that a killed run continues where it was.
+"""Journal: finished kernels, one line each, so that a killed run continues where it stopped.
 
 A line is written and synced when all workloads of a kernel are done; a torn last line is a kernel to do again, as
 kbench.loaders.storage.lines says. At the end the lines go into a corpus, leaving out what a run killed between

@@ -1,4 +1,4 @@
-"""Progress: one live line on stderr with kernels a second and the time left."""
+"""Progress: one live line on stderr with kernels per second and the time left."""
 
 from __future__ import annotations
 

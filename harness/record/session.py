@@ -26,7 +26,7 @@ Named = Sequence[tuple[str, KernelSource]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """What `kbench measure` was told."""
+    """The options of `kbench measure`."""
 
     gpus: tuple[int, ...] = (0,)
     out: Path | None = None
@@ -97,7 +97,7 @@ def _measure(named: Named, options: MeasureOptions, journal: Journal | None) -> 
     if lost:
         kernel, why = lost[0]
         raise InfrastructureError(
-            f"the machine failed on {len(lost)} of {len(todo)} kernels, which are not recorded;"
+            f"the machine failed {len(lost)} of {len(todo)} kernels, which are not recorded;"
             f" first {names[kernel.kernel_id]}: {why}"
         )
     return [(names[key], row) for key in kernels for row in rows.get(key, [])]
@@ -106,7 +106,7 @@ def _measure(named: Named, options: MeasureOptions, journal: Journal | None) -> 
 def measured_before(
     journal: Journal | None, kernels: Collection[str], harness: Harness
 ) -> dict[str, list[Measurement]]:
-    """What need not be measured: it is in the journal, or the folder's corpus has it from a GPU of this kind.
+    """What need not be measured, because the journal has it, or the folder's corpus has it from a GPU of this kind.
 
     Raises:
         UserError: some of them could not be planned before, and may now be run all the same.
@@ -127,7 +127,7 @@ def run_journaled(
     journal: Journal | None,
     on_lost: Callable[[KernelSource, str], None] | None = None,
 ) -> Iterator[tuple[KernelSource, list[Measurement]]]:
-    """Measure kernels, each in the journal before it is yielded; those the machine fails are told to `on_lost`."""
+    """Measure kernels, each in the journal before it is yielded; those the machine failed go to `on_lost`."""
     kernels = {kernel.kernel_id: kernel for kernel in todo}
     for group in by_kernel(harness.measure(todo, on_lost=on_lost)):
         kernel = kernels[group[0].kernel_id]
@@ -208,7 +208,7 @@ def measurable(
 
 
 def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measurement]]) -> dict[str, Any]:
-    """How far stored and new figures are apart."""
+    """How far apart stored and new figures are."""
     ratios, same_status, inside = [], 0, 0
     for key, group in measured.items():
         total, old = aggregate(group), stored[key]
@@ -231,7 +231,7 @@ def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measur
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """What `kbench compare` was told."""
+    """The options of `kbench compare`."""
 
     problem_id: str
     backend: str | None = None

@@ -3,7 +3,7 @@
 Where a call lies in the launch queue adds up to a microsecond to the distance of its marks (docs/harness.md). Equal
 commands for every call make that a pattern that lasts for a whole batch, so a random number of spare marks lies between
 the calls and the rounds average over it. Calls with little queued after them look shorter, so a tail of marks closes
-each batch, and samples the host was not well ahead of are told apart. On an H200 all calls of every other batch take
+each batch, and samples for which the host was not well ahead are marked. On an H200 all calls of every other batch take
 about half a microsecond longer than those of the batches between; rounds of short kernels therefore have two turns,
 each in a batch of its own.
 """
@@ -30,11 +30,11 @@ FIRST_HOLD_US = 200.0
 LONGEST_HOLD_US = 30_000.0
 """A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
 WAITING_PROBES = 2
-"""Probes that must all say that a call waits for the device: a host that was held up looks the same once."""
+"""Probes that must all say that a call waits for the device: a host that was delayed looks the same once."""
 HOLD_MARGIN = 1.5
 CALIBRATION_BATCH = 12
 LEAD = 8
-"""Calls that should be queued after a call when the stream reaches it; with fewer its sample is thin."""
+"""Calls that should be queued after a call when the stream reaches it; with fewer, its sample is thin."""
 SPARE_MARKS = 4
 """Spare marks before a call: 0 to one fewer than this."""
 TAIL_MARKS = 48
@@ -151,7 +151,7 @@ class Sampler:
         return samples
 
     def _pieces(self, part: Sequence[Slot]) -> Iterator[list[Slot]]:
-        """A batch cut after each call that waits for the device: what follows needs the stream held anew."""
+        """A batch cut after each call that waits for the device: what follows needs the stream held again."""
         piece: list[Slot] = []
         for slot in part:
             piece.append(slot)
@@ -260,7 +260,7 @@ class Sampler:
 
     def _learn_host(self, key: tuple[str, bool], value: float) -> None:
         known = self.host_us.get(key, value)
-        # A host that became slower is believed at once: too short a hold spoils samples, too long a one only waits.
+        # A slower host is taken into account at once: too short a hold spoils samples, too long a hold only waits.
         weight = 0.5 if value > known else 0.3
         self.host_us[key] = known + weight * (value - known)
 

@@ -16,13 +16,13 @@ from kbench.harness.verify.context import ProblemContext
 
 LOOKS = (8, 13, 21, 34)
 CONFIDENCE = 0.998
-"""Of each look's interval: four looks together then mislead in well under one trial of a hundred."""
+"""Confidence of each look's interval: four looks together then mislead in well under one trial in a hundred."""
 PLACEMENT_SIGMA = 0.001
 """Standard deviation of the log ratio between two loads of the same code, which rounds do not average away."""
 
 
 class Verdict(StrEnum):
-    """What a comparison says of the second kernel against the first."""
+    """What a comparison says about the second kernel relative to the first."""
 
     SAME = "SAME"
     FASTER = "FASTER"
@@ -61,7 +61,7 @@ class Duel:
     """What the rounds gave."""
 
     ratios: list[float] = dataclasses.field(default_factory=list)
-    """Log of first over second, one a round."""
+    """Log of first over second, one per round."""
     rounds: int = 0
     first_us: float = 0.0
     second_us: float = 0.0

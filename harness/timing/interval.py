@@ -14,7 +14,7 @@ PROCESS_SIGMA = 0.002
 """Standard deviation of the log time between processes on one idle machine; no number of rounds averages it away."""
 PROCESS_SIGMA_US = 0.08
 """The same for the part that does not scale with the time: how far the two marks lie from the kernel. It is common to
-all kernels of a process; what is left of it once the null kernel has been taken off (docs/evidence/harness)."""
+all kernels of a process; what is left of it once the null kernel's time has been subtracted (docs/evidence/harness)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def log_interval(logs: Sequence[float], extra_sigma: float = 0.0, confidence: fl
     """Interval of exp(mean) for round values given as logarithms.
 
     Args:
-        logs: one value a round, at least two.
+        logs: one value per round, at least two.
         extra_sigma: standard deviation that does not shrink with the number of rounds.
         confidence: probability that the interval holds the true value.
     """
@@ -50,7 +50,7 @@ def log_interval(logs: Sequence[float], extra_sigma: float = 0.0, confidence: fl
 
 def inflation(values: Sequence[float]) -> float:
     """How much larger the variance of the mean is than for independent values: (1 + rho) / (1 - rho)."""
-    # The estimate is too low by about one part in the number of values.
+    # The estimate is too low by about 1/n for n values.
     rho = min(max(lag_one_correlation(values) + 1.0 / len(values), 0.0), LARGEST_CORRELATION)
     return (1.0 + rho) / (1.0 - rho)
 
@@ -66,7 +66,7 @@ def lag_one_correlation(values: Sequence[float]) -> float:
 
 
 def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """The two-sided point of Student's t; of the normal distribution for infinite freedom."""
+    """The two-sided critical value of Student's t; of the normal distribution for infinite degrees of freedom."""
     from scipy.special import ndtri, stdtrit
 
     tail = 0.5 + confidence / 2.0

@@ -1,8 +1,8 @@
 """Leftovers: what calls returned, overwritten at once and held for a while.
 
-Overwritten, so that the outputs of later calls do not land on an answer, whether audited or not. Held, so that the next
+Overwritten, so that the outputs of later calls, audited or not, do not land on an answer. Held, so that the next
 calls get other places: where a few lines of output lie decides how long a short kernel waits for them, and an allocator
-left to itself hands out the same place for a whole process.
+left to itself returns the same place throughout a process.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Leftovers:
         outputs = [o for o in as_tuple(returned) if type(o) is torch.Tensor and not stage.shares_memory(o)]
         for output in outputs:
             self.device.erase(output)
-        # Holding a view holds all the memory behind it.
+        # Holding a view holds its whole storage.
         if HELD * sum(o.untyped_storage().nbytes() for o in outputs) <= HELD_BYTES:
             self._held.append(outputs)
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Release everything."""
         self._held.clear()

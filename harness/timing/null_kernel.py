@@ -9,12 +9,12 @@ from kbench.harness.timing.centre import centre
 
 NULL_KERNEL = "null kernel"
 NOMINAL_US: Mapping[str, float] = {"NVIDIA H200": 3.27}
-"""Its usual time by GPU name: what the figures of that GPU are stated for. Without one nothing is corrected.
+"""Its usual time by GPU name: figures of that GPU are stated relative to it. Without one nothing is corrected.
 
 The H200's is 0.16 us above what five processes showed (docs/evidence/harness), so that figures agree with those that
 were recorded before there was a null kernel, in longer batches."""
 CALIBRATION = 192
-"""Samples a process takes before its first timing; one varies by 0.4 us, so that their centre is known to 0.03 us."""
+"""Samples a process takes before its first timing; one varies by 0.4 us, so their centre is known to 0.03 us."""
 MOST_SHIFT_US = 0.5
 """Processes differ by less than 0.3 us; more is not the marks, and a kernel that slows it down gains no more."""
 WINDOW = 512
@@ -52,5 +52,5 @@ class NullKernel:
 
 
 def corrected(time_us: float, shift_us: float | None) -> float:
-    """A time without what this process adds to every call, but never less than half of it."""
+    """A time less what this process adds to every call, but never less than half of it."""
     return time_us if shift_us is None else max(time_us - shift_us, time_us / 2.0)

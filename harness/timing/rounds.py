@@ -26,16 +26,16 @@ SLOW_US = 200_000.0
 SLOW_RATIO = 40.0
 """So is a kernel this many times slower than the reference."""
 DRIFT = 0.03
-"""Relative change of the anchor's time that means the machine is no longer in the state it was ramped to."""
+"""Relative change of the anchor's time that means the machine is no longer in the state it was warmed up to."""
 DISCARDS = 12
-"""Rounds thrown away because the GPU was slowed by heat or a fault, before the machine is said to have failed."""
+"""Rounds that may be discarded because heat or a fault slowed the GPU, before the machine counts as failed."""
 PAUSE_S = 0.2
 """Rest after such rounds, for the heat to pass."""
 Z95 = 1.96
 SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
 AUDITS, AUDITED_SHARE = 2, 0.1
-"""Calls of each look whose inputs are changed unannounced and whose outputs are judged: at least so many."""
+"""Fewest calls per look whose inputs are changed without notice and whose outputs are judged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Timing:
     runtime: Interval | None = None
     speedup: Interval | None = None
     conditions: list[Conditions] = dataclasses.field(default_factory=list)
-    """One reading a round, of the rounds thrown away too."""
+    """One reading per round, including discarded rounds."""
     null_us: float | None = None
     """What an empty kernel takes in this process."""
     shift_us: float | None = None
-    """What was taken off every time; None when nothing was."""
+    """What was subtracted from every time; None when nothing was."""
     trace: list[tuple[str, int, float, int]] | None = None
     """Label, round, time and state of each sample: 0 good, 1 exposed, 2 thin."""
     exposed: int = 0
@@ -153,10 +153,10 @@ def null_kernel(context: ProblemContext) -> Candidate:
 
 
 def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> RoundPlan:
-    """Rounds that fit the budget: more calls a round for short kernels, fewer rounds for long ones."""
+    """Rounds that fit the budget: more calls per round for short kernels, fewer rounds for long ones."""
     turns = 2 if candidate_us < SHORT_US else 1
     samples = 8 if candidate_us < VERY_SHORT_US else 3 if candidate_us < 500.0 else 1
-    # Three or more a round, so that one that was held up is cut off.
+    # Three or more per round, so that one that was delayed is cut off.
     anchors = 1 if turns * anchor_us >= 500.0 else 3 if turns == 1 else 4 if anchor_us < SHORT_US else 2
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
         return RoundPlan(1, 1, (3,))
@@ -179,7 +179,7 @@ def time_candidate(
 
     Args:
         candidate: the kernel.
-        context: the problem and size; its anchor must have been ramped.
+        context: the problem and size; its anchor must have been warmed up.
         sampler: where calls are queued.
         reader: reads clocks, temperature, power and throttle reasons in every round.
         rng: orders the rounds and picks the audited calls.
@@ -245,7 +245,7 @@ def take(
 
 
 def give_up_when_throttled(seen: Sequence[Conditions]) -> None:
-    """Say that the machine has failed when too many rounds were thrown away.
+    """Report a machine failure when too many rounds were discarded.
 
     Raises:
         InfrastructureError: names the reasons.
@@ -292,7 +292,7 @@ def audited_places(
 
 
 def shuffled_stages(count: int, stages: int, rng: random.Random) -> list[int]:
-    """Buffer sets for some calls, in random order, each as often as any other give or take one."""
+    """Buffer sets for some calls, in random order, each used equally often, give or take one."""
     order: list[int] = []
     while len(order) < count:
         order += rng.sample(range(stages), stages)
@@ -300,7 +300,7 @@ def shuffled_stages(count: int, stages: int, rng: random.Random) -> list[int]:
 
 
 def settled(timing: Timing, settings: TimingSettings) -> bool:
-    """Whether more rounds would be of no use: the interval is narrow enough, or what is left of it is not sampling."""
+    """Whether more rounds would not help: the interval is narrow enough, or what is left of it is not sampling."""
     if timing.runtime is None or timing.sampling is None:
         return False
     beyond_rounds = Z95 * process_sigma(timing.runtime.value, settings.process_sigma_us)
@@ -310,7 +310,7 @@ def settled(timing: Timing, settings: TimingSettings) -> bool:
 def summarise(
     timing: Timing, samples: Sequence[Sample], label: str, settings: TimingSettings, shift_us: float | None
 ) -> None:
-    """Recompute figures and intervals from all samples so far, without what this process adds to every call."""
+    """Recompute figures and intervals from all samples so far, less what this process adds to every call."""
     timing.shift_us = shift_us
     mine, anchors = (by_round(hidden(samples, name), name, shift_us) for name in (label, ANCHOR))
     if len(mine.keys() & anchors.keys()) < 2:

@@ -1,4 +1,4 @@
-"""Second clock: kernel durations by CUPTI, through torch's profiler, as a referee of the event timer.
+"""Second clock: kernel durations by CUPTI, through torch's profiler, as a check on the event timer.
 
 A kernel on the device belongs to a call when the launch with the same correlation id was made inside that call on the
 host. Host and device timestamps are never compared with each other. There is no fallback: when CUPTI gives nothing,
@@ -24,8 +24,8 @@ SHORT_US = 50.0
 SHORT_BOUND_US = 1.5
 """For shorter kernels an absolute bound."""
 MARK_GAP_US = 2.6
-"""The event timer's marks lie so much further apart than a kernel's first and last instruction: the median over 41
-kernels on an H200, whatever their length (docs/harness.md). That much is no disagreement."""
+"""The event timer's marks lie this much further apart than a kernel's first and last instruction: the median over 41
+kernels on an H200, whatever their length (docs/harness.md). Such a difference is not a disagreement."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def sort_events(events: Iterable[Any]) -> tuple[list[HostSpan], list[HostSpan], 
 
 
 def disagree(event_us: float, second_us: float) -> bool:
-    """Whether two clocks tell different stories."""
+    """Whether two clocks disagree."""
     bound = max(BOUND * event_us, SHORT_BOUND_US if event_us < SHORT_US else 0.0)
     gap = event_us - second_us
     return max(-gap, gap - MARK_GAP_US) > bound

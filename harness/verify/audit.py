@@ -1,4 +1,4 @@
-"""Audit: timed calls on inputs changed unannounced, whose answers are judged, and whose time must be the usual one.
+"""Audit: timed calls on inputs changed without notice, whose answers are judged, and whose time must be the usual one.
 
 Each look at a kernel has held-out inputs among those to show: drawn for that look alone, so that no kept answer fits. A
 kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls.
@@ -44,7 +44,7 @@ class Kept:
     fresh: bool
     """Whether these inputs were drawn for this look: held out."""
     wrong: str | None
-    """Why what it returned has not the declared form."""
+    """Why what it returned does not have the declared form."""
     outputs: tuple[Tensor, ...]
 
 
@@ -186,7 +186,7 @@ class Auditor:
         """Reject a kernel that takes longer on inputs it has not been shown.
 
         A suspicion from its rounds, where few calls are on held-out inputs, is followed by more rounds of the same kind
-        with more of them: an answer that is kept where anything out of the ordinary destroys it is kept there, too.
+        with more of them: an answer that is kept where anything out of the ordinary destroys it is kept there too.
         """
         if not self._suspicious(candidate.label):
             return
@@ -215,7 +215,7 @@ def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
 def at_best(times_us: Sequence[float]) -> float:
     """The time that a quarter of some calls do not exceed, or their geometric mean, if less.
 
-    Answers may be kept for but some of the calls; a few very fast ones draw the mean, which is what is recorded.
+    Answers may be kept for only some calls; a few very fast ones pull down the mean, which is what is recorded.
     """
     return min(sorted(times_us)[len(times_us) // 4], statistics.geometric_mean(times_us))
 

@@ -28,7 +28,7 @@ STAGES, MANY_STAGES = 2, 8
 """Sets of input buffers a kernel is called with in turn; many for small inputs."""
 SMALL_BYTES = 32 << 20
 """Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
-and a process that has but one or two places for them has that time for good."""
+and a process with only one or two places for them keeps that time until it ends."""
 
 
 KEPT_CASE_BYTES = 1 << 30
@@ -95,7 +95,7 @@ class Stage:
         return tuple(guarded.tensor if guarded else None for guarded in self._guarded)
 
     def reset(self, reference: ReferenceInputs) -> None:
-        """Make ready for the next kernel, whatever the last one did to the buffers: fresh inputs, whole guards."""
+        """Make ready for the next kernel, whatever the last one did to the buffers: fresh inputs, intact guards."""
         self._handed.clear()
         for guarded in self._guarded:
             if guarded:
@@ -137,7 +137,7 @@ Check = tuple[str, "Tensor"]
 
 
 def first_failure(checks: Sequence[Check]) -> str | None:
-    """What is wrong, by the first check that fails; None when all hold. Waits for the device once."""
+    """What is wrong, according to the first check that fails; None when all hold. Waits for the device once."""
     import torch
 
     if not checks:
@@ -154,7 +154,7 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 
 
 def as_words(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Two tensors of one type as words of eight bytes, or as bytes where that does not go."""
+    """Two tensors of one type as words of eight bytes, or as bytes where that is not possible."""
     import torch
 
     wide = torch.int64 if one.numel() * one.element_size() % 8 == 0 else torch.uint8
@@ -179,7 +179,7 @@ class ProblemContext:
     """Drawn at random, one per seed."""
     stages: list[Stage] = dataclasses.field(default_factory=list)
     anchor_us: float | None = None
-    """Steady time of the PyTorch reference; None until it was ramped."""
+    """Steady time of the PyTorch reference; None until it has been warmed up."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:

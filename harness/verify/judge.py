@@ -53,7 +53,7 @@ class LocalJudge:
 class RemoteJudge:
     """Asks the process that holds the answers; outputs go there through GPU memory that both have mapped.
 
-    A kernel's machine code can reach all memory of its own process, so no answer is ever in it.
+    A kernel's machine code can reach all memory of its own process, so that process never holds an answer.
     """
 
     def __init__(self, address: str, key: bytes) -> None:
@@ -64,7 +64,7 @@ class RemoteJudge:
             key: authenticates both sides.
 
         Raises:
-            InfrastructureError: nobody listens there.
+            InfrastructureError: no process listens there.
         """
         end = socket.socket(socket.AF_UNIX)
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ANSWER_BYTES = 24 << 30
-"""Answers kept on the GPU; the ones used longest ago go first."""
+"""Answers kept on the GPU; the least recently used are dropped first."""
 Key = tuple[str, str, Drawing]
 
 
@@ -125,7 +125,7 @@ def as_message(found: Comparison) -> dict[str, Any]:
 
 
 def serve(oracle: Oracle, listener: socket.socket, parent: socket.socket, key: bytes) -> None:
-    """Answer whoever connects with the key, until the parent hangs up."""
+    """Answer any process that connects with the key, until the parent hangs up."""
     channels: dict[int, Channel] = {}
     while True:
         ready, _, _ = select.select([listener.fileno(), parent.fileno(), *channels], [], [])

@@ -1,4 +1,4 @@
-"""Reference inputs: one drawing of a problem's inputs, which no kernel ever holds, and on demand its answer."""
+"""Reference inputs: one draw of a problem's inputs, which no kernel can reach, and on demand its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verify: is the answer correct, whole, repeatable, and all the kernel wrote?"""
+"""Verify: is the answer correct, complete and repeatable, and did the kernel write nothing else?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 KEPT_BYTES = 8 << 30
-"""Outputs kept to be judged together; beyond this the device is waited for, so that memory is used again."""
+"""Outputs kept to be judged together; beyond this the host waits for the device, so that memory can be reused."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -81,7 +81,7 @@ def verify(
 
 
 def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
-    """Overwrite answers that were judged, so that no later call finds them in memory it is handed."""
+    """Overwrite answers that were judged, so that no later call finds them in memory it receives."""
     for output in outputs:
         context.device.erase(output)
 

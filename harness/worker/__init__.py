@@ -1,1 +1,1 @@
-"""Worker: what runs inside worker processes, from a kernel at hand to plain results."""
+"""Worker: what runs inside worker processes, from a kernel to plain results."""

@@ -26,9 +26,9 @@ from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
 DISTURBED, DISTURBED_US = 1.15, 1.0
-"""A reference that takes longer beside a kernel than without it, by both of these, is held up by the kernel."""
+"""A reference that takes longer with a kernel loaded than without it, by both of these, is slowed by the kernel."""
 Report = Callable[[str], None]
-"""Told which stage begins, so that the parent knows where a worker died."""
+"""Called when a stage begins, so that the parent knows where a worker died."""
 
 
 class PoisonedError(Exception):
@@ -177,7 +177,7 @@ def before_judging(bench: Bench, task: MeasureTask, report: Report) -> Callable[
 
     def judging() -> str | None:
         if task.late:
-            # From here on it is the making of answers that takes time.
+            # From here on, computing the answers takes the time.
             report("context")
         return bench.tampered() if bench.tampered is not None else None
 

@@ -62,7 +62,7 @@ class PlannedKernel:
 
 
 def fastest(replays: Sequence[Replay], bench: Bench) -> Replay:
-    """The replay that takes least time, by a few calls each."""
+    """The fastest replay, judged by a few calls of each."""
     best, least = replays[0], float("inf")
     for number, replay in enumerate(replays):
         label = f"configuration {number}"

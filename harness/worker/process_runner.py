@@ -133,7 +133,7 @@ class ProcessRunner(Runner):
 
 
 def start_triton() -> None:
-    """Have Triton load its helper library, which it compiles when its cache has none, while programs may be started."""
+    """Have Triton load its helper library while programs may be started: it compiles one if its cache has none."""
     from triton.runtime import driver
 
     driver.active.get_current_target()

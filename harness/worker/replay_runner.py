@@ -33,10 +33,10 @@ class ReplayRunner(Runner):
         """
         index = int(request["index"])
         device = CudaDevice(index, fenced=request["fenced"])
-        # Compiled now, before a kernel is waited for.
+        # Compiled now, while no kernel waits.
         assert device.scrubber is not None
         oracle = request.get("oracle")
-        # Behind a fence all memory is torch's, which cannot be shared; nothing is timed there either.
+        # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
         contexts = ContextCache(device, CONTEXT_BYTES, tuple(request["seeds"]), judge)
         super().__init__(channel, request, device, NvmlReader(index), contexts)

@@ -19,7 +19,7 @@ from kbench.harness.worker.execute import Bench, PoisonedError
 from kbench.schemas import InfrastructureError
 
 PREPARING = "prepare"
-"""The stage before a kernel is at hand: what goes wrong in it is the machine's fault."""
+"""The stage before any kernel has arrived: a failure in it is the machine's fault."""
 
 
 class Runner:

@@ -65,7 +65,7 @@ class Mixes:
         try:
             return cls(dict(_rows(pq.read_table(path).to_pylist())))
         except (pa.ArrowInvalid, KeyError) as error:
-            raise DataError(f"{path} is not a table of instruction mixes ({error}); make it again") from None
+            raise DataError(f"{path} is no table of instruction mixes ({error}); make it again") from None
 
 
 def _rows(rows: list[dict[str, object]]) -> Iterator[tuple[tuple[str, str], dict[str, int] | None]]:

@@ -82,12 +82,16 @@ class BatchFiles:
             self._known = (state, read_responses(self.responses))
         return self._known[1]
 
-    def write(self, bodies: Mapping[str, Body]) -> None:
-        """Leave in the requests file exactly what waits: these requests, and earlier ones that have no reply yet."""
+    def write(self, bodies: Mapping[str, Body], *, keep: bool = False) -> None:
+        """Have the requests file hold exactly what waits.
+
+        Args:
+            bodies: requests by their id.
+            keep: earlier requests that have no reply wait too. Otherwise nobody waits for them any more.
+        """
+        old = self.requests.read_bytes().splitlines() if keep and self.requests.is_file() else []
+        lines = {_id_of(line): line for line in old} | {key: _line(key, body) for key, body in bodies.items()}
         answered = self.answers().replies
-        old = self.requests.read_bytes().splitlines() if self.requests.is_file() else []
-        lines = {_id_of(line): line for line in old}
-        lines |= {key: _line(key, body) for key, body in bodies.items()}
         waiting = [line for key, line in lines.items() if key is not None and key not in answered]
         self.requests.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.requests, b"".join(line + b"\n" for line in waiting))

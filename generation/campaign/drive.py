@@ -85,7 +85,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
-            wait_for_responses(campaign.unanswered, progress.measured)
+            wait_for_responses(campaign.unanswered, progress)
             return progress
 
 

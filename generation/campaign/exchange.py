@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
+from kbench.generation.campaign.progress import CampaignProgress
 
 
-def wait_for_responses(unanswered: Sequence[Unanswered], measured: int) -> None:
+def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgress) -> None:
     """Write the requests of all searches that wait into their file, and end the command.
 
     Requests follow from the log alone, so a command killed before this writes the same ones when it is run again.
 
     Args:
         unanswered: what each waiting search waits for.
-        measured: kernels measured before all of them waited.
+        progress: what was done before. Searches that a deadline cut short may wait for earlier requests, which stay.
 
     Raises:
         WaitingForResponsesError: says how many requests wait, and where responses go. Nothing is raised when none do.
@@ -24,11 +25,13 @@ def wait_for_responses(unanswered: Sequence[Unanswered], measured: int) -> None:
     first = unanswered[0]
     bodies = {key: body for one in unanswered for key, body in one.bodies.items()}
     errors = {key: error for one in unanswered for key, error in one.errors.items()}
-    first.files.write(bodies)
+    first.files.write(bodies, keep=progress.live > 0)
     message = (
-        f"{len(bodies)} requests of {len(unanswered)} searches wait in {first.files.requests}; {measured} kernels were "
-        f"measured; put responses into {first.files.responses} and run the same command again"
+        f"{len(bodies)} requests of {len(unanswered)} searches wait in {first.files.requests}; {progress.measured} "
+        f"kernels were measured; put responses into {first.files.responses} and run the same command again"
     )
+    if progress.live:
+        message += f"; {progress.live} searches were cut short: run it at once to have their requests too"
     if errors:
         key, error = next(iter(errors.items()))
         message += f"; {len(errors)} were answered with an error, the first: {key} (got {error})"

@@ -15,6 +15,7 @@ from typing import Any, Self
 import pytest
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
+from kbench.generation.assembly.assemble import assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
@@ -25,6 +26,7 @@ from kbench.generation.search.methods.repair import FEW_CORRECT, MOST_REPAIRS, w
 from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Environment, KernelSource, Status
 from kbench.schemas.ids import content_hash
 
@@ -97,12 +99,13 @@ class Exchange:
         self.files = BatchFiles(requests=folder / "requests.jsonl", responses=folder / "responses.jsonl")
         self.asked: list[str] = []
 
-    def go(self, runs: Sequence[RunSettings] = RUNS) -> str | None:
+    def go(self, runs: Sequence[RunSettings] = RUNS, **changes: Any) -> str | None:
         """Run the command; what it says when it waits."""
         files = BatchFiles(requests=self.files.requests, responses=self.files.responses)
         proposer = LlmProposer(files, "m")
+        how = Drive(executor=self.gpu, clock=ticking, proposer_for=lambda settings: proposer)
         try:
-            drive(self.run, runs, Drive(executor=self.gpu, clock=ticking, proposer_for=lambda settings: proposer))
+            drive(self.run, runs, dataclasses.replace(how, **changes))
         except WaitingForResponsesError as error:
             return str(error)
         return None
@@ -199,6 +202,27 @@ def test_a_command_killed_while_writing_requests_loses_none(tmp_path: Path) -> N
     exchange.files.requests.write_bytes(lines[: len(lines) // 2])
     exchange.go()
     assert sorted(exchange.files.requests.read_bytes().splitlines()) == sorted(lines.splitlines())
+
+
+def test_requests_that_nobody_waits_for_any_more_leave_the_file(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    stale = {"custom_id": "of an earlier prompt", "body": {}}
+    with exchange.files.requests.open("a") as stream:
+        stream.write(json.dumps(stale) + "\n")
+    exchange.go()
+    assert len(exchange.requests()) == 18
+    assert stale not in exchange.requests()
+
+
+def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    before = {request["custom_id"] for request in exchange.requests()}
+    exchange.answer(lambda place: place < 6, broken)
+    assert "2 searches were cut short" in (exchange.go(gpu_seconds=0.01) or "")
+    assert {request["custom_id"] for request in exchange.requests()} == before - set(exchange.asked)
+    assert (exchange.go() or "").startswith("18 requests of 6 searches wait")
 
 
 def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
@@ -311,3 +335,16 @@ def test_a_restart_of_a_climb_stays_fresh() -> None:
     }
     state = RunState(run_id="r", settings=settings_for("hill_climb", proposer="llm"), nodes=nodes, step=9)
     assert with_repairs(state, (FRESH,) * 40, random.Random(0)) == (FRESH,) * 40
+
+
+def test_repairs_and_who_answered_reach_the_corpus(whole: Exchange, tmp_path: Path) -> None:
+    assemble([whole.run], tmp_path / "corpus")
+    corpus = Corpus.open(tmp_path / "corpus")
+    kernels = corpus.table("kernels").to_pylist()
+    assert {row["proposer"] for row in kernels} == {"llm"}
+    failed = {row["kernel_id"] for row in kernels if row["status"] != "ok"}
+    assert {row["parent_id"] for row in kernels} & failed
+    payloads = [json.loads(row["payload_json"]) for row in corpus.table("events").to_pylist()]
+    recipes = [payload["recipe"] for payload in payloads if "recipe" in payload]
+    assert {recipe["model"] for recipe in recipes} == {"scribe"}
+    assert "repair" in {recipe["operator"] for recipe in recipes}

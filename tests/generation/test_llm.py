@@ -18,6 +18,7 @@ from kbench.benchmark.llm.chat import Body, Endpoint, Reply, reply_from_body
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.exchange import wait_for_responses
+from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, device_facts, feedback, messages, shortened
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
@@ -342,7 +343,7 @@ def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_i
         WaitingForResponsesError,
         match=rf"^1 requests of 1 searches wait .*; 1 were answered with an error, the first: {bad} \(got error .*\)$",
     ):
-        wait_for_responses([caught.value.unanswered], measured=0)
+        wait_for_responses([caught.value.unanswered], CampaignProgress())
     assert [json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines()] == [bad]
     with files.responses.open("a") as stream:
         stream.write(json.dumps({"custom_id": bad, "text": "no"}) + "\n")

@@ -64,7 +64,8 @@ def measure(
 ) -> None:
     """Verify and time kernels on a local GPU."""
     from kbench.harness.device.doctor import require_gpus
-    from kbench.harness.record.session import MeasureOptions, check, check_corpus, measure_files, remeasure
+    from kbench.harness.record.check import check, check_corpus
+    from kbench.harness.record.session import MeasureOptions, measure_files, remeasure
 
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")

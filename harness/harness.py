@@ -34,7 +34,7 @@ from kbench.harness.queue.supervisor import Policy, Supervisor
 from kbench.harness.record.record import failure, make_measurement
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.execute import MeasureTask, chosen_sizes
-from kbench.harness.worker.serve import task_message
+from kbench.harness.worker.messages import task_message
 from kbench.schemas import (
     DataError,
     Environment,

@@ -22,8 +22,8 @@ from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.verify.failures import judge_death, killed_from_outside
+from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
-from kbench.harness.worker.serve import kernel_message
 from kbench.schemas import InfrastructureError, Status
 
 AHEAD = 2

@@ -15,7 +15,7 @@ from kbench.harness.plan.device_facts import DeviceFacts
 from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.verify.failures import judge_death, killed_from_outside
-from kbench.harness.worker.serve import kernel_message
+from kbench.harness.worker.messages import kernel_message
 from kbench.schemas import Status
 
 RETRIES = 6

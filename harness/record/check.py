@@ -5,13 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from kbench.harness.device.doctor import gpu_count
 from kbench.harness.harness import Harness
 from kbench.harness.plan.target import Target
 from kbench.harness.record.progress import Progress
-from kbench.harness.record.session import MeasureOptions, Named, by_kernel, make_harness
+from kbench.harness.record.session import MeasureOptions, Named, by_kernel, make_harness, selected
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 
 Checked = list[tuple[str, Measurement]]
+
+
+def check(named: Named, options: MeasureOptions) -> Checked:
+    """Verify kernels and time nothing."""
+    return (check_fenced if gpu_count() else check_without_gpu)(named, options)
+
+
+def check_corpus(options: MeasureOptions) -> Checked:
+    """Check a selection of a corpus; rows are named by their kernel's id."""
+    stored, _ = selected(options)
+    return check([(key, kernel) for key, (kernel, _) in stored.items()], options)
 
 
 def check_fenced(named: Named, options: MeasureOptions) -> Checked:

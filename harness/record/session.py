@@ -136,14 +136,6 @@ def run_journaled(
         yield kernel, group
 
 
-def check(named: Named, options: MeasureOptions) -> list[tuple[str, Measurement]]:
-    """Verify kernels and time nothing."""
-    from kbench.harness.device.doctor import gpu_count
-    from kbench.harness.record.check import check_fenced, check_without_gpu
-
-    return (check_fenced if gpu_count() else check_without_gpu)(named, options)
-
-
 def remeasure(options: MeasureOptions) -> dict[str, Any]:
     """Measure a selection of a corpus again and compare with what is stored."""
     from kbench.benchmark.problems.registry import unlisted
@@ -159,12 +151,6 @@ def remeasure(options: MeasureOptions) -> dict[str, Any]:
     notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
     said = {name: counts for name, counts in notes.items() if counts}
     return {"kernels": len(measured)} | said | agreement({key: row for key, (_, row) in stored.items()}, measured)
-
-
-def check_corpus(options: MeasureOptions) -> list[tuple[str, Measurement]]:
-    """Check a selection of a corpus; rows are named by their kernel's id."""
-    stored, _ = selected(options)
-    return check([(key, kernel) for key, (kernel, _) in stored.items()], options)
 
 
 def selected(options: MeasureOptions) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:

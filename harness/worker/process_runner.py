@@ -21,8 +21,8 @@ from kbench.harness.verify.context import ContextCache, ProblemContext
 from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.worker.execute import Bench, MeasureTask, execute, time_references
 from kbench.harness.worker.faceoff import face_off
+from kbench.harness.worker.messages import extension_variables, kernel_of, task_of
 from kbench.harness.worker.runner import PREPARING, Runner
-from kbench.harness.worker.serve import extension_variables, kernel_of, task_of
 from kbench.schemas import Status
 
 CONTEXT_BYTES, CPU_CONTEXT_BYTES = 16 << 30, 1 << 30

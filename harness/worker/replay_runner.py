@@ -14,9 +14,9 @@ from kbench.harness.verify.failures import classify
 from kbench.harness.verify.judge import LocalJudge, RemoteJudge
 from kbench.harness.worker.execute import execute
 from kbench.harness.worker.faceoff import face_off
+from kbench.harness.worker.messages import task_of
 from kbench.harness.worker.planned import PlannedKernel
 from kbench.harness.worker.runner import PREPARING, Runner
-from kbench.harness.worker.serve import task_of
 
 CONTEXT_BYTES = 32 << 30
 """Inputs kept on the GPU between kernels."""

@@ -8,11 +8,9 @@ run      runs foreign host code beside its judge, one kernel per process: for wh
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import socket
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,8 @@ from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files, gpu_nodes
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.harness.plan.target import Target
-from kbench.schemas import Backend, InfrastructureError, KernelSource
+from kbench.harness.worker.messages import extension_variables, kernel_of
+from kbench.schemas import InfrastructureError, KernelSource
 
 TRUSTED = frozenset({"replay", "oracle"})
 """Workers that never run foreign Python; they keep the machine's namespaces, which sharing GPU memory needs."""
@@ -122,11 +121,6 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
     return found | {"error": "compiles a torch extension", "unplannable": True}
 
 
-def extension_variables(folder: str, target: str) -> dict[str, str]:
-    """Environment under which a torch extension is built once and found again."""
-    return {"TORCH_EXTENSIONS_DIR": folder, "TORCH_CUDA_ARCH_LIST": target}
-
-
 def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     """Carry out plans; end after the first kernel that breaks the device."""
     from kbench.harness.worker.replay_runner import ReplayRunner
@@ -179,31 +173,3 @@ def end_now() -> None:
     """End without destructors: a broken device context may hang in them."""
     sys.stderr.flush()
     os._exit(0)
-
-
-def kernel_of(message: Mapping[str, Any]) -> KernelSource:
-    """The kernel a message carries."""
-    return KernelSource(message["problem_id"], Backend(message["backend"]), message["source"])
-
-
-def kernel_message(kernel: KernelSource) -> dict[str, Any]:
-    """A kernel as plain values."""
-    return {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source}
-
-
-def task_of(message: Mapping[str, Any]) -> Any:
-    """The task a message carries."""
-    from kbench.harness.timing.rounds import TimingSettings
-    from kbench.harness.worker.execute import MeasureTask
-
-    fields = dict(message["task"])
-    settings = fields.pop("settings")
-    settings["looks"] = tuple(settings["looks"])
-    workloads = fields.pop("workloads")
-    names = None if workloads is None else tuple(workloads)
-    return MeasureTask(settings=TimingSettings(**settings), workloads=names, **fields)
-
-
-def task_message(task: Any) -> dict[str, Any]:
-    """A task as plain values."""
-    return dataclasses.asdict(task)

@@ -41,22 +41,6 @@ print(len(runs))
     assert int(run(script)) > 0
 
 
-def test_every_module_can_be_imported_first() -> None:
-    """Each in a fork of its own: an import circle shows only in the module that is imported first."""
-    names = [".".join(["kbench", *path.relative_to(ROOT).with_suffix("").parts]) for path in MODULES]
-    script = f"""
-import importlib, os
-import click, dataclasses, jinja2, random
-for name in {names!r}:
-    if not (child := os.fork()):
-        importlib.import_module(name)
-        os._exit(0)
-    if os.waitpid(child, 0)[1]:
-        print(name)
-"""
-    assert run(script).split() == []
-
-
 def test_functions_import_only_what_is_heavy() -> None:
     found = {
         (path.relative_to(FOLDER).as_posix(), str(node.module))

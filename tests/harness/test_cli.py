@@ -156,7 +156,7 @@ def test_on_a_gpu_check_only_is_fenced_and_shows_every_row(monkeypatch: pytest.M
         asked.append(fenced)
         return Harness(gpu=None, cache=tmp_path, builders=1)
 
-    monkeypatch.setattr("kbench.harness.device.doctor.gpu_count", lambda: 1)
+    monkeypatch.setattr("kbench.harness.record.check.gpu_count", lambda: 1)
     monkeypatch.setattr("kbench.harness.record.check.make_harness", dry_harness)
     wrong = changed(TRITON, "0.044715", "0.05", tmp_path)
     result = check_only(monkeypatch, tmp_path, TRITON, wrong, "--problem", "gelu_tanh")

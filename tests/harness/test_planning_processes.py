@@ -160,7 +160,7 @@ def test_a_process_that_misbehaves_costs_its_own_kernel(
 def test_planning_is_repeated_when_its_process_is_killed_from_outside(planners: Planners) -> None:
     found = planned(planners, f"# killed\n{GOOD}", kill=True)
     assert isinstance(found, Job)
-    assert found.attempts == 1
+    assert found.plan_attempts == 1
     assert found.build is not None
     assert found.build.error is None
 

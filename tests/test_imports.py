@@ -1,0 +1,67 @@
+"""Imports go one way: no circle anywhere, not even one that imports inside functions would hide."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("schemas", "loaders", "benchmark", "harness", "generation", "leaderboard")
+PATHS = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "templates" not in path.parts)
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["kbench", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+MODULES = {name_of(path): path for path in PATHS}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Modules of ours that a text imports anywhere, except for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        else:
+            yield from imported(node)
+
+
+def test_there_is_no_import_circle_even_through_imports_inside_functions() -> None:
+    graph = {
+        name: {found for found in imported(ast.parse(path.read_text())) if found in MODULES and found != name}
+        for name, path in MODULES.items()
+    }
+    # Raises CycleError, which names the modules of a circle.
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
+
+
+def test_every_module_can_be_imported_first() -> None:
+    """Each in a fork of its own, from a process that has third-party packages and nothing of ours."""
+    script = f"""
+import importlib, os
+import click, datasets, jinja2, numpy, polars, pyarrow.dataset, scipy.stats, sklearn.ensemble, torch
+for name in {sorted(MODULES)!r}:
+    if not (child := os.fork()):
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            print(name, repr(error), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    environment = {"PYTHONPATH": str(ROOT / "src"), "HOME": str(Path.home())}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout == ""

@@ -1,5 +1,5 @@
 # cheat: router weights from plain exponentials: overflow for confident logits
-# tags: class-distribution
+# tags: class-distribution gpu
 # problem: moe_topk_routing
 import torch
 import triton

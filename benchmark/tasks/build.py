@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TEST_SPLITS = ("test", "test_seen")
 TRAIN_SPLITS = ("train", "validation")
 KERNEL_COLUMNS = [
-    "kernel_id", "problem_id", "family", "backend", "gpu", "split", "status", "run_id", "step",
+    "kernel_id", "problem_id", "family", "backend", "gpu", "split", "proposer", "status", "run_id", "step",
     "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "registers", "shared_bytes", "spill_bytes",
 ]  # fmt: skip
 PAIR_COLUMNS = [
@@ -72,7 +72,7 @@ def build_questions(
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
     pool_rows = [row for row in rows.pools if row["query_id"] in position]
-    prior, valid_rate = _training_facts(corpus)
+    prior, kind_priors, valid_rate = _training_facts(corpus)
     return Questions(
         dataset=corpus.fingerprint,
         split=split,
@@ -81,6 +81,7 @@ def build_questions(
         pairs=_pair_labels(pair_rows, position, rows.runtimes),
         pools=_pool_labels(pool_rows, position),
         prior=prior,
+        kind_priors=kind_priors,
         valid_rate=valid_rate,
         measure_seconds=_measure_seconds(corpus),
         limited=len(kept) < len(asked),
@@ -235,6 +236,7 @@ def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLa
         runtime_us=_numbers(rows, "runtime_us"),
         runtime_low_us=_numbers(rows, "runtime_low_us"),
         runtime_high_us=_numbers(rows, "runtime_high_us"),
+        proposer=_texts(rows, "proposer"),
         candidate=_texts(rows, "kernel_id"),
     )
 
@@ -255,14 +257,22 @@ def _texts(rows: list[dict[str, Any]], name: str) -> Strings:
     return strings([str(row[name]) for row in rows])
 
 
-def _training_facts(corpus: Tables) -> tuple[Floats, float]:
-    """Bin frequencies, with one imagined pair per bin, and the share of correct kernels, both in training."""
-    speedups = corpus.table("pairs", split="train", columns=["speedup"]).column("speedup").to_numpy()
-    counts = np.bincount(bins.bins_of(speedups) - 1, minlength=bins.COUNT) + 1.0
+def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float]:
+    """Bin frequencies over all pairs and by kind, and the share of correct kernels, all in training."""
+    pairs = corpus.table("pairs", split="train", columns=["speedup", "kind"])
+    numbers, kinds = bins.bins_of(pairs.column("speedup").to_numpy()), _texts(pairs.to_pylist(), "kind")
     statuses = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist()
     measured = [status for status in statuses if status]
     valid = sum(status == Status.OK for status in measured)
-    return counts / counts.sum(), (valid + 1) / (len(measured) + 2)
+    by_kind = {kind.value: _shares(numbers[kinds == kind.value]) for kind in PairKind}
+    return _shares(numbers), by_kind, (valid + 1) / (len(measured) + 2)
+
+
+def _shares(numbers: Ints) -> Floats:
+    """Frequencies of the bins, with one imagined pair per bin so that none is impossible."""
+    counts = np.bincount(numbers - 1, minlength=bins.COUNT) + 1.0
+    result: Floats = counts / counts.sum()
+    return result
 
 
 def _measure_seconds(corpus: Tables) -> float | None:

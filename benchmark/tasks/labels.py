@@ -60,6 +60,7 @@ class PoolLabels:
     family: Strings
     backend: Strings
     split: Strings
+    proposer: Strings
     candidate: Strings
 
     def take(self, rows: npt.NDArray[Any]) -> PoolLabels:

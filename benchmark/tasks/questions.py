@@ -43,7 +43,9 @@ class Questions:
     pairs: PairLabels
     pools: PoolLabels
     prior: Floats
-    """Bin frequencies over the training pairs: the baseline of skill."""
+    """Bin frequencies over the training pairs: the baseline of version 1's skill."""
+    kind_priors: Mapping[str, Floats]
+    """The same for each kind of pair: the baseline of skill."""
     valid_rate: float
     """Share of valid kernels in training: stands in for a missing P(valid)."""
     measure_seconds: float | None

@@ -15,7 +15,7 @@ from kbench.benchmark.tasks.render import gpu_facts, stripped
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import strip_comments
-from kbench.schemas import Query, UnknownNameError, UserError, bins, from_dict, to_dict
+from kbench.schemas import PairKind, Query, UnknownNameError, UserError, bins, from_dict, to_dict
 
 
 def everything_told(query: Query) -> str:
@@ -126,6 +126,8 @@ def test_impossible_wishes_are_refused(
 def test_prior_is_a_distribution_over_training_bins(questions: Questions) -> None:
     assert questions.prior.sum() == pytest.approx(1.0)
     assert np.all(questions.prior > 0)
+    assert set(questions.kind_priors) == set(PairKind)
+    assert all(prior.sum() == pytest.approx(1.0) for prior in questions.kind_priors.values())
     assert 0.5 < questions.valid_rate < 1.0
 
 

@@ -168,14 +168,23 @@ def status(run: Path, as_json: bool) -> None:
 )  # fmt: skip
 @click.option(
     "--corrections", multiple=True, type=EXISTING,
-    help="The same, of kernels whose logged figures are wrong: these take their place.",
+    help="The same, of kernels whose logged figures are wrong: these take their place; or a .jsonl file of verdicts.",
+)  # fmt: skip
+@click.option(
+    "--plans", multiple=True, type=EXISTING,
+    help="Records of planned kernels (.jsonl, .jsonl.xz), for the config plans; may be given several times.",
 )  # fmt: skip
 @json_option
 def assemble(
-    runs: tuple[Path, ...], out: Path, repeats: tuple[Path, ...], corrections: tuple[Path, ...], as_json: bool
+    runs: tuple[Path, ...],
+    out: Path,
+    repeats: tuple[Path, ...],
+    corrections: tuple[Path, ...],
+    plans: tuple[Path, ...],
+    as_json: bool,
 ) -> None:
-    """Merge run logs into a corpus: kernels, measurements, repeats, problems, pairs, environments, events."""
-    ledger = assemble_runs(runs, out, repeats, corrections)
+    """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
+    ledger = assemble_runs(runs, out, repeats, corrections, plans)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -14,7 +14,7 @@ from kbench.schemas.records.environment import Environment
 from kbench.schemas.records.event import Event
 from kbench.schemas.records.forecast import Forecast
 from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
-from kbench.schemas.records.launch_plan import LaunchPlan
+from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
 from kbench.schemas.records.measurement import Measurement
 from kbench.schemas.records.pair import Pair, PairKind
 from kbench.schemas.records.problem import Problem
@@ -25,7 +25,8 @@ from kbench.schemas.records.workload import Workload
 from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
-    Problem, Workload, Kernel, LaunchPlan, Measurement, Environment, Pair, Query, Forecast, Submission, Score, Event,
+    Problem, Workload, Kernel, LaunchPlan, PlanSummary, Measurement, Environment, Pair, Query, Forecast, Submission,
+    Score, Event,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
@@ -45,6 +46,7 @@ __all__ = [
     "MissingDependencyError",
     "Pair",
     "PairKind",
+    "PlanSummary",
     "Problem",
     "Query",
     "Record",

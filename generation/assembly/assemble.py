@@ -10,12 +10,17 @@ from kbench.generation.assembly.gather import gather
 from kbench.generation.assembly.kernels import kernel_rows, orphans
 from kbench.generation.assembly.ledger import Ledger, ledger_of
 from kbench.generation.assembly.pairs import build_pairs
+from kbench.generation.assembly.plans import planned
 from kbench.generation.assembly.repeats import corrected, repeated
 from kbench.schemas import DataError, UserError
 
 
 def assemble(
-    folders: Sequence[Path], out: Path, repeats: Sequence[Path] = (), corrections: Sequence[Path] = ()
+    folders: Sequence[Path],
+    out: Path,
+    repeats: Sequence[Path] = (),
+    corrections: Sequence[Path] = (),
+    plans: Sequence[Path] = (),
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
 
@@ -23,14 +28,16 @@ def assemble(
         folders: run folders or log files, each run in one of them.
         out: the corpus folder.
         repeats: corpora with measurements of these kernels made again (`kbench measure --corpus … --out`).
-        corrections: the same, of kernels whose logged figures are known to be wrong and are not kept.
+        corrections: the same, of kernels whose logged figures are known to be wrong and are not kept; or files with
+            new verdicts (`relabelled`).
+        plans: records of these kernels' plans.
 
     Returns:
         what the corpus holds and what it cost.
 
     Raises:
-        DataError: a log is damaged or its lineage is incomplete.
-        UserError: the logs hold no measurement, or a corpus of repeats or corrections no kernel of theirs.
+        DataError: a log or another file is damaged, or a lineage is incomplete.
+        UserError: the logs hold no measurement, or one of the other inputs no kernel of theirs.
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
@@ -52,5 +59,6 @@ def assemble(
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)
+        writer.replace("plans", planned(plans, gathered.kernels))
         writer.replace("events", gathered.events)
     return ledger_of(gathered, [kernel.split for kernel in kernels], len(pairs))

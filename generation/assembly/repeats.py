@@ -1,7 +1,7 @@
-"""Kernels measured again, read from the corpora the measurements were written to.
+"""Kernels measured or judged again, read from corpora of measurements and files of verdicts.
 
-Repeats stand beside the logged figures; corrections take the place of figures known to be wrong. The logs stay as they
-are.
+Repeats stand beside the logged figures; corrections take the place of figures and verdicts known to be wrong. The logs
+stay as they are.
 """
 
 from __future__ import annotations
@@ -9,9 +9,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from kbench.generation.assembly.gather import Gathered, Measured
-from kbench.schemas import Environment, Measurement, UserError, from_dict
+from kbench.loaders.storage.lines import parse_json, read_lines
+from kbench.schemas import DataError, Environment, Measurement, Status, UserError, from_dict, to_dict
+from kbench.schemas.status import KERNEL_STATUSES
+
+OF_ANY_VERDICT = (
+    "measurement_id", "kernel_id", "problem_id", "gpu", "workload", "env_id", "floor_us", "compile_ms", "registers",
+    "shared_bytes", "spill_bytes", "cubin_sha", "build_s", "verify_s", "time_s", "started_at",
+)  # fmt: skip
+"""Fields of a measurement that hold whatever its kernel's verdict: what was built, where, and what it cost."""
 
 
 def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
@@ -38,19 +47,60 @@ def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list
     return rows, [place for key, place in sorted(places.items()) if key in used]
 
 
-def corrected(gathered: Gathered, corpora: Sequence[Path]) -> tuple[Gathered, list[Environment]]:
+def corrected(gathered: Gathered, corrections: Sequence[Path]) -> tuple[Gathered, list[Environment]]:
     """What was gathered, with some kernels' measurements replaced, and the environments of the new ones.
 
+    Args:
+        gathered: what the logs hold.
+        corrections: corpora of measurements, then files of verdicts (.jsonl), which overrule them.
+
     Raises:
-        UserError: a corpus corrects none of the kernels, or lacks a workload of one, or has another GPU's figures.
+        DataError: a verdict is damaged.
+        UserError: one corrects none of the kernels, or lacks a workload of one, or has another GPU's figures.
     """
+    corpora = [path for path in corrections if path.suffix != ".jsonl"]
     rows, places = repeated(corpora, {one.node.kernel_id for one in gathered.kernels})
     found: dict[str, dict[str, Measurement]] = {}
     for row in rows:
         found.setdefault(row.kernel_id, {})[row.workload] = row
     kernels = tuple(_replaced(one, found[one.node.kernel_id]) if one.node.kernel_id in found else one
                     for one in gathered.kernels)  # fmt: skip
+    for path in corrections:
+        kernels = relabelled(kernels, path) if path.suffix == ".jsonl" else kernels
     return dataclasses.replace(gathered, kernels=kernels), places
+
+
+def relabelled(kernels: Sequence[Measured], path: Path) -> tuple[Measured, ...]:
+    """Kernels with the verdicts of a file: `kernel_id`, `status`, `error`, and `evidence` for the reader, on each line.
+
+    Raises:
+        DataError: a line lacks one of these, or its status says nothing of a kernel or is ok.
+        UserError: the file names none of the kernels.
+    """
+    verdicts = {line["kernel_id"]: line for line, _ in read_lines(path, _parse_verdict)}
+    if not verdicts.keys() & {one.node.kernel_id for one in kernels}:
+        raise UserError(f"{str(path)!r} relabels no kernel of these runs; name a file made from theirs")
+    return tuple(
+        dataclasses.replace(one, measurements=tuple(_refuted(row, verdicts[row.kernel_id]) for row in one.measurements))
+        if one.node.kernel_id in verdicts
+        else one
+        for one in kernels
+    )
+
+
+def _parse_verdict(text: str, where: str) -> dict[str, Any]:
+    line = parse_json(text, where)
+    if not isinstance(line, dict) or not all(line.get(key) for key in ("kernel_id", "status", "error", "evidence")):
+        raise DataError(f"{where} is no verdict: it needs kernel_id, status, error and evidence")
+    if line["status"] not in KERNEL_STATUSES or line["status"] == Status.OK:
+        raise DataError(f"{where} has the status {line['status']!r}; it must be a failure of the kernel")
+    return line
+
+
+def _refuted(row: Measurement, verdict: dict[str, Any]) -> Measurement:
+    """A measurement whose kernel failed: without figures, which an incorrect kernel does not have."""
+    kept = {name: value if name in OF_ANY_VERDICT else None for name, value in to_dict(row).items()}
+    return from_dict(Measurement, kept | {"status": verdict["status"], "error": verdict["error"]})
 
 
 def _replaced(one: Measured, fresh: dict[str, Measurement]) -> Measured:

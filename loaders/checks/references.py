@@ -105,6 +105,7 @@ def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
 OWNERS = (
     ("measurements", "kernel_id"),
     ("repeats", "kernel_id"),
+    ("plans", "kernel_id"),
     ("pairs", "anchor_id"),
     ("pairs", "candidate_id"),
 )

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kbench.schemas import Environment, Event, Kernel, Measurement, Pair, Problem, Record, UnknownNameError
+from kbench.schemas import Environment, Event, Kernel, Measurement, Pair, PlanSummary, Problem, Record, UnknownNameError
 from kbench.schemas.record import optional_fields
 
 SPLITS = ("train", "validation", "test", "test_seen")
@@ -80,6 +80,11 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
                 "repeats", Measurement, "a measurement made again, in fresh processes on another day or machine",
                 key=("measurement_id",), sort=("problem_id", "gpu", "kernel_id", "workload", "started_at"),
                 facets=("problem_id", "gpu", "status"),
+            ),
+            Config(
+                "plans", PlanSummary, "what one kernel launches on one workload: grids, blocks, memory",
+                key=("kernel_id", "gpu", "workload"), sort=("problem_id", "gpu", "kernel_id", "workload"),
+                facets=("problem_id", "gpu"),
             ),
         )
     }

@@ -163,3 +163,57 @@ class LaunchPlan(Record):
     """Operations in stream order."""
     outputs: tuple[PlanOutput, ...]
     """Returned tensors."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLaunch(Record):
+    """One launch of a plan, without its machine code and arguments."""
+
+    TYPE: ClassVar[str] = "planned_launch"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    function: str
+    """Symbol of the function."""
+    grid: tuple[Count, ...]
+    """Blocks along x, y and z."""
+    block: tuple[Count, ...]
+    """Threads per block along x, y and z."""
+    cluster: tuple[Count, ...] | None
+    """Blocks per cluster along x, y and z; null without clusters."""
+    cooperative: bool
+    """Whether all blocks are resident at once."""
+    shared_bytes: Count
+    """Dynamic shared memory per block."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummary(Record):
+    """What a kernel launches on one workload, and the memory it uses."""
+
+    TYPE: ClassVar[str] = "plan_summary"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    kernel_id: Sha
+    """The kernel."""
+    problem_id: Name
+    """The kernel's problem."""
+    gpu: str
+    """The GPU it was planned for, as the driver reports it."""
+    workload: Name
+    """The workload's name, as in measurements."""
+    configurations: Count
+    """Plans of this workload: one per configuration of an autotuner. The row describes the first."""
+    allocated_bytes: Count
+    """Memory the host code allocates, outputs included."""
+    buffers: Count
+    """How many blocks of memory that is."""
+    fills: Count
+    """Fills before and between launches."""
+    copies: Count
+    """Copies between buffers."""
+    registers: Count | None
+    """Registers per thread, the largest over device functions."""
+    spill_bytes: Count | None
+    """Local memory per thread used by spills, the largest over device functions."""
+    launches: tuple[PlannedLaunch, ...]
+    """Launches in stream order."""

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import lzma
 import math
+import runpy
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.assembly.ledger import Ledger
@@ -19,6 +23,7 @@ from kbench.generation.log.pack import pack
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import FilterSettings
 from kbench.harness.timing.interval import Interval
+from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.repeats import repeats_of
@@ -29,6 +34,7 @@ from kbench.schemas import (
     Kernel,
     Measurement,
     Pair,
+    PlanSummary,
     Status,
     UserError,
     bins,
@@ -272,3 +278,94 @@ def test_a_correction_of_another_gpu_or_of_other_workloads_is_refused(
     with pytest.raises(UserError, match=r"not corrected on the workloads it has in the logs: .*other"):
         assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "size"])
     assert not (tmp_path / "corpus").exists()
+
+
+RELABEL = Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "relabel.py"
+
+
+def plan_records(first: Path, path: Path, *, refuted: str | None = None) -> list[dict[str, Any]]:
+    """A file of plan records of three correct kernels of a corpus; `refuted` is wrong on every workload."""
+    measured = [from_dict(Measurement, row) for row in Corpus.open(first).table("measurements").to_pylist()]
+    ids = list(dict.fromkeys(row.kernel_id for row in measured if row.status is Status.OK))[:3]
+    launch = {"function": "f", "grid": [4, 1, 1], "block": [128, 1, 1], "cluster": None, "cooperative": False}
+    plan = {"plan_id": "0" * 64, "allocated_bytes": 64, "buffers": 1, "fills": 1, "copies": 0, "configurations": 1,
+            "launches": [launch | {"shared_bytes": 1024}] * 2}  # fmt: skip
+    lines = []
+    for key in ids:
+        sizes = ["tiny", *(row.workload for row in measured if row.kernel_id == key)]
+        status, error = ("incorrect", "tiny on adversarial inputs 'ties': wrong") if key == refuted else ("ok", None)
+        lines.append({
+            "kernel_id": key, "problem_id": measured[0].problem_id, "registers": 32, "spill_bytes": 0,
+            "rows": [[size, status, error, None] for size in sizes], "plans": dict.fromkeys(sizes, plan),
+        })  # fmt: skip
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
+    return lines
+
+
+def test_plans_become_a_row_per_kernel_and_measured_workload(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    lines = plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
+    assemble([campaign], tmp_path / "corpus", plans=[tmp_path / "planned.jsonl.xz"])
+    corpus = Corpus.open(tmp_path / "corpus")
+    found = [from_dict(PlanSummary, row) for row in corpus.table("plans").to_pylist()]
+    measured = {(row["kernel_id"], row["workload"]) for row in rows(assembled[0], "measurements")}
+    ids = {line["kernel_id"] for line in lines}
+    assert {(row.kernel_id, row.workload) for row in found} == {key for key in measured if key[0] in ids}
+    assert {(row.launches[1].grid, row.launches[0].shared_bytes, row.allocated_bytes) for row in found} == {
+        ((4, 1, 1), 1024, 64)
+    }
+    assert validate(corpus) == []
+    before = Corpus.open(assembled[0]).manifest.config_hashes
+    assert {name: value for name, value in corpus.manifest.config_hashes.items() if name != "plans"} == before
+
+
+def test_a_kernel_refuted_by_plan_is_relabelled_and_loses_its_figures(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    wrong = plan_records(assembled[0], tmp_path / "planned.jsonl")[1]["kernel_id"]
+    plan_records(assembled[0], tmp_path / "planned.jsonl", refuted=wrong)
+    command = runpy.run_path(str(RELABEL))["main"]
+    done = CliRunner().invoke(command, [str(tmp_path / "planned.jsonl"), "--out", str(tmp_path / "new.jsonl")])
+    assert done.output.startswith("1 kernels relabelled: {'incorrect': 1}"), done.output
+    assert json.loads((tmp_path / "new.jsonl").read_text())["evidence"] == "planned.jsonl"
+    assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "new.jsonl"])
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert validate(corpus) == []
+    kernels, before = (
+        {row["kernel_id"]: row for row in rows(path, "kernels")} for path in (corpus.folders[0], assembled[0])
+    )
+    assert {name for name in before if before[name]["status"] != kernels[name]["status"]} == {wrong}
+    assert kernels[wrong]["error"] == "tiny on adversarial inputs 'ties': wrong"
+    assert (kernels[wrong]["runtime_us"], kernels[wrong]["registers"]) == (None, before[wrong]["registers"])
+    for row in rows(corpus.folders[0], "measurements"):
+        if row["kernel_id"] == wrong:
+            assert (row["status"], row["samples_us"], row["trust"]) == ("incorrect", None, None)
+    assert wrong not in {row["candidate_id"] for row in rows(corpus.folders[0], "pairs")}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            {"kernel_id": "0" * 32, "status": "incorrect", "error": "wrong"},
+            "needs kernel_id, status, error and evidence",
+        ),
+        ({"kernel_id": "0" * 32, "status": "ok", "error": "-", "evidence": "-"}, "status 'ok'; it must be a failure"),
+        ({"kernel_id": "0" * 32, "status": "incorrect", "error": "-", "evidence": "-"}, "relabels no kernel"),
+    ],
+)
+def test_a_verdict_that_says_nothing_of_these_kernels_is_refused(
+    campaign: Path, tmp_path: Path, line: dict[str, str], message: str
+) -> None:
+    # Twice: a damaged last line is taken for one whose writer was killed.
+    (tmp_path / "new.jsonl").write_text((json.dumps(line) + "\n") * 2)
+    with pytest.raises((DataError, UserError), match=message):
+        assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "new.jsonl"])
+
+
+def test_plans_of_other_kernels_are_refused(campaign: Path, tmp_path: Path) -> None:
+    (tmp_path / "planned.jsonl").write_text('{"kernel_id": "0", "rows": [], "plans": null}\n')
+    with pytest.raises(UserError, match="no plan of a kernel of these runs"):
+        assemble([campaign], tmp_path / "corpus", plans=[tmp_path / "planned.jsonl"])

@@ -12,9 +12,22 @@ import pytest
 
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import Backend, Environment, Event, Kernel, Measurement, Pair, PairKind, Problem, Status, Workload
+from kbench.schemas import (
+    Backend,
+    Environment,
+    Event,
+    Kernel,
+    Measurement,
+    Pair,
+    PairKind,
+    PlanSummary,
+    Problem,
+    Status,
+    Workload,
+)
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash, kernel_id
+from kbench.schemas.records.launch_plan import PlannedLaunch
 
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
 PROBLEMS = {"softmax": "norm", "relu": "activation", "gelu": "activation", "matmul_square": "matmul"}
@@ -123,6 +136,17 @@ def make_measurement(kernel: Kernel, **changes: object) -> Measurement:
     return Measurement(**(values | changes))  # type: ignore[arg-type]
 
 
+def make_plan(kernel: Kernel) -> PlanSummary:
+    assert kernel.gpu is not None
+    launch = PlannedLaunch(
+        function="f", grid=(8, 1, 1), block=(128, 1, 1), cluster=None, cooperative=False, shared_bytes=0
+    )
+    return PlanSummary(
+        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload="large", configurations=1,
+        allocated_bytes=32, buffers=1, fills=0, copies=0, registers=32, spill_bytes=0, launches=(launch, launch),
+    )  # fmt: skip
+
+
 def make_problem(name: str) -> Problem:
     size = Workload(
         name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",), seed=0, flops=8, min_bytes=64
@@ -148,6 +172,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("kernels", rows)
         writer.append("measurements", [make_measurement(row) for row in rows])
         writer.append("repeats", [make_measurement(row) for row in rows[:2]])
+        writer.append("plans", [make_plan(row) for row in rows])
         writer.append("pairs", [make_pair(row) for row in rows if row.speedup is not None])
         writer.append("problems", [make_problem(name) for name in PROBLEMS])
         writer.append("environments", [make_environment()])

@@ -116,10 +116,15 @@ def evaluate(
         echo_json(dataclasses.asdict(plan)) if as_json else click.echo(plan.text())
         return
     answer = command.run(shown, compare_to)
-    echo_json(answer.values) if as_json else click.echo(answer.text)
+    if as_json or answer.text:
+        echo_json(answer.values) if as_json else click.echo(answer.text)
+    for line in answer.unanswered:
+        click.echo(f"kbench: {line}", err=True)
     if answer.interrupted:
         click.echo("kbench: interrupted; the answers so far are kept, run the same command to go on", err=True)
         sys.exit(130)
+    if answer.unanswered:
+        sys.exit(1)
 
 
 def _show_metrics(as_json: bool) -> None:

@@ -15,6 +15,7 @@ from kbench.benchmark.evaluation.terminal import terminal
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.compiler import Compiler
+from kbench.benchmark.surrogates.language.llm import WRITTEN
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
@@ -35,6 +36,8 @@ class Answer:
     values: dict[str, Any]
     text: str
     interrupted: bool
+    unanswered: tuple[str, ...] = ()
+    """Surrogates that answered nothing, each with the most frequent reason; they have no scores."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +124,26 @@ class Command:
         self._check_folders(compare_to, questions)
         done = [self._one(name, corpus, questions, progress) for name in self.names]
         other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
+        asked = done if other is None else [*done, other]
+        interrupted = any(evaluation.run.interrupted for evaluation in asked)
+        written = [evaluation for evaluation in asked if WRITTEN in evaluation.run.failures]
+        unanswered = tuple(_silence(each) for each in asked if not each.answered and each not in written)
+        done = [evaluation for evaluation in done if evaluation.answered]
+        if not done:
+            text = [f"{sum(each.run.failures[WRITTEN] for each in written):,} requests written"] if written else []
+            return Answer({"unanswered": unanswered}, "".join(text), interrupted, unanswered)
         found = [EvaluationResults.of(evaluation) for evaluation in done]
         values = [one.to_json() for one in found]
         text = [terminal(found[-1], found[:-1])]
         text += self._prompt_edges(done, values)
-        if other is not None:
+        if other is not None and other.answered:
             comparison = Comparison.of(done[0].name, done[0].scored, other.name, other.scored)
             values[0]["comparison"] = comparison.to_json()
             text.append(comparison.text())
         if self.out is not None or self.report:
             text.append(f"files: {', '.join(str(self._folder_of(e.name)) for e in done)}")
-        whole = values[0] if len(values) == 1 else {"surrogates": values}
-        interrupted = any(evaluation.run.interrupted for evaluation in done)
-        return Answer(whole, "\n\n".join(text), interrupted)
+        whole = values[0] if len(self.names) == 1 else {"surrogates": values}
+        return Answer(whole, "\n\n".join(text), interrupted, unanswered)
 
     def _prompt_edges(self, done: Sequence[Evaluation], values: list[dict[str, Any]]) -> list[str]:
         """Published forecasts scored a second time, against the edges their prompt described."""
@@ -167,6 +177,8 @@ class Command:
             name, corpus, self._options_of(name), out=folder, forecasts_folder=self._forecasts_folder(),
             questions=questions, progress=progress, compiler=self.compiler,
         )  # fmt: skip
+        if not evaluation.answered:
+            return evaluation
         if evaluation.run.interrupted and earlier(folder).queries:
             progress.stage(f"interrupted: {folder} keeps the results of an earlier run")
             return evaluation
@@ -211,6 +223,12 @@ class Command:
             return None
         folder = Path(self.dataset) if Path(self.dataset).exists() else pulled(self.dataset)
         return folder / "forecasts" if folder is not None and (folder / "forecasts").is_dir() else None
+
+
+def _silence(evaluation: Evaluation) -> str:
+    """One line on a surrogate that answered nothing."""
+    ((reason, _),) = evaluation.run.failures.most_common(1)
+    return f"{evaluation.name} answered none of {len(evaluation.questions.queries):,} queries: {reason}"
 
 
 def _rescored(evaluation: Evaluation) -> Evaluation:

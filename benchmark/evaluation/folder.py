@@ -66,7 +66,7 @@ class Earlier:
             raise UserError(
                 f"--out {str(self.folder)!r} holds {OTHER_FORECASTS}, and an entry has one forecasts file; {fix}"
             )
-        if self._is_whole(questions) and len(questions.queries) < self.queries:
+        if (options.limit is not None or self._same_questions(questions)) and len(questions.queries) < self.queries:
             raise UserError(
                 f"--out {str(self.folder)!r} holds forecasts of {self.queries:,} queries and this run asks "
                 f"{len(questions.queries):,}; {fix}, or remove its {FORECASTS}"
@@ -74,10 +74,10 @@ class Earlier:
         if self._described and not self.made_by(target, options):
             raise UserError(f"--out {str(self.folder)!r} holds an entry of another surrogate or arguments; {fix}")
 
-    def _is_whole(self, questions: Questions) -> bool:
-        """Whether its forecasts are of these questions and no mere trial with --limit."""
+    def _same_questions(self, questions: Questions) -> bool:
+        """Whether its forecasts are of this dataset and split, as far as its files say."""
         same_split = self.results.get("split", questions.split) == questions.split
-        return self.dataset in ("", questions.dataset) and same_split and not self.results.get("limited", False)
+        return self.dataset in ("", questions.dataset) and same_split
 
     @property
     def _described(self) -> bool:

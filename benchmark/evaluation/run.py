@@ -100,6 +100,11 @@ class Evaluation:
         """The surrogate's short name."""
         return self.target.name
 
+    @property
+    def answered(self) -> bool:
+        """Whether any query has an answer; without one there is nothing to score."""
+        return not bool(self.table.failed.all())
+
 
 def evaluate(
     spec: str,

@@ -21,6 +21,12 @@ Body = Mapping[str, Any]
 """A chat completion request as the API takes it: model, messages and options."""
 ANY_REQUEST = frozenset({401, 402, 403, 404, 408, 429})
 """Client errors that any other request would meet too; the others are the fault of the request that was sent."""
+OUTAGES = ("connection error", "endpoint error", "timeout")
+"""First words of failures that any other request would meet too."""
+GIVE_UP_AFTER = 20
+"""Outages in a row after which the other requests of a call are not sent: each may take all retries and waits."""
+NOT_ASKED = "not asked"
+"""First words of the failure of a request that was not sent."""
 LONGEST_REASON = 300
 """Characters of a server's message that a failure keeps."""
 
@@ -72,6 +78,8 @@ class Endpoint:
     def ask(self, bodies: Sequence[Body], /) -> list[Reply]:
         """A reply for each request, in order. What goes wrong at the server is a failure of that reply.
 
+        A server that is down, refuses or does not know us is given up: see GIVE_UP_AFTER.
+
         Raises:
             MissingDependencyError: the openai package is not installed.
             UserError: no client can be made.
@@ -95,12 +103,19 @@ class Endpoint:
 
     async def _ask_all(self, bodies: Sequence[Body]) -> list[Reply]:
         gate = asyncio.Semaphore(self.concurrency)
+        outages: list[str] = []
         async with self._client() as client:
 
             async def ask(body: Body) -> Reply:
                 async with gate:
+                    if len(outages) >= GIVE_UP_AFTER:
+                        return Reply(failure=f"{NOT_ASKED}: {GIVE_UP_AFTER} times in a row {outages[-1]}")
                     started = time.perf_counter()
                     reply = await self._ask(client, body)
+                    if (reply.failure or "").startswith(OUTAGES):
+                        outages.append(reply.failure or "")
+                    else:
+                        outages.clear()
                     return dataclasses.replace(reply, elapsed_s=time.perf_counter() - started)
 
             return list(await asyncio.gather(*map(ask, bodies)))

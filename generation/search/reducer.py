@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from kbench.benchmark.llm import chat
 from kbench.generation.log.entry import LogEntry, seconds_between
 from kbench.generation.search.budget import IDLE_LIMIT_S, Budget, Charge
 from kbench.generation.search.outcome import outcome_from_json, outcome_of
@@ -15,7 +16,7 @@ from kbench.generation.search.settings import settings_from_json
 from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
 from kbench.schemas import DataError, Measurement, from_dict
 
-OUTAGES = frozenset({"connection error", "endpoint error", "timeout"})
+OUTAGES = frozenset({*chat.OUTAGES, chat.NOT_ASKED})
 """First words of the reasons that pass once the proposer can be reached again.
 
 An abandoned step asks the same again: a fault that repeats, such as a bug of the proposer, would halt its run for ever.

@@ -90,10 +90,7 @@ class _Reader:
     def truth(self, node: ast.expr) -> Any:
         if isinstance(node, ast.BoolOp):
             join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-            found = self.truth(node.values[0])
-            for value in node.values[1:]:
-                found = join(found, self.truth(value))
-            return found
+            return _joined(join, [self.truth(value) for value in node.values])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self.truth(node.operand)
         if isinstance(node, ast.Compare):
@@ -111,13 +108,9 @@ class _Reader:
         return field
 
     def _comparison(self, node: ast.Compare) -> Any:
-        found = None
-        left: ast.expr = node.left
-        for symbol, right in zip(node.ops, node.comparators, strict=True):
-            part = self._one(left, symbol, right)
-            found = part if found is None else found & part
-            left = right
-        return found
+        sides = [node.left, *node.comparators]
+        parts = [self._one(*each) for each in zip(sides[:-1], node.ops, sides[1:], strict=True)]
+        return _joined(operator.and_, parts)
 
     def _one(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(symbol, ast.In | ast.NotIn):
@@ -176,6 +169,14 @@ class _Reader:
 
     def _refusal(self, node: ast.expr) -> UserError:
         return UserError(f"where {self.text!r}: cannot read {ast.unparse(node)!r}; {SYNTAX}")
+
+
+def _joined(join: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
+    """All parts in one condition, as a tree of equal halves: a chain takes libraries time quadratic in its length."""
+    while len(parts) > 1:
+        pairs = [join(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+        parts = [*pairs, parts[-1]] if len(parts) % 2 else pairs
+    return parts[0]
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -63,7 +63,8 @@ def test_report_is_self_contained_and_escapes_what_it_quotes(corpus_path: Path, 
         "from kbench.schemas import Forecast\n"
         "class M:\n"
         "    def forecast(self, queries):\n"
-        "        return [Forecast(query_id=q.query_id, failure='<script>alert(1)</script>') for q in queries]\n"
+        "        bad = [Forecast(query_id=q.query_id, failure='<script>alert(1)</script>') for q in queries[1:]]\n"
+        "        return [Forecast(query_id=queries[0].query_id, probabilities=(0.125,) * 8), *bad]\n"
     )
     call(corpus_path, "--surrogate", str(model), "--out", str(tmp_path / "o"))
     text = (tmp_path / "o" / "report.html").read_text()
@@ -238,3 +239,27 @@ def test_ctrl_c_keeps_what_is_done(corpus_path: Path, tmp_path: Path) -> None:
     assert b"run the same command to go on" in errors
     (kept,) = out.glob("cache/*")
     assert 2 <= len(kept.read_text().splitlines()) < 100
+
+
+def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_path: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "mute.py", tmp_path / "o"
+    model.write_text("class Mute:\n    def forecast(self, queries):\n        raise ValueError('not today')\n")
+    arguments = ["--surrogate", str(model), "--out", str(out), "--no-report", "--limit", "8"]
+    result = call(corpus_path, *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "mute answered none of 8 queries: ValueError: not today" in result.stderr
+    assert not (out / "results.json").exists()
+    beside = call(corpus_path, *arguments, "--surrogate", "prior")
+    assert beside.exit_code == 1
+    assert "prior on test" in beside.stdout
+    assert "mute" not in beside.stdout
+    assert json.loads(call(corpus_path, *arguments, "--json").stdout).keys() == {"unanswered"}
+
+
+def test_writing_requests_is_no_failure(corpus_path: Path, tmp_path: Path) -> None:
+    requests = tmp_path / "requests.jsonl"
+    arguments = ["--surrogate", "llm", "--surrogate-arg", "model=m", "--surrogate-arg", f"requests_file={requests}"]
+    result = call(corpus_path, *arguments, "--out", str(tmp_path / "o"), "--limit", "8")
+    assert (result.exit_code, result.stdout) == (0, "8 requests written\n")
+    assert len(requests.read_text().splitlines()) == 8

@@ -120,7 +120,7 @@ def test_forecasts_of_the_other_form_get_no_second_file_beside_them(corpus_path:
         call(corpus_path, "--surrogate", "prior", "--out", tmp_path)
 
 
-def test_a_trial_does_not_replace_a_whole_entry_but_another_trial(corpus_path: Path, tmp_path: Path) -> None:
+def test_a_trial_replaces_no_larger_run(corpus_path: Path, tmp_path: Path) -> None:
     whole, trial = tmp_path / "whole", tmp_path / "trial"
     call(corpus_path, "--surrogate", "prior", "--out", whole)
     count = rows(whole)
@@ -128,9 +128,13 @@ def test_a_trial_does_not_replace_a_whole_entry_but_another_trial(corpus_path: P
     with pytest.raises(UserError, match=f"holds forecasts of {count} queries and this run asks 5"):
         call(corpus_path, "--surrogate", "prior", "--out", whole, "--limit", 5)
     assert rows(whole) == count
-    for limit in (9, 5):
+    for limit in (5, 9):
         call(corpus_path, "--surrogate", "prior", "--out", trial, "--limit", limit)
         assert rows(trial) == limit
+    for more in ([], ["--split", "validation"]):
+        with pytest.raises(UserError, match="holds forecasts of 9 queries and this run asks 5"):
+            call(corpus_path, "--surrogate", "prior", "--out", trial, "--limit", 5, *more)
+    assert rows(trial) == 9
 
 
 def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kbench.loaders.corpus.corpus import load
+from kbench.loaders.corpus.expression import _joined
 from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import UserError
@@ -142,3 +143,10 @@ def test_the_union_of_splits_may_be_asked_for_alone_or_in_a_list(holed: Path, sp
 def test_a_slip_beside_the_union_of_splits_is_noticed(holed: Path) -> None:
     with pytest.raises(UserError, match="unknown split 'trian'; did you mean 'train'"):
         load(holed, split=["all", "trian"])
+
+
+def test_long_condition_is_a_shallow_tree(holed: Path) -> None:
+    depths = [0] * 1000
+    assert _joined(lambda one, other: 1 + max(one, other), depths) == 10
+    anything = " or ".join(f"step == {number}" for number in range(3000))
+    assert len(agreed(load(holed, where=anything), "kernel_id")) == 12

@@ -9,14 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from kbench.benchmark.llm.chat import GIVE_UP_AFTER, NOT_ASKED
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.isolation.process import NoAnswerError
 from kbench.benchmark.surrogates.protocol import Surrogate, accept, failure
 from kbench.schemas import Forecast, Query
 
-GIVE_UP_AFTER = 20
-"""Unanswered calls in a row after which the rest is given up: the surrogate is broken."""
-INTERRUPTED = "not asked: interrupted"
+INTERRUPTED = f"{NOT_ASKED}: interrupted"
 """The failure of queries that a user's interruption left unasked."""
 
 Batch = Sequence[Query]
@@ -57,12 +56,15 @@ class _Asker:
         itself. Too many unanswered calls in a row end that: each may take the whole time limit.
         """
         if self._unanswered >= GIVE_UP_AFTER:
-            return self._failures(batch, f"not asked: the surrogate gave no answer {GIVE_UP_AFTER} times in a row"), 0
+            return self._failures(batch, f"{NOT_ASKED}: the surrogate gave no answer {GIVE_UP_AFTER} times in a row"), 0
         started = time.perf_counter()
         try:
             given = self._surrogate.forecast(batch)
             # Failures alone, or nothing at all, count as no answer.
             self._unanswered = self._unanswered + 1 if all(f.failure is not None for f in given) else 0
+            if any((f.failure or "").startswith(NOT_ASKED) for f in given):
+                # The language model's endpoint was given up within this call.
+                self._unanswered = GIVE_UP_AFTER
         except NoAnswerError as error:
             if len(batch) > 1:
                 parts = [self.answer([query]) for query in batch]

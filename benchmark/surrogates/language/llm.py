@@ -17,6 +17,8 @@ from kbench.schemas import Forecast, Query, UserError
 
 CHARACTERS_PER_TOKEN = 3.5
 TOKENS_PER_ANSWER = 400
+WRITTEN = "request written; answer it, then use responses_file"
+"""The failure of a query whose request went to a file."""
 Asked = tuple[str, int]
 """Query id and repeat."""
 
@@ -82,7 +84,7 @@ class LlmSurrogate:
         if self.requests_file is not None:
             keyed = {_custom_id(key): body for key, body in zip(asked, bodies, strict=True)}
             write_requests(Path(self.requests_file), keyed)
-            waiting = Reply(failure="request written; answer it, then use responses_file")
+            waiting = Reply(failure=WRITTEN)
             return [_forecast(key, waiting) for key in asked]
         replies = self._endpoint().ask(bodies)
         return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]

@@ -74,14 +74,17 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
         ("return [Forecast(query_id=q.query_id, probabilities=(float('nan'),) * 8) for q in queries]", "finite", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=(0.5, 0.5)) for q in queries]", "hold 2 numbers", 8),
         ("return [Forecast(query_id=q.query_id) for q in queries]", "NoneType", 8),
-        ("return [(0.125,) * 8 for q in queries]", "returned tuple", 8),
+        ("return [object() for q in queries]", "a row of type object", 8),
+        ("return [(0.125,) * 8] * 3", "returned 3 rows for 1 queries", 8),
+        ("return [{'probabilities': SHARE, 'speed': 2.0} for q in queries]", "speed", 8),
+        ("return {q.query_id: SHARE for q in queries}", "returned dict", 8),
         ("return None", "NoneType", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=object()) for q in queries]", "TypeError", 8),
         ("os.write(int(sys.argv[1]), b'hello\\n')\n" + ANSWER, "sent no message", 8),
         ("os.write(int(sys.argv[1]), b'{\"@type\": \"Fitted\"}\\n'); time.sleep(1)\n" + ANSWER, "sent no answer", 8),
     ],
     ids=["raises", "exits", "exits-politely", "is-killed", "too-few", "twice", "sum", "negative", "nan", "two-bins",
-         "nothing", "tuples", "none", "object", "noise", "other-message"],
+         "nothing", "objects", "too-many", "unknown-field", "dictionary", "none", "object", "noise", "other-message"],
 )  # fmt: skip
 def test_misbehaviour_is_a_counted_failure(
     questions: Questions, tmp_path: Path, body: str, reason: str, failures: int
@@ -92,6 +95,24 @@ def test_misbehaviour_is_a_counted_failure(
     assert len(done.forecasts) == 8
     assert sum(done.failures.values()) == failures
     assert all(reason in text for text in done.failures)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import numpy; return numpy.full((len(queries), 8), 0.125)",
+        "return [SHARE for q in queries]",
+        "return [{'probabilities': SHARE, 'p_valid': 0.5} for q in queries]",
+        "return [{'query_id': q.query_id, 'probabilities': list(SHARE)} for q in reversed(queries)]",
+        "return [Forecast(query_id=q.query_id, probabilities=SHARE) if q is queries[0] else SHARE for q in queries]",
+    ],
+    ids=["array", "tuples", "fields", "named-out-of-order", "mixed"],
+)
+def test_arrays_and_dictionaries_are_forecasts_too(questions: Questions, tmp_path: Path, body: str) -> None:
+    done = ask(write(tmp_path, body), questions.queries[:8], tmp_path)
+    assert not done.failures
+    assert [f.query_id for f in done.forecasts] == [q.query_id for q in questions.queries[:8]]
+    assert {f.probabilities for f in done.forecasts} == {(0.125,) * 8}
 
 
 def test_query_that_hangs_costs_only_itself(questions: Questions, tmp_path: Path) -> None:

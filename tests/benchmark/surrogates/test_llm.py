@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
@@ -201,6 +202,27 @@ def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
     second = evaluate("llm", corpus, options, out=tmp_path)
     assert len(endpoint.calls) - before == 24 - answered
     assert not second.run.failures
+
+
+@pytest.mark.parametrize("status", [401, 403, 503])
+def test_endpoint_that_always_fails_is_given_up(
+    endpoint: Endpoint, corpus: Corpus, tmp_path: Path, status: int
+) -> None:
+    endpoint.script = lambda call: (status, "{}", 0.0)
+    url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
+    options = Options(arguments={"model": "m", "base_url": url, "retries": 0, "concurrency": 1}, resamples=5)
+    done = evaluate("llm", corpus, dataclasses.replace(options, batch_size=30), out=tmp_path)
+    assert len(endpoint.calls) == 20
+    assert not done.answered
+    assert sum(n for reason, n in done.run.failures.items() if "not asked" in reason) == len(done.run.forecasts) - 20
+
+
+def test_requests_that_the_server_refuses_one_by_one_do_not_end_the_run(
+    endpoint: Endpoint, questions: Questions
+) -> None:
+    endpoint.script = lambda call: (400, "{}", 0.0)
+    endpoint.surrogate(retries=0).forecast(questions.queries[:30])
+    assert len(endpoint.calls) == 30
 
 
 def test_prompt_states_the_edges_of_the_bins_and_nothing_else(questions: Questions) -> None:

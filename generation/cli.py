@@ -50,10 +50,15 @@ AT_LEAST_1 = click.IntRange(min=1)
     help="With --from-folder: rewrites searched and measured for each kernel.",
 )  # fmt: skip
 @click.option(
-    "--executor", type=click.Choice(["local", "ray", "replay"]), default="local", show_default=True,
-    help="Measure on this machine's GPU, on a Ray cluster's, or answer from --recorded measurements without one.",
+    "--executor", type=click.Choice(["local", "ray", "replay", "none"]), default="local", show_default=True,
+    help="Measure on this machine's GPU or a Ray cluster's, answer from --recorded measurements, or measure "
+    "nothing and only write a language model's requests for the GPU of --recorded.",
 )  # fmt: skip
-@click.option("--recorded", type=PATH, help="Run folder or corpus that --executor replay answers from.")
+@click.option(
+    "--recorded",
+    type=PATH,
+    help="Run folder or corpus that --executor replay answers from, or none takes the GPU from.",
+)
 @click.option("--gpu", type=click.IntRange(min=0), default=0, show_default=True, help="GPU index for --executor local.")
 @click.option(
     "--half-width", type=MORE_THAN_0, default=0.01, show_default=True,
@@ -88,6 +93,7 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
     refuse_unused(ctx, options)
     _use_one_blas_thread()
     from kbench.generation.campaign.drive import Drive, drive
+    from kbench.generation.campaign.exchange import CampaignWaitingError
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
     from kbench.generation.search.question import surrogate_named
 
@@ -100,13 +106,20 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
         surrogate_for=functools.partial(surrogate_named, compiler=ctx.obj),
         report=_reporter(),
         order=options.order,
+        measure=options.executor != "none",
     )
     if options.pack_to is not None:
         check_target(options.out, options.pack_to)
-    progress = drive(options.out, runs, how)
+    try:
+        progress = drive(options.out, runs, how)
+    except CampaignWaitingError as waiting:
+        _finish(options.out, options, waiting.to_json(), len(runs))
+        raise
     if sys.stderr.isatty():
         click.echo(err=True)
-    _finish(options.out, options, progress, len(runs))
+    if not options.as_json:
+        click.echo(progress.result())
+    _finish(options.out, options, progress.to_json(), len(runs))
     if progress.halted:
         raise InfrastructureError(
             f"{len(progress.halted)} of {len(runs)} runs cannot go on, the first because of: "
@@ -114,17 +127,15 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
         )
 
 
-def _finish(out: Path, options: GenerateOptions, progress: CampaignProgress, runs: int) -> None:
+def _finish(out: Path, options: GenerateOptions, found: dict[str, Any], runs: int) -> None:
     """Pack the log where asked to, and say what was found even when packing fails."""
-    if not options.as_json:
-        click.echo(progress.result())
     packed: list[Path] = []
     try:
         packed = pack(out, options.pack_to) if options.pack_to is not None else []
     finally:
         if options.as_json:
             files = [{"file": str(path), "bytes": path.stat().st_size} for path in packed]
-            echo_json({"runs": runs, **progress.to_json(), "packed": files})
+            echo_json({"runs": runs, **found, "packed": files})
     if not options.as_json:
         for path in packed:
             click.echo(f"packed {path} ({path.stat().st_size / 2**20:.1f} MiB)")

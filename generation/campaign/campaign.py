@@ -7,6 +7,7 @@ the fewest steps go first, problem by problem: budgets spread evenly and kernels
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,10 +37,11 @@ class Campaign:
     def __init__(
         self, executor: Executor, write: Callable[[Sequence[LogEntry]], None], *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
-        write_every_s: float = WRITE_EVERY_S, order: str = "rounds",
+        write_every_s: float = WRITE_EVERY_S, order: str = "rounds", measure: bool = True,
         report: Callable[[CampaignProgress], None] = lambda progress: None,
     ) -> None:  # fmt: skip
-        self._executor, self._write_entries, self._ahead, self._report = executor, write, ahead, report
+        self._executor, self._write_entries, self._report = executor, write, report
+        self._measure, self._ahead = measure, ahead if measure else sys.maxsize
         self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
         self._turn = ORDERS[order]
         self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
@@ -89,7 +91,7 @@ class Campaign:
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         try:
-            while (ready or self._outstanding) and not self._late():
+            while (ready or (self._outstanding and self._measure)) and not self._late():
                 ready = self._feed(ready)
                 for result in self._executor.collect(POLL_S if self._waiting else 0.0):
                     ready.extend(self._settle(result))
@@ -115,7 +117,8 @@ class Campaign:
             kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:
                 ready.insert(0, search)  # everything it asked for was known: it goes on in a later round
-        self._executor.submit(kernels)
+        if self._measure:
+            self._executor.submit(kernels)
         return ready
 
     def _advance(self, search: Search) -> Sequence[KernelSource]:

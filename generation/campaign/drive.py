@@ -41,6 +41,8 @@ class Drive:
     report: Callable[[CampaignProgress], None] = lambda progress: None
     write_every_s: float = WRITE_EVERY_S
     order: str = "rounds"
+    measure: bool = True
+    """Otherwise searches go on without measuring: kernels wait for a later command."""
 
 
 def recorded_states(folder: Path) -> dict[str, RunState]:
@@ -73,7 +75,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
                 executor, log.append, deadline_s=left, gpu_seconds=how.gpu_seconds, report=how.report,
-                write_every_s=how.write_every_s, order=how.order,
+                write_every_s=how.write_every_s, order=how.order, measure=how.measure,
             )  # fmt: skip
             by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.campaign.progress import CampaignProgress
+
+
+class CampaignWaitingError(WaitingForResponsesError):
+    """Searches of a campaign wait for responses."""
+
+    def __init__(self, message: str, unanswered: Unanswered, progress: CampaignProgress) -> None:
+        super().__init__(message, unanswered)
+        self._progress = progress
+
+    def to_json(self) -> dict[str, Any]:
+        """What waits and where, beside what was done."""
+        files = self.unanswered.files
+        return {
+            "requests": len(self.unanswered.bodies), "requests_file": str(files.requests),
+            "responses_file": str(files.responses), "answered_with_error": len(self.unanswered.errors),
+            "cut_short": self._progress.live, **self._progress.to_json(),
+        }  # fmt: skip
 
 
 def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgress) -> None:
@@ -18,7 +36,7 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         progress: what was done before. Searches that a deadline cut short may wait for earlier requests, which stay.
 
     Raises:
-        WaitingForResponsesError: says how many requests wait, and where responses go. Nothing is raised when none do.
+        CampaignWaitingError: says how many requests wait, and where responses go. Nothing is raised when none do.
     """
     if not unanswered:
         return
@@ -35,4 +53,4 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
     if errors:
         key, error = next(iter(errors.items()))
         message += f"; {len(errors)} were answered with an error, the first: {key} (got {error})"
-    raise WaitingForResponsesError(message, Unanswered(first.files, bodies, errors))
+    raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress)

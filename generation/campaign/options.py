@@ -25,6 +25,7 @@ UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
     "local": ("recorded",),
     "ray": ("recorded", "gpu"),
     "replay": ("gpu", "half_width"),
+    "none": ("gpu", "half_width", "gpu_seconds"),
 }
 
 

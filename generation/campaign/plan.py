@@ -13,7 +13,7 @@ from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.ray import RayExecutor, harness_maker
-from kbench.generation.executors.replay import open_recording
+from kbench.generation.executors.replay import open_facts, open_recording
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.budget import parse_budget
 from kbench.generation.search.methods.registry import search_method
@@ -89,5 +89,5 @@ def chosen_executor(options: GenerateOptions) -> Executor:
         require_gpus([options.gpu], WITHOUT_GPU)
         return LocalExecutor(lambda: open_harness(options.gpu, options.half_width))
     if options.recorded is None:
-        raise UserError("--executor replay needs --recorded: a run folder or a corpus with measurements")
-    return open_recording(options.recorded)
+        raise UserError(f"--executor {options.executor} needs --recorded: a run folder or a corpus with measurements")
+    return open_recording(options.recorded) if options.executor == "replay" else open_facts(options.recorded)

@@ -22,6 +22,10 @@ class RunSummary:
     backend: str
     method: str
     step: int
+    open_requests: int
+    """Requests of its step that have no answer yet."""
+    answered: int
+    """Requests answered so far, with a kernel or without."""
     measurements: int
     measurements_left: int | None
     gpu_seconds: float
@@ -63,7 +67,9 @@ def _summary(state: RunState) -> RunSummary:
     settings, charge = state.settings, state.charge
     return RunSummary(
         run_id=state.run_id, problem=settings.problem_id, backend=settings.backend.value,
-        method=settings.search_method, step=state.step, measurements=charge.measurements,
+        method=settings.search_method, step=state.step,
+        open_requests=len(state.requests) - len(state.answered) if state.requests else 0,
+        answered=len(state.nodes) + sum(state.proposal_failures.values()), measurements=charge.measurements,
         measurements_left=settings.budget.measurements_left(charge), gpu_seconds=charge.gpu_seconds,
         tokens=charge.tokens, best_speedup=best.reward if best else None, best_kernel=best.kernel_id if best else None,
         kernels_per_s=charge.measurements / charge.wall_seconds if charge.wall_seconds else None,
@@ -86,4 +92,8 @@ def render(rows: Sequence[RunSummary]) -> str:
         )
     statuses = sum((Counter(row.statuses) for row in rows), Counter[str]())
     counted = ", ".join(f"{name} {count}" for name, count in statuses.most_common()) or "nothing measured"
-    return "\n".join([*lines, f"{len(rows)} runs: {counted}"])
+    asked = f"{sum(row.open_requests for row in rows)} requests open, {sum(row.answered for row in rows)} answered"
+    refused = sum((Counter(row.proposal_failures) for row in rows), Counter[str]())
+    if refused:
+        asked += " (no kernel: " + ", ".join(f"{name} {count}" for name, count in refused.most_common()) + ")"
+    return "\n".join([*lines, f"{len(rows)} runs: {asked}; measured: {counted}"])

@@ -10,7 +10,7 @@ from typing import Any, Self
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import found_files, read_log
-from kbench.schemas import Environment, KernelSource, Measurement, from_dict
+from kbench.schemas import Environment, KernelSource, Measurement, UserError, from_dict
 
 
 class ReplayExecutor:
@@ -45,6 +45,22 @@ class ReplayExecutor:
 
     def __exit__(self, *error: Any) -> None:
         self._queue.clear()
+
+
+def open_facts(path: Path) -> ReplayExecutor:
+    """An executor that knows the GPU of a run folder or corpus and no measurements, for searches that only ask.
+
+    Raises:
+        UserError: no environment is recorded there.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+
+    found = read_environments(path)
+    if not found and not found_files(path):
+        found = [from_dict(Environment, row) for row in Corpus.open(path).table("environments").to_pylist()]
+    if not found:
+        raise UserError(f"{str(path)!r} records no environment; name a run folder or corpus that was measured on a GPU")
+    return ReplayExecutor({}, found[:1])
 
 
 def open_recording(path: Path) -> ReplayExecutor:

@@ -31,6 +31,9 @@ class KernelOutcome:
     runtime_us: float | None
     speedup: float | None
     workloads: tuple[WorkloadFigure, ...] = ()
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_bytes: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
@@ -40,7 +43,7 @@ class KernelOutcome:
 def outcome_from_json(data: Mapping[str, Any]) -> KernelOutcome:
     """Read an outcome back from the log."""
     figures = tuple(WorkloadFigure(**figure) for figure in data["workloads"])
-    return KernelOutcome(Status(data["status"]), data["error"], data["runtime_us"], data["speedup"], figures)
+    return KernelOutcome(**{**data, "status": Status(data["status"]), "workloads": figures})
 
 
 def outcome_of(measurements: Sequence[Measurement]) -> KernelOutcome:
@@ -49,7 +52,10 @@ def outcome_of(measurements: Sequence[Measurement]) -> KernelOutcome:
     figures = tuple(
         WorkloadFigure(m.workload, m.status.value, m.runtime_us, m.speedup, m.floor_us) for m in measurements
     )
-    return KernelOutcome(verdict.status, verdict.error, verdict.runtime_us, verdict.speedup, figures)
+    return KernelOutcome(
+        verdict.status, verdict.error, verdict.runtime_us, verdict.speedup, figures, verdict.registers,
+        verdict.shared_bytes, verdict.spill_bytes,
+    )  # fmt: skip
 
 
 def gpu_seconds(measurements: Sequence[Measurement]) -> float:

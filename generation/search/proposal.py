@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kbench.generation.search.state import Node, Operator
+from kbench.generation.search.state import BestKnown, Node, Operator
 from kbench.schemas import Backend
 
 
@@ -19,6 +19,10 @@ class Ask:
     parent: Node | None
     other: Node | None
     rng: random.Random
+    turn: int = 0
+    """Where a rotation stands: it differs between the searches of a cell and grows from step to step."""
+    best_known: BestKnown | None = None
+    """The best kernel of the cell, for proposers that can use its idea."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Proposal:
     other_id: str | None = None
     recipe: Mapping[str, Any] | None = None
     """What the proposer needs to derive from this candidate later, such as its genome."""
+    must_differ: bool = False
+    """Whether a near-copy of a correct kernel is refused: for authors asked for new ideas, not for new numbers."""
     niche: str = ""
     """Candidates of one niche have the same structure."""
     input_tokens: int = 0

@@ -13,7 +13,7 @@ from kbench.generation.log.entry import LogEntry, seconds_between
 from kbench.generation.search.budget import IDLE_LIMIT_S, Budget, Charge
 from kbench.generation.search.outcome import outcome_from_json, outcome_of
 from kbench.generation.search.settings import settings_from_json
-from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
+from kbench.generation.search.state import BestKnown, Node, Operator, ProposalRequest, RunState
 from kbench.schemas import DataError, Measurement, from_dict
 
 OUTAGES = frozenset({*chat.OUTAGES, chat.NOT_ASKED})
@@ -35,9 +35,10 @@ def _step_started(state: RunState, payload: Payload) -> RunState:
         ProposalRequest(Operator(one["operator"]), one["parent_id"], one["other_id"], one["island"])
         for one in payload["requests"]
     )
+    best = payload.get("best_known")
     return dataclasses.replace(
-        state, requests=requests, answered=frozenset(), open=(), outages=(), halted=None, filtered=False,
-        measured_in_step=0,
+        state, requests=requests, best_known=BestKnown(**best) if best else None, answered=frozenset(), open=(),
+        outages=(), halted=None, filtered=False, measured_in_step=0,
     )  # fmt: skip
 
 

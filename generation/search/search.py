@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
@@ -11,14 +12,17 @@ from kbench.generation.executors.executor import Result
 from kbench.generation.log.entry import Clock, LogEntry
 from kbench.generation.search import action
 from kbench.generation.search.filter import decide, in_order, tokens
+from kbench.generation.search.methods.registry import SEARCHES
+from kbench.generation.search.methods.repair import learns
+from kbench.generation.search.novelty import near_duplicate
 from kbench.generation.search.outcome import KernelOutcome, build_seconds, gpu_seconds
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.question import ask, query_id, teach
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import BestKnown, Node, RunState
 from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
-from kbench.schemas.ids import kernel_id
+from kbench.schemas.ids import content_hash, kernel_id
 
 LONGEST_SOURCE = 200_000
 """Longest proposal, in characters, that may be a kernel."""
@@ -94,7 +98,8 @@ class Search:
 
     def _carry_out(self, todo: action.Action) -> None:
         if isinstance(todo, action.StartStep):
-            self._record("step_started", requests=[request.to_json() for request in todo.requests])
+            best = {"best_known": dataclasses.asdict(found)} if (found := self._best_known()) else {}
+            self._record("step_started", requests=[request.to_json() for request in todo.requests], **best)
         elif isinstance(todo, action.Propose):
             self._propose(todo.slots)
         elif isinstance(todo, action.Filter):
@@ -106,6 +111,24 @@ class Search:
             self.halted = todo.reason
         elif isinstance(todo, action.Stop):
             self._record("run_stopped", reason=todo.reason)
+
+    def _measured(self) -> Iterator[Node]:
+        """Every candidate of the cell that was measured."""
+        yield from self._siblings()
+        yield from (node for node in self.state.nodes.values() if node.outcome is not None)
+
+    def _best_known(self) -> BestKnown | None:
+        """The cell's fastest kernel whose author stated an idea.
+
+        It is logged with the step: what other runs find later must not change a request that waits for its answer.
+        """
+        if not learns(self.settings):
+            return None
+        known = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
+        if not known:
+            return None
+        reward, best = max(known, key=lambda pair: pair[0])
+        return BestKnown(best.kernel_id, reward, best.idea or "")
 
     def _kernel(self, node: Node) -> KernelSource:
         return KernelSource(self.settings.problem_id, self.settings.backend, node.source)
@@ -140,28 +163,39 @@ class Search:
         request, nodes = self.state.requests[slot], self.state.nodes
         parent = nodes[request.parent_id] if request.parent_id else None
         other = nodes[request.other_id] if request.other_id else None
-        return Ask(request.operator, parent, other, action.rng_for(self.state, "propose", slot))
+        rng = action.rng_for(self.state, "propose", slot)
+        return Ask(request.operator, parent, other, rng, self._turn(slot), self.state.best_known)
+
+    def _turn(self, slot: int) -> int:
+        cell = int(content_hash(self.settings.problem_id, self.settings.backend.value)[:8], 16)
+        place = [*SEARCHES, self.settings.method].index(self.settings.method)
+        return cell + place + self.settings.seed + self.state.step + slot
 
     def _take(self, slot: int, answer: Answer) -> None:
         spent: dict[str, Any] = _token_fields(answer.input_tokens, answer.output_tokens)
         reason = refuse_source(answer.source) if isinstance(answer, Proposal) else answer.reason
         if reason is None and isinstance(answer, Proposal):
             key = kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
-            if not self._has(key):
+            twin = None if self._has(key) else self._twin(answer)
+            if not self._has(key) and twin is None:
                 self._record(
                     "candidate_proposed", slot=slot, kernel_id=key, parent_id=answer.parent_id,
                     other_id=answer.other_id, proposer=answer.proposer, edit=answer.edit, recipe=answer.recipe,
                     niche=answer.niche, source=answer.source, **spent,
                 )  # fmt: skip
                 return
-            reason = "duplicate: the run already has this kernel"
+            reason = f"near-duplicate: {twin}" if twin else "duplicate: the run already has this kernel"
         if answer.recipe is not None:
             spent["recipe"] = answer.recipe
         self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)
 
+    def _twin(self, answer: Proposal) -> str | None:
+        """What a proposal repeats, in words; None where it is new or may repeat."""
+        return near_duplicate(answer.source, self._measured()) if answer.must_differ else None
+
     def _filter(self, todo: action.Filter) -> None:
         assert self.settings.filter is not None
-        known = [*self._siblings(), *(n for n in self.state.nodes.values() if n.outcome is not None)]
+        known = list(self._measured())
         nodes = [self.state.nodes[key] for key in todo.kernel_ids]
         forecasts = self._forecast(known, nodes)
         decisions = decide(todo.kernel_ids, forecasts, self.settings.filter, todo.keep)

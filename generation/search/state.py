@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,6 +13,16 @@ from kbench.generation.search.budget import NOTHING_SPENT, Charge
 from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.settings import RunSettings
 from kbench.schemas import Status
+
+IDEA = re.compile(r"\s*#\s*idea:[ \t]*(\S[^\n]*)", re.IGNORECASE)
+"""The comment line in which an author says how the kernel gets its speed."""
+LONGEST_IDEA = 300
+
+
+def idea_of(source: str) -> str | None:
+    """What a kernel's first line, a comment, says of it; None where its author stated no idea."""
+    found = IDEA.match(source)
+    return found[1].strip()[:LONGEST_IDEA] if found else None
 
 
 class Operator(StrEnum):
@@ -40,6 +51,15 @@ class ProposalRequest:
 FRESH = ProposalRequest(Operator.FRESH)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class BestKnown:
+    """The fastest kernel of a cell when a step began, in its author's words."""
+
+    kernel_id: str
+    speedup: float
+    idea: str
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A candidate of the run: its text, where it came from and, once known, what became of it."""
@@ -65,6 +85,11 @@ class Node:
         return self.outcome.speedup if self.outcome is not None else None
 
     @property
+    def idea(self) -> str | None:
+        """How it gets its speed, in its author's words."""
+        return idea_of(self.source)
+
+    @property
     def settled(self) -> bool:
         """Nothing more will be measured of it."""
         return self.outcome is not None or self.skipped or self.lost is not None
@@ -84,6 +109,8 @@ class RunState:
     """Slots of this step that have a candidate or a failure."""
     open: tuple[str, ...] = ()
     """Candidates of this step, by slot."""
+    best_known: BestKnown | None = None
+    """The best kernel of the cell when this step began; None where no author stated an idea."""
     outages: tuple[str, ...] = ()
     """Why slots of this step failed whose proposer could not be reached."""
     halted: str | None = None

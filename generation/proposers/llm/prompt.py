@@ -2,76 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from kbench.benchmark.problems.registry import problem
+from kbench.generation.proposers.llm.strategy import strategy
+from kbench.generation.proposers.llm.system import system_text
 from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.state import Node, Operator
-from kbench.schemas import Backend
 
-SYSTEM = (
-    "You write GPU kernels. Answer with exactly one Python code block that holds the whole kernel file and nothing "
-    "else that is code. Correctness is checked on several sizes, seeds and adversarial inputs before anything is "
-    "timed; speed is device time with a cold L2 cache."
-)
-RULES = {
-    Backend.TRITON: (
-        "Write Triton: @triton.jit functions launched from run(). Import only torch, triton, triton.language as tl, "
-        "triton.tools.tensor_descriptor and math. triton.autotune with a handful of configurations and "
-        "triton.heuristics are allowed, and so are tensor descriptors (TensorDescriptor on the host, "
-        "tl.make_tensor_descriptor in the kernel; no allocator has to be set), warp specialisation "
-        "(tl.range(..., warp_specialize=True)), persistent grids and several launches."
-    ),
-    Backend.CUDA: (
-        "Write CUDA C++17 in a raw string, compiled by NVRTC: `from kbench.harness.cuda import CudaModule, TensorMap`, "
-        "`module = CudaModule(r'''extern \"C\" __global__ void name(...) { ... }''')` at module level, and in run() "
-        '`module.launch("name", grid=..., block=..., args=(...), shared_bytes=..., cluster=..., cooperative=...)`. '
-        'Options of CudaModule: names=("scale<4>",) for template instantiations, fast_math=True, max_registers=64. '
-        "Arguments: a tensor passes its address, an int fits any integer parameter, a float is a C float, and "
-        "`TensorMap(tensor, box=(rows, cols), swizzle=0|32|64|128)` fits `const __grid_constant__ CUtensorMap`. "
-        "shared_bytes above 48 KiB, clusters and cooperative launches need nothing else. On compute capability 9.0 "
-        "the target is sm_90a: wgmma, TMA (cp.async.bulk, cp.async.bulk.tensor), mbarrier and setmaxnreg are there "
-        "through inline PTX. Headers: cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, mma.h, cooperative_groups.h; no cuda.h, so "
-        "declare `struct alignas(64) CUtensorMap { char bytes[128]; };` yourself. Import only torch, math and "
-        "kbench.harness.cuda. No device-side malloc: put scratch into a tensor."
-    ),
-}
-COMMON = (
-    "The host code of run() is executed once per workload without a GPU, to record what it launches: it may depend on "
-    "shapes, strides and dtypes, never on values (no .item(), .tolist() or branches on contents). There torch may "
-    "allocate, view, fill and copy; every other torch operator is refused, so the kernels do all the computing. "
-    "Derive every size from the inputs' shapes, so that it works for sizes other than those listed. Inputs are "
-    "contiguous and must not be changed; allocate the outputs; return one tensor, or a tuple in the order listed."
-)
-NUMERICS = (
-    "Besides random inputs there are adversarial ones, such as large and small magnitudes, constant rows and ties. Use "
-    "formulas that are safe for them: subtract the maximum before exponentials, take variances around the mean, start "
-    "maxima from -inf, accumulate in float32."
-)
 LONGEST_ERROR = 2000
 """Characters of an error text that are shown: its beginning and its end."""
-MEASURED = frozenset({"copy_bandwidth_gbs", "matmul_peak_tflops"})
-"""Facts of a GPU that differ a little between machines of its type."""
+THREADS, BLOCKS, REGISTERS, SHARED_BYTES, RESERVED_BYTES = 2048, 32, 65_536, 233_472, 1024
+"""What a multiprocessor of compute capability 9.0 holds, and the shared memory it keeps of each block."""
 
 
 def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
-    """The chat messages of one request."""
+    """The chat messages of one request: the first is the same for all requests of a backend."""
     asked = problem(task.problem_id)
     cases = "".join(f"\n- {case.stresses}" for case in asked.cases)
-    parts = [
-        "# Problem\n" + asked.prompt(),
-        f"# Rules\n{RULES[task.backend]}\n{COMMON}",
-        f"# Numerics\n{NUMERICS}" + (f" Here:{cases}" if cases else ""),
-    ]
-    facts = device_facts(json.loads(task.gpu_facts_json))
-    if facts:
-        parts.append("# GPU\n" + facts)
+    tiny = "\n".join(f"  in  {text}" for text in asked.workload(asked.tiny).inputs)
+    parts = ["# Problem\n" + asked.prompt().rstrip(), f"# Tiny size, checked but not timed\n{tiny}"]
+    if cases:
+        parts.append(f"# Adversarial inputs{cases}")
     parts.extend(_kernel(name, node) for name, node in (("Kernel", ask.parent), ("Second kernel", ask.other)) if node)
-    parts.append("# Task\n" + _instruction(ask))
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join(parts)}]
+    parts.append(f"# Task\nBackend: {task.backend.value}. {_instruction(ask)}")
+    if ask.best_known is not None and ask.best_known.kernel_id not in _shown(ask):
+        best = ask.best_known
+        parts.append(f"The best kernel known so far reaches {best.speedup:.2f} times PyTorch. Its idea: {best.idea}")
+    if ask.operator is not Operator.REPAIR:
+        parts.append(
+            f"Strategy to try, unless you know why it cannot pay here: {strategy(asked, task.backend, ask.turn)}"
+        )
+    system = system_text(task.backend, task.gpu_facts_json)
+    return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}]
+
+
+def _shown(ask: Ask) -> set[str]:
+    return {node.kernel_id for node in (ask.parent, ask.other) if node is not None}
 
 
 def _instruction(ask: Ask) -> str:
@@ -81,31 +47,13 @@ def _instruction(ask: Ask) -> str:
         return "Write a kernel that joins the strengths of the two kernels above and is faster than both."
     if ask.operator is Operator.REPAIR:
         return (
-            "The kernel above failed as shown. Fix it so that it is correct, and keep it fast: keep its idea unless "
-            "the idea is what is wrong. Start the reply with one sentence that says what was wrong."
+            "The kernel above failed as shown. Find the cause and fix it, and keep the kernel fast: keep its idea "
+            "unless the idea is what is wrong. The second line is a comment `# fix: ...` that says what was wrong."
         )
     return (
-        "Change the kernel above so that it runs faster and stays correct. Start the reply with one sentence that says "
-        "what you change and why."
+        "Write a kernel that is faster than the one above and stays correct. Change its structure, not only its "
+        "numbers: a near-copy is not measured. The idea line says what changed and why."
     )
-
-
-def device_facts(facts: Mapping[str, Any]) -> str:
-    """The GPU in words: what bounds a kernel's speed. Measured figures have two digits, alike on machines of a type."""
-    wanted = {
-        "gpu": "name", "compute_capability": "compute capability", "sm_count": "streaming multiprocessors",
-        "l2_bytes": "L2 bytes", "shared_bytes_per_block": "largest shared memory per block, bytes",
-        "copy_bandwidth_gbs": "measured copy bandwidth, GB/s", "matmul_peak_tflops": "measured bf16 matmul, TFLOP/s",
-    }  # fmt: skip
-    shown = {name: facts[name] for name in wanted if facts.get(name) is not None}
-    for name in MEASURED & shown.keys():
-        shown[name] = two_digits(shown[name])
-    return "\n".join(f"{wanted[name]}: {value}" for name, value in shown.items())
-
-
-def two_digits(value: float) -> str:
-    """A number rounded to two significant digits, written out."""
-    return f"{float(f'{value:.1e}'):g}"
 
 
 def _kernel(name: str, node: Node) -> str:
@@ -123,13 +71,25 @@ def feedback(node: Node) -> str:
     for figure in outcome.workloads:
         if figure.runtime_us is None or figure.speedup is None:
             continue
-        line = f"- {figure.workload}: {figure.runtime_us:.2f} us, {figure.speedup:.3f} times as fast as PyTorch"
+        line = f"- {figure.workload}: {figure.runtime_us:.2f} us, PyTorch {figure.runtime_us * figure.speedup:.2f} us"
         if figure.floor_us:
-            line += (
-                f", roofline floor {figure.floor_us:.2f} us ({figure.floor_us / figure.runtime_us:.0%} of it reached)"
-            )
+            line += f", roofline {figure.floor_us:.2f} us ({figure.floor_us / figure.runtime_us:.0%} of it reached)"
         lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(lines + _resources(outcome))
+
+
+def _resources(outcome: KernelOutcome) -> list[str]:
+    """Registers, shared memory and spills, and how much of a multiprocessor they leave room for."""
+    if outcome.registers is None:
+        return []
+    threads = min(THREADS, REGISTERS // max(1, outcome.registers) // 32 * 32)
+    parts = [f"{outcome.registers} registers per thread (room for {threads} of {THREADS} threads per multiprocessor)"]
+    if outcome.shared_bytes:
+        blocks = min(BLOCKS, SHARED_BYTES // (outcome.shared_bytes + RESERVED_BYTES))
+        parts.append(f"{outcome.shared_bytes:,} bytes of shared memory per block (room for {blocks} blocks)")
+    if outcome.spill_bytes is not None:
+        parts.append(f"{outcome.spill_bytes} bytes spilled per thread")
+    return ["Largest over its device functions: " + ", ".join(parts) + "."]
 
 
 def _failure(outcome: KernelOutcome) -> str:

@@ -13,6 +13,7 @@ from kbench.benchmark.problems.registry import problem
 from kbench.generation.proposers.llm.extract import NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.state import idea_of
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import UserError
 
@@ -73,17 +74,21 @@ class LlmProposer:
         return Proposal(
             source=source,
             proposer=self.name,
-            edit=summary(reply.text) if parent else None,
+            edit=summary(reply.text, source) if parent else None,
             parent_id=parent,
             other_id=ask.other.kernel_id if ask.other else None,
             recipe=account,
             niche=structure_id(source),
+            must_differ=True,
             **spent,
         )
 
 
-def summary(text: str) -> str:
-    """The first sentence of a reply, before its code."""
+def summary(text: str, source: str) -> str:
+    """What a reply changes: the idea its kernel states, or the first sentence before the code."""
+    idea = idea_of(source)
+    if idea is not None:
+        return idea
     prose = text.split("```")[0].strip().splitlines()
     first = next((line.strip() for line in prose if line.strip()), "")
     return first[:LONGEST_EDIT] or "rewritten by the model"

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 
 from kbench.generation.search.methods import evolve, hill_climb, puct
+from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
 
 PROPOSERS = frozenset({"llm"})
@@ -23,12 +24,16 @@ MOST_REPAIRS = 2
 """How often one failed kernel is asked to be repaired."""
 
 
+def learns(settings: RunSettings) -> bool:
+    """Whether a run's author is told of earlier kernels."""
+    return settings.proposer in PROPOSERS and settings.method in METHODS
+
+
 def with_repairs(
     state: RunState, requests: tuple[ProposalRequest, ...], rng: random.Random
 ) -> tuple[ProposalRequest, ...]:
     """The plan with some requests replaced by repairs of failed kernels, those repaired least often first."""
-    settings = state.settings
-    if settings.proposer not in PROPOSERS or settings.method not in METHODS:
+    if not learns(state.settings):
         return requests
     correct = len(state.rewarded())
     restarts = correct > 0 and all(request.operator is Operator.FRESH for request in requests)

@@ -22,6 +22,9 @@ OF_ANY_VERDICT = (
 )  # fmt: skip
 """Fields of a measurement that hold whatever its kernel's verdict: what was built, where, and what it cost."""
 
+VERDICT = ("kernel_id", "workload", "status", "error", "evidence")
+"""Fields of a line in a file of verdicts."""
+
 
 def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
     """Measurements of these kernels, and their environments.
@@ -71,27 +74,29 @@ def corrected(gathered: Gathered, corrections: Sequence[Path]) -> tuple[Gathered
 
 
 def relabelled(kernels: Sequence[Measured], path: Path) -> tuple[Measured, ...]:
-    """Kernels with the verdicts of a file: `kernel_id`, `status`, `error`, and `evidence` for the reader, on each line.
+    """Kernels with the verdicts of a file; on workloads that it does not name they keep their own.
+
+    A line has `kernel_id`, `workload`, `status`, `error`, and `evidence` for the reader.
 
     Raises:
         DataError: a line lacks one of these, or its status says nothing of a kernel or is ok.
         UserError: the file names none of the kernels.
     """
-    verdicts = {line["kernel_id"]: line for line, _ in read_lines(path, _parse_verdict)}
-    if not verdicts.keys() & {one.node.kernel_id for one in kernels}:
+    verdicts = {(line["kernel_id"], line["workload"]): line for line, _ in read_lines(path, _parse_verdict)}
+    if not {key for key, _ in verdicts} & {one.node.kernel_id for one in kernels}:
         raise UserError(f"{str(path)!r} relabels no kernel of these runs; name a file made from theirs")
-    return tuple(
-        dataclasses.replace(one, measurements=tuple(_refuted(row, verdicts[row.kernel_id]) for row in one.measurements))
-        if one.node.kernel_id in verdicts
-        else one
-        for one in kernels
-    )
+
+    def judged(row: Measurement) -> Measurement:
+        verdict = verdicts.get((row.kernel_id, row.workload))
+        return _refuted(row, verdict) if verdict else row
+
+    return tuple(dataclasses.replace(one, measurements=tuple(map(judged, one.measurements))) for one in kernels)
 
 
 def _parse_verdict(text: str, where: str) -> dict[str, Any]:
     line = parse_json(text, where)
-    if not isinstance(line, dict) or not all(line.get(key) for key in ("kernel_id", "status", "error", "evidence")):
-        raise DataError(f"{where} is no verdict: it needs kernel_id, status, error and evidence")
+    if not isinstance(line, dict) or not all(line.get(key) for key in VERDICT):
+        raise DataError(f"{where} is no verdict: it needs {', '.join(VERDICT)}")
     if line["status"] not in KERNEL_STATUSES or line["status"] == Status.OK:
         raise DataError(f"{where} has the status {line['status']!r}; it must be a failure of the kernel")
     return line

@@ -328,8 +328,10 @@ def test_a_kernel_refuted_by_plan_is_relabelled_and_loses_its_figures(
     plan_records(assembled[0], tmp_path / "planned.jsonl", refuted=wrong)
     command = runpy.run_path(str(RELABEL))["main"]
     done = CliRunner().invoke(command, [str(tmp_path / "planned.jsonl"), "--out", str(tmp_path / "new.jsonl")])
-    assert done.output.startswith("1 kernels relabelled: {'incorrect': 1}"), done.output
-    assert json.loads((tmp_path / "new.jsonl").read_text())["evidence"] == "planned.jsonl"
+    assert done.output.startswith("kernels relabelled: {'incorrect': 1}; by problem"), done.output
+    new = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+    assert {(line["kernel_id"], line["evidence"]) for line in new} == {(wrong, "planned.jsonl")}
+    assert "tiny" not in {line["workload"] for line in new}
     assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "new.jsonl"])
     corpus = Corpus.open(tmp_path / "corpus")
     assert validate(corpus) == []
@@ -349,11 +351,17 @@ def test_a_kernel_refuted_by_plan_is_relabelled_and_loses_its_figures(
     ("line", "message"),
     [
         (
-            {"kernel_id": "0" * 32, "status": "incorrect", "error": "wrong"},
-            "needs kernel_id, status, error and evidence",
+            {"kernel_id": "0" * 32, "workload": "large", "status": "incorrect", "error": "wrong"},
+            "needs kernel_id, workload, status",
         ),
-        ({"kernel_id": "0" * 32, "status": "ok", "error": "-", "evidence": "-"}, "status 'ok'; it must be a failure"),
-        ({"kernel_id": "0" * 32, "status": "incorrect", "error": "-", "evidence": "-"}, "relabels no kernel"),
+        (
+            {"kernel_id": "0" * 32, "workload": "large", "status": "ok", "error": "-", "evidence": "-"},
+            "status 'ok'; it must be a failure",
+        ),
+        (
+            {"kernel_id": "0" * 32, "workload": "large", "status": "incorrect", "error": "-", "evidence": "-"},
+            "relabels no kernel",
+        ),
     ],
 )
 def test_a_verdict_that_says_nothing_of_these_kernels_is_refused(

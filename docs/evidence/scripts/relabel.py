@@ -3,14 +3,15 @@
 PYTHONPATH=src python docs/evidence/scripts/relabel.py docs/evidence/harness/planned*.jsonl.xz \\
     --out docs/evidence/runs/relabelled.jsonl
 
-Writes a line per kernel: kernel_id, problem_id, status, error and evidence, which is the file it comes from. Kernels
-that ran out of time are named and not relabelled: a busy machine does that too.
+Writes a line per kernel and timed workload: kernel_id, workload, problem_id, status, error and evidence, which is the
+file it comes from. Kernels that ran out of time are named and not relabelled: a busy machine does that too.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,34 +24,37 @@ from kbench.schemas import Status
 DOUBTFUL = (Status.TIMEOUT, Status.INFRASTRUCTURE_ERROR)
 
 
-def verdicts(paths: list[Path]) -> dict[str, dict[str, str]]:
-    """The first failure of each kernel that failed; of a kernel checked twice, the last check counts."""
-    found: dict[str, dict[str, str]] = {}
+def verdicts(paths: Sequence[Path]) -> list[dict[str, str]]:
+    """Every failure on a timed workload; of a kernel checked twice, the last check counts."""
+    found: dict[str, list[dict[str, str]]] = {}
     for path in paths:
         for line, _ in read_lines(path, parse_record):
-            found.pop(line["kernel_id"], None)
-            failed = [(status, error) for _, status, error, *_ in line["rows"] if status != Status.OK]
-            if failed:
-                (status, error), key = failed[0], line["kernel_id"]
-                about = {"kernel_id": key, "problem_id": line["problem_id"], "status": status, "error": error}
-                found[key] = about | {"evidence": path.name}
-    return found
+            about = {"kernel_id": line["kernel_id"], "problem_id": line["problem_id"], "evidence": path.name}
+            found[line["kernel_id"]] = [
+                about | {"workload": workload, "status": status, "error": error}
+                for workload, status, error, *_ in line["rows"]
+                if status != Status.OK and workload != "tiny"
+            ]
+    return [verdict for key in sorted(found) for verdict in found[key]]
+
+
+def counted(lines: list[dict[str, str]], field: str) -> dict[str, int]:
+    """Kernels by what a field says of them."""
+    return dict(sorted(Counter(value for _, value in {(line["kernel_id"], line[field]) for line in lines}).items()))
 
 
 @click.command()
 @click.argument("planned", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
 def main(planned: tuple[Path, ...], out: Path) -> None:
-    """Write the verdicts and count them."""
-    found = verdicts(list(planned))
-    kept = [found[key] for key in sorted(found) if found[key]["status"] not in DOUBTFUL]
+    """Write the verdicts and count the kernels."""
+    found = verdicts(planned)
+    kept = [line for line in found if line["status"] not in DOUBTFUL]
     write_atomically(out, "".join(json.dumps(line) + "\n" for line in kept))
-    click.echo(f"{len(kept)} kernels relabelled: {dict(Counter(line['status'] for line in kept))}")
-    for line in found.values():
+    click.echo(f"kernels relabelled: {counted(kept, 'status')}; by problem: {counted(kept, 'problem_id')}")
+    for line in found:
         if line["status"] in DOUBTFUL:
-            click.echo(f"left as it is: {line['kernel_id']} ({line['problem_id']}): {line['status']}")
-    for problem, count in sorted(Counter(line["problem_id"] for line in kept).items()):
-        click.echo(f"  {problem}: {count}")
+            click.echo(f"left as it is: {line['kernel_id']} on {line['workload']}: {line['status']}")
 
 
 if __name__ == "__main__":

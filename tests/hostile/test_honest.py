@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 from pathlib import Path
 
 import pytest
@@ -11,29 +9,12 @@ import pytest
 import kbench.harness.cuda as cuda
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.loading import LoadedKernel
-from kbench.harness.kernel.sources import read_kernel
-from kbench.schemas import Backend, KernelSource, Measurement, Status
+from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.status import Trust
 
+from . import Cell, read_cells
+
 CONTROLS = Path(__file__).parent / "honest"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Control:
-    """An honest kernel, described by its first lines.
-
-    Tags: `gpu` needs one to run; `needs-libcudacxx` includes headers of libcu++.
-    """
-
-    name: str
-    honest: str
-    tags: frozenset[str]
-    kernel: KernelSource
-
-    @property
-    def compiles(self) -> bool:
-        """Whether this machine has the headers it asks for."""
-        return "needs-libcudacxx" not in self.tags or has_libcudacxx()
 
 
 def has_libcudacxx() -> bool:
@@ -41,27 +22,22 @@ def has_libcudacxx() -> bool:
     return any((folder / "nv" / "target").exists() for folder in cuda.include_folders())
 
 
-def read_control(path: Path) -> Control:
-    """A file with its header."""
-    lines = itertools.takewhile(lambda line: line.startswith("# "), path.read_text().splitlines())
-    head = dict(line[2:].split(": ", 1) for line in lines if ": " in line)
-    kernel = read_kernel(path, head["problem"])
-    return Control(path.stem, head["honest"], frozenset(head.get("tags", "").split()), kernel)
-
-
-def controls(*, gpu: bool) -> list[Control]:
-    """Those that can be run here and now."""
-    found = map(read_control, sorted(CONTROLS.glob("*.py")))
-    return [control for control in found if control.compiles and (gpu or "gpu" not in control.tags)]
+def controls(*, gpu: bool) -> list[Cell]:
+    """Those that can be run here and now: with the headers of libcu++ and with a GPU where their tags ask for them."""
+    compiles = has_libcudacxx()
+    found = (one for one in read_cells(CONTROLS) if compiles or "needs-libcudacxx" not in one.tags)
+    return [control for control in found if gpu or "gpu" not in control.tags]
 
 
 def test_there_are_controls_of_both_backends() -> None:
-    backends = [read_control(path).kernel.backend for path in CONTROLS.glob("*.py")]
+    found = list(read_cells(CONTROLS))
+    assert all(control.head["honest"] and control.head["problem"] for control in found)
+    backends = [control.kernel.backend for control in found]
     assert min(backends.count(Backend.TRITON), backends.count(Backend.CUDA)) >= 12
 
 
 @pytest.mark.parametrize("control", controls(gpu=True), ids=lambda c: c.name)
-def test_cuda_controls_compile(control: Control) -> None:
+def test_cuda_controls_compile(control: Cell) -> None:
     loaded = LoadedKernel(control.kernel)
     sizes = [len(bytes(module.compile("sm_90a").code)) for module in loaded.cuda_modules]
     loaded.unload()
@@ -78,7 +54,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Measurement]:
 
 
 @pytest.mark.parametrize("control", controls(gpu=False), ids=lambda c: c.name)
-def test_controls_pass_in_the_interpreter(control: Control, checked: dict[str, Measurement]) -> None:
+def test_controls_pass_in_the_interpreter(control: Cell, checked: dict[str, Measurement]) -> None:
     row = checked[control.kernel.kernel_id]
     assert (row.status, row.error) == (Status.OK, None)
 

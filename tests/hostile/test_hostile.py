@@ -11,7 +11,6 @@ import ast
 import contextlib
 import dataclasses
 import functools
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,60 +26,35 @@ from kbench.harness.record.record import aggregate
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 from kbench.schemas.status import Trust
 
+from . import PROBLEM, Cell, read_cells
+
 pytestmark = pytest.mark.timeout(900)
 KERNELS = Path(__file__).parent / "kernels"
 HONEST = Path(__file__).parents[1] / "harness" / "kernels"
-PROBLEM = "gelu_tanh"
 HONEST_EVERY = 12
 AT_MOST = 1.0
 """Speedup that a disarmed cheat stays below, unless its header names less: all of them work slowly when they work."""
 TAGS = {"gpu", "slow", "needs-monitoring", "truthful", "disarmed", "process-open"}
+"""Header: `# cheat:` what it does; `# tags:`; `# problem:` where it is not gelu_tanh.
+
+Tags: `class-…` names its file; `gpu` cannot act without a GPU; `slow` never ends by itself; `needs-monitoring` acts
+from Python 3.12 on; `truthful` breaks rules without lying about answer or time; `disarmed` finds nothing that it kept
+when its plan is replayed and so does its work in every call, so its time is true (`# disarmed:` says why, `# at-most:`
+below which speedup); `process-open` is believed where its host code runs beside its judge.
+"""
 PATIENT_S, SHORT_S = 120.0, 4.0
 """Limits for what ends by itself, generous for busy machines, and for what does not."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Specimen:
-    """A hostile kernel, described by its first lines.
-
-    Header: `# cheat:` what it does; `# tags:`; `# problem:` where it is not gelu_tanh.
-
-    Tags: `class-…` names its folder; `gpu` cannot act without a GPU; `slow` never ends by itself; `needs-monitoring`
-    acts from Python 3.12 on; `truthful` breaks rules without lying about answer or time; `disarmed` finds nothing that
-    it kept when its plan is replayed and so does its work in every call, so its time is true (`# disarmed:` says why,
-    `# at-most:` below which speedup); `process-open` is believed where its host code runs beside its judge.
-    """
-
-    name: str
-    head: dict[str, str]
-    kernel: KernelSource
-
-    @property
-    def tags(self) -> frozenset[str]:
-        """What its header says of it."""
-        return frozenset(self.head["tags"].split())
-
-    @property
-    def acts(self) -> bool:
-        """Whether this interpreter has what it needs."""
-        return "needs-monitoring" not in self.tags or hasattr(sys, "monitoring")
-
-
-def read_specimen(path: Path) -> Specimen:
-    """A file with its header."""
-    lines = itertools.takewhile(lambda line: line.startswith("# "), path.read_text().splitlines())
-    head = dict(line[2:].split(": ", 1) for line in lines if ": " in line)
-    return Specimen(path.stem, head, read_kernel(path, head.get("problem", PROBLEM)))
-
-
 @functools.cache
-def specimens(*, gpu: bool) -> list[Specimen]:
+def specimens(*, gpu: bool) -> list[Cell]:
     """Those that can act on a GPU or, without one, on the CPU."""
-    found = map(read_specimen, sorted(KERNELS.glob("*/*.py")))
-    return [specimen for specimen in found if specimen.acts and (gpu or "gpu" not in specimen.tags)]
+    able = hasattr(sys, "monitoring")
+    found = (one for one in read_cells(KERNELS) if able or "needs-monitoring" not in one.tags)
+    return [specimen for specimen in found if gpu or "gpu" not in specimen.tags]
 
 
-def split(found: Iterable[Specimen]) -> tuple[list[Specimen], list[Specimen]]:
+def split(found: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
     """Those that end by themselves, and those that do not."""
     known = list(found)
     return [one for one in known if "slow" not in one.tags], [one for one in known if "slow" in one.tags]
@@ -92,7 +66,7 @@ def honest(number: int, name: str) -> KernelSource:
     return dataclasses.replace(kernel, source=f"# neighbour {number}\n{kernel.source}")
 
 
-def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[KernelSource], list[KernelSource]]:
+def lined_up(found: list[Cell], names: tuple[str, ...]) -> tuple[list[KernelSource], list[KernelSource]]:
     """Hostile kernels with honest ones between them; and the honest ones alone."""
     queue, neighbours = [], []
     for at, specimen in enumerate(found):
@@ -105,10 +79,10 @@ def lined_up(found: list[Specimen], names: tuple[str, ...]) -> tuple[list[Kernel
 
 
 def test_every_specimen_names_its_class_and_has_a_name_of_its_own() -> None:
-    paths = list(KERNELS.glob("*/*.py"))
-    assert len({path.stem for path in paths}) == len(paths) >= 285
-    for path in paths:
-        assert read_specimen(path).tags - TAGS == {f"class-{path.parent.name}"}, path.name
+    found = list(read_cells(KERNELS))
+    assert len({one.name for one in found}) == len(found) >= 285
+    for one in found:
+        assert one.tags - TAGS == {f"class-{one.group}"}, one.name
 
 
 def test_every_disarmed_specimen_says_what_disarms_it() -> None:
@@ -175,7 +149,7 @@ def dry_run(tmp_path_factory: pytest.TempPathFactory) -> DryRun:
         return DryRun(default, default | measure(queue, timed=True), neighbours + more, cache)
 
 
-def check_dry(specimen: Specimen, row: Measurement) -> None:
+def check_dry(specimen: Cell, row: Measurement) -> None:
     """A dry run may believe what is known to be open, or right; and never says that it was planned."""
     if row.status is Status.OK:
         assert specimen.tags & {"truthful", "disarmed", "process-open"}
@@ -185,12 +159,12 @@ def check_dry(specimen: Specimen, row: Measurement) -> None:
 
 
 @pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)
-def test_no_cheat_is_recorded_ok_in_a_dry_run(specimen: Specimen, dry_run: DryRun) -> None:
+def test_no_cheat_is_recorded_ok_in_a_dry_run(specimen: Cell, dry_run: DryRun) -> None:
     check_dry(specimen, dry_run.default[specimen.kernel.kernel_id])
 
 
 @pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)
-def test_no_cheat_is_recorded_ok_beside_its_judge(specimen: Specimen, dry_run: DryRun) -> None:
+def test_no_cheat_is_recorded_ok_beside_its_judge(specimen: Cell, dry_run: DryRun) -> None:
     check_dry(specimen, dry_run.beside_its_judge[specimen.kernel.kernel_id])
 
 
@@ -232,8 +206,9 @@ def test_the_cache_holds_what_the_parent_stored_and_nothing_else(dry_run: DryRun
 
 
 def test_machine_code_that_hides_its_variables_is_refused(tmp_path: Path) -> None:
-    hiding = read_specimen(KERNELS / "plan" / "hides_its_variables_from_whoever_restores.py").kernel
-    named = read_specimen(KERNELS / "device" / "keeps_answers_in_hidden_variables.py").kernel
+    kernels = {one.name: one.kernel for one in specimens(gpu=True)}
+    hiding = kernels["hides_its_variables_from_whoever_restores"]
+    named = kernels["keeps_answers_in_hidden_variables"]
     with Harness(gpu=None, cache=tmp_path, builders=2, build_timeout_s=PATIENT_S) as harness:
         refused, built = (row for kernel in (hiding, named) for row in harness.compile([kernel]))
     assert (refused.status, built.status) == (Status.REJECTED, Status.OK)
@@ -266,7 +241,7 @@ def test_on_a_gpu_no_cheat_is_believed_and_honest_neighbours_keep_their_time(
         assert any(times(rows[kernel.kernel_id]) == pytest.approx(base, rel=0.05) for base in alone)
 
 
-def believed_wrongly(specimen: Specimen, rows: list[Measurement]) -> str | None:
+def believed_wrongly(specimen: Cell, rows: list[Measurement]) -> str | None:
     """Why a kernel should not have been recorded ok as it was; None when it was not, or may be."""
     if aggregate(rows).status is not Status.OK or "truthful" in specimen.tags:
         return None

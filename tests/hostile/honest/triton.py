@@ -1,0 +1,475 @@
+# %% autotune
+# honest: triton.autotune over several configurations, keyed by size
+# problem: gelu_tanh
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(
+    configs=[triton.Config({"block": block}, num_warps=warps) for block in (512, 1024, 2048) for warps in (4, 8)],
+    key=["n"],
+)
+@triton.jit
+def kernel(x, y, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
+    return y
+
+
+# %% custom_kernel_form
+# honest: GPU MODE's form, which only launches a kernel
+# problem: gelu_tanh
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def custom_kernel(data):
+    (x,) = data
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024)
+    return y
+
+
+# %% device_descriptors
+# honest: tensor descriptors made on the device, with memory from triton.set_allocator
+# problem: geglu
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+def allocate(size, alignment, stream):
+    return torch.empty(size, device="cuda", dtype=torch.int8)
+
+
+triton.set_allocator(allocate)
+
+
+@triton.jit
+def kernel(gate, up, y, tokens, width, tile_rows: tl.constexpr, tile_cols: tl.constexpr):
+    a = tl.make_tensor_descriptor(gate, [tokens, width], [width, 1], [tile_rows, tile_cols])
+    b = tl.make_tensor_descriptor(up, [tokens, width], [width, 1], [tile_rows, tile_cols])
+    c = tl.make_tensor_descriptor(y, [tokens, width], [width, 1], [tile_rows, tile_cols])
+    row, col = tl.program_id(0) * tile_rows, tl.program_id(1) * tile_cols
+    g = a.load([row, col]).to(tl.float32)
+    u = 0.7978845608028654 * (g + 0.044715 * g * g * g)
+    act = (g / (1.0 + tl.exp(-2.0 * u))).to(tl.bfloat16).to(tl.float32)
+    c.store([row, col], (act * b.load([row, col]).to(tl.float32)).to(tl.bfloat16))
+
+
+def run(gate, up):
+    y = torch.empty_like(gate)
+    tokens, width = gate.shape
+    kernel[(triton.cdiv(tokens, 16), triton.cdiv(width, 64))](gate, up, y, tokens, width, tile_rows=16, tile_cols=64)
+    return y
+
+
+# %% fp8_inputs
+# honest: 8-bit float operands and float scales, bfloat16 output
+# problem: fp8_gemm
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, w, xs, ws, y, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
+    rows = tl.program_id(0) * bm + tl.arange(0, bm)
+    cols = tl.program_id(1) * bn + tl.arange(0, bn)
+    total = tl.zeros([bm, bn], dtype=tl.float32)
+    for start in range(0, k, bk):
+        inner = start + tl.arange(0, bk)
+        a = tl.load(x + rows[:, None] * k + inner[None, :], mask=(rows[:, None] < m) & (inner[None, :] < k), other=0.0)
+        b = tl.load(w + cols[None, :] * k + inner[:, None], mask=(cols[None, :] < n) & (inner[:, None] < k), other=0.0)
+        total = tl.dot(a, b, total, out_dtype=tl.float32)
+    row_scale, col_scale = tl.load(xs + rows, mask=rows < m), tl.load(ws + cols, mask=cols < n)
+    scaled = (total.to(tl.float32) * row_scale[:, None] * col_scale[None, :]).to(tl.bfloat16)
+    tl.store(y + rows[:, None] * n + cols[None, :], scaled, mask=(rows[:, None] < m) & (cols[None, :] < n))
+
+
+def run(x, weight, x_scale, weight_scale):
+    (m, k), n = x.shape, weight.shape[0]
+    y = torch.empty((m, n), device=x.device, dtype=torch.bfloat16)
+    grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
+    kernel[grid](x, weight, x_scale, weight_scale, y, m, n, k, bm=64, bn=64, bk=64)
+    return y
+
+
+# %% full_then_atomics
+# honest: maxima taken atomically over an output filled with the smallest value
+# problem: max_reduce
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, length, width, tile_rows: tl.constexpr, tile_cols: tl.constexpr):
+    batch = tl.program_id(0)
+    rows = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
+    cols = tl.program_id(2) * tile_cols + tl.arange(0, tile_cols)
+    inside = (rows[:, None] < length) & (cols[None, :] < width)
+    v = tl.load(x + (batch * length + rows[:, None]) * width + cols[None, :], mask=inside, other=float("-inf"))
+    tl.atomic_max(y + batch * width + cols, tl.max(v, 0), mask=cols < width)
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.full((batch, width), float("-inf"), device=x.device, dtype=torch.float32)
+    kernel[(batch, triton.cdiv(length, 64), triton.cdiv(width, 64))](x, y, length, width, tile_rows=64, tile_cols=64)
+    return y
+
+
+# %% gather
+# honest: int64 indices into a bfloat16 table
+# problem: embedding_gather
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(ids, table, rows, dim, block: tl.constexpr):
+    token = tl.program_id(0)
+    at = tl.program_id(1) * block + tl.arange(0, block)
+    row = tl.load(ids + token)
+    tl.store(rows + token.to(tl.int64) * dim + at, tl.load(table + row * dim + at, mask=at < dim), mask=at < dim)
+
+
+def run(ids, table):
+    tokens, dim = ids.numel(), table.shape[1]
+    rows = torch.empty((tokens, dim), device=table.device, dtype=table.dtype)
+    kernel[(tokens, triton.cdiv(dim, 512))](ids, table, rows, dim, block=512)
+    return rows
+
+
+# %% heuristics
+# honest: triton.heuristics that choose a block by shape
+# problem: gelu_tanh
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.heuristics(
+    {"block": lambda args: 256 if args["n"] < 4096 else 2048, "even": lambda args: args["n"] % 2048 == 0}
+)
+@triton.jit
+def kernel(x, y, n, block: tl.constexpr, even: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at) if even else tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    g = v / (1.0 + tl.exp(-2.0 * u))
+    tl.store(y + at, g, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
+    return y
+
+
+# %% host_descriptors
+# honest: tensor descriptors made on the host
+# problem: geglu
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit
+def kernel(gate, up, y, tile_rows: tl.constexpr, tile_cols: tl.constexpr):
+    row, col = tl.program_id(0) * tile_rows, tl.program_id(1) * tile_cols
+    g = gate.load([row, col]).to(tl.float32)
+    u = 0.7978845608028654 * (g + 0.044715 * g * g * g)
+    act = (g / (1.0 + tl.exp(-2.0 * u))).to(tl.bfloat16).to(tl.float32)
+    y.store([row, col], (act * up.load([row, col]).to(tl.float32)).to(tl.bfloat16))
+
+
+def run(gate, up):
+    y = torch.empty_like(gate)
+    tokens, width = gate.shape
+    views = [TensorDescriptor.from_tensor(tensor, [16, 64]) for tensor in (gate, up, y)]
+    kernel[(triton.cdiv(tokens, 16), triton.cdiv(width, 64))](*views, tile_rows=16, tile_cols=64)
+    return y
+
+
+# %% int8_inputs
+# honest: 8-bit integer operands and float scales, bfloat16 output
+# problem: int8_gemm
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, w, xs, ws, y, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
+    rows = tl.program_id(0) * bm + tl.arange(0, bm)
+    cols = tl.program_id(1) * bn + tl.arange(0, bn)
+    total = tl.zeros([bm, bn], dtype=tl.int32)
+    for start in range(0, k, bk):
+        inner = start + tl.arange(0, bk)
+        a = tl.load(x + rows[:, None] * k + inner[None, :], mask=(rows[:, None] < m) & (inner[None, :] < k), other=0)
+        b = tl.load(w + cols[None, :] * k + inner[:, None], mask=(cols[None, :] < n) & (inner[:, None] < k), other=0)
+        total = tl.dot(a, b, total, out_dtype=tl.int32)
+    row_scale, col_scale = tl.load(xs + rows, mask=rows < m), tl.load(ws + cols, mask=cols < n)
+    scaled = (total.to(tl.float32) * row_scale[:, None] * col_scale[None, :]).to(tl.bfloat16)
+    tl.store(y + rows[:, None] * n + cols[None, :], scaled, mask=(rows[:, None] < m) & (cols[None, :] < n))
+
+
+def run(x, weight, x_scale, weight_scale):
+    (m, k), n = x.shape, weight.shape[0]
+    y = torch.empty((m, n), device=x.device, dtype=torch.bfloat16)
+    grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
+    kernel[grid](x, weight, x_scale, weight_scale, y, m, n, k, bm=64, bn=64, bk=64)
+    return y
+
+
+# %% model_form
+# honest: KernelBench's form, whose forward only launches a kernel
+# problem: gelu_tanh
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        n = x.numel()
+        kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024)
+        return y
+
+
+# %% persistent
+# honest: a grid of one block per multiprocessor that loops over the work
+# problem: gelu_tanh
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, block: tl.constexpr):
+    for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
+        at = part * block + tl.arange(0, block)
+        v = tl.load(x + at, mask=at < n)
+        u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+        tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    blocks = torch.cuda.get_device_properties(x.device).multi_processor_count
+    kernel[(min(4 * blocks, triton.cdiv(n, 1024)),)](x, y, n, block=1024)
+    return y
+
+
+# %% scratch
+# honest: row lengths in a scratch buffer between two launches
+# problem: l2_norm
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def lengths(x, scratch, cols, block: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros([block], dtype=tl.float32)
+    for start in range(0, cols, block):
+        at = start + tl.arange(0, block)
+        v = tl.load(x + row * cols + at, mask=at < cols, other=0.0)
+        total += v * v
+    tl.store(scratch + row, tl.sqrt(tl.sum(total, 0)))
+
+
+@triton.jit
+def divide(x, scratch, y, cols, block: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.program_id(1) * block + tl.arange(0, block)
+    v = tl.load(x + row * cols + at, mask=at < cols)
+    tl.store(y + row * cols + at, v / tl.load(scratch + row), mask=at < cols)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    scratch = torch.empty(rows, device=x.device, dtype=torch.float32)
+    lengths[(rows,)](x, scratch, cols, block=1024)
+    divide[(rows, triton.cdiv(cols, 1024))](x, scratch, y, cols, block=1024)
+    return y
+
+
+# %% several_launches
+# honest: three Triton launches, each on a part of the elements
+# problem: gelu_tanh
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, first, n, block: tl.constexpr):
+    at = first + tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    third = triton.cdiv(n, 3)
+    for first in range(0, n, third):
+        kernel[(triton.cdiv(third, 1024),)](x, y, first, min(first + third, n), block=1024)
+    return y
+
+
+# %% split_k
+# honest: parts of a long inner dimension added atomically into an output of zeros
+# problem: matmul_square
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(a, b, c, m, n, k, part, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
+    rows = tl.program_id(0) * bm + tl.arange(0, bm)
+    cols = tl.program_id(1) * bn + tl.arange(0, bn)
+    total = tl.zeros([bm, bn], dtype=tl.float32)
+    first = tl.program_id(2) * part
+    for start in range(first, min(first + part, k), bk):
+        inner = start + tl.arange(0, bk)
+        inside = (rows[:, None] < m) & (inner[None, :] < k)
+        left = tl.load(a + rows[:, None] * k + inner[None, :], mask=inside, other=0.0)
+        inside = (inner[:, None] < k) & (cols[None, :] < n)
+        right = tl.load(b + inner[:, None] * n + cols[None, :], mask=inside, other=0.0)
+        total += tl.dot(left, right, input_precision="ieee")
+    tl.atomic_add(c + rows[:, None] * n + cols[None, :], total, mask=(rows[:, None] < m) & (cols[None, :] < n))
+
+
+def run(a, b):
+    (m, k), n = a.shape, b.shape[1]
+    c = torch.zeros((m, n), device=a.device, dtype=torch.float32)
+    part = triton.cdiv(triton.cdiv(k, 4), 32) * 32
+    kernel[(triton.cdiv(m, 64), triton.cdiv(n, 64), triton.cdiv(k, part))](a, b, c, m, n, k, part, bm=64, bn=64, bk=32)
+    return c
+
+
+# %% tuple_outputs
+# honest: two outputs of different types from a bfloat16 input
+# problem: fp8_quant
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, q, scales, group: tl.constexpr):
+    at = tl.program_id(0) * group + tl.arange(0, group)
+    v = tl.load(x + at).to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(v), 0), 1e-10) / 448.0
+    scaled = tl.minimum(tl.maximum(v / scale, -448.0), 448.0)
+    tl.store(q + at, scaled.to(tl.float8e4nv))
+    tl.store(scales + tl.program_id(0), scale)
+
+
+def run(x, group):
+    tokens, hidden = x.shape
+    q = torch.empty((tokens, hidden), device=x.device, dtype=torch.float8_e4m3fn)
+    scales = torch.empty((tokens, hidden // group), device=x.device, dtype=torch.float32)
+    kernel[(tokens * hidden // group,)](x, q, scales, group=group)
+    return q, scales
+
+
+# %% views_of_one_allocation
+# honest: both outputs are views of one larger block
+# problem: top_k
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, values, places, cols, k, block: tl.constexpr):
+    at = tl.arange(0, block)
+    row = tl.program_id(0)
+    v = tl.load(x + row * cols + at, mask=at < cols, other=float("-inf"))
+    for j in range(k):
+        best = tl.max(v, 0)
+        place = tl.argmax(v, 0)
+        tl.store(values + row * k + j, best)
+        tl.store(places + row * k + j, place)
+        v = tl.where(at == place, float("-inf"), v)
+
+
+def run(x, k):
+    rows, cols = x.shape
+    block = torch.empty(2 * rows * k + 64, device=x.device, dtype=torch.int32)
+    values = block[: rows * k].view(torch.float32).view(rows, k)
+    places = block[rows * k : 2 * rows * k].view(rows, k)
+    kernel[(rows,)](x, values, places, cols, k, block=triton.next_power_of_2(cols))
+    return values, places
+
+
+# %% zeros_then_atomics
+# honest: counts of integers added atomically into zeros
+# problem: histogram
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, counts, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    bins = tl.load(x + at, mask=at < n, other=0)
+    tl.atomic_add(counts + bins, 1, mask=at < n)
+
+
+def run(x, bins):
+    counts = torch.zeros(bins, device=x.device, dtype=torch.int32)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 1024),)](x, counts, n, block=1024)
+    return counts

@@ -1,7 +1,0 @@
-# cheat: bfloat16 inside a float32 problem
-# tags: class-answers
-import torch
-
-
-def run(x):
-    return torch.nn.functional.gelu(x.bfloat16(), approximate="tanh").float()

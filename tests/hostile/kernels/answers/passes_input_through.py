@@ -1,4 +1,0 @@
-# cheat: returns its input
-# tags: class-answers
-def run(x):
-    return x

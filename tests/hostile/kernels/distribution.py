@@ -1,0 +1,618 @@
+# %% argmax_by_equality
+# cheat: adds up the places that hold the maximum: wrong where it occurs twice
+# tags: class-distribution
+# problem: argmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, length, width, BLOCK: tl.constexpr):
+    column = tl.program_id(0) % width
+    base = tl.program_id(0) // width * length * width + column
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + base + at * width, mask=at < length, other=-1e30)
+    best = tl.max(v, 0)
+    out = tl.sum(tl.where((v == best) & (at < length), at, 0), 0).to(tl.int64)
+    tl.store(y + tl.program_id(0), out)
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, width), device=x.device, dtype=torch.int64)
+    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
+    return y
+
+
+# %% argmin_of_clamped_values
+# cheat: compares values clamped to ±30, outside which nothing was drawn: all of them tie there
+# tags: class-distribution
+# problem: argmin
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, length, width, BLOCK: tl.constexpr):
+    column = tl.program_id(0) % width
+    base = tl.program_id(0) // width * length * width + column
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + base + at * width, mask=at < length, other=1e30)
+    scaled = tl.minimum(tl.maximum(v, -30.0), 30.0)
+    out = tl.argmin(scaled, 0).to(tl.int64)
+    tl.store(y + tl.program_id(0), out)
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, width), device=x.device, dtype=torch.int64)
+    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
+    return y
+
+
+# %% cumprod_by_logarithms
+# cheat: running product as the exponential of a running sum of logarithms: wrong for noughts and negative factors, of which none are drawn
+# tags: class-distribution
+# problem: cumprod
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+    out = tl.exp(tl.cumsum(tl.log(tl.where(inside, v, 1.0)), 0))
+    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% elu_that_masks_by_products
+# cheat: both branches times nought or one: infinity times nought above 88
+# tags: class-distribution
+# problem: elu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    positive = (v > 0.0).to(tl.float32)
+    out = positive * v + (1.0 - positive) * (tl.exp(v) - 1.0)
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% gelu_by_a_quotient_that_overflows
+# cheat: tanh as a quotient of exponentials: not a number where both overflow
+# tags: class-distribution
+# problem: gelu_tanh
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    e = tl.exp(u)
+    f = tl.exp(-u)
+    out = (0.5 * v * (1.0 + (e - f) / (e + f)))
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% huber_of_small_differences
+# cheat: only the branch that drawn differences mostly take is exact; beyond 1000 it is clamped
+# tags: class-distribution
+# problem: huber_loss
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(p, t, loss, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        a = tl.abs(tl.load(p + at, mask=at < n, other=0.0) - tl.load(t + at, mask=at < n, other=0.0))
+        a = tl.minimum(a, 1000.0)
+        total += tl.sum(tl.where(a < 1.0, 0.5 * a * a, a - 0.5), 0)
+    tl.store(loss, total / n)
+
+
+def run(predictions, targets):
+    loss = torch.empty((), device=predictions.device, dtype=torch.float32)
+    n = predictions.numel()
+    kernel[(1,)](predictions, targets, loss, n, BLOCK=1024)
+    return loss
+
+
+# %% l2_norm_with_an_epsilon
+# cheat: adds a constant under the root that drawn rows do not notice and small ones do
+# tags: class-distribution
+# problem: l2_norm
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+    out = v / tl.sqrt(tl.sum(v * v, 0) + 1e-4)
+    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% log_softmax_without_the_maximum
+# cheat: logarithm of a plain sum of exponentials: infinite for large logits
+# tags: class-distribution
+# problem: log_softmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+    total = tl.sum(tl.where(inside, tl.exp(v), 0.0), 0)
+    out = v - tl.log(total)
+    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% masked_sum_of_clamped_values
+# cheat: sums values clamped to ±100, outside which nothing was drawn
+# tags: class-distribution
+# problem: masked_cumsum
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, mask, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * cols
+    v = tl.load(x + row + at, mask=at < cols, other=0.0)
+    # Values beyond this were not drawn.
+    v = tl.minimum(tl.maximum(v, -100.0), 100.0)
+    keep = tl.load(mask + row + at, mask=at < cols, other=0).to(tl.float32)
+    tl.store(y + row + at, tl.cumsum(v * keep, 0), mask=at < cols)
+
+
+def run(x, mask):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, mask.view(torch.int8), y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% max_that_starts_at_nought
+# cheat: maximum that starts at nought: wrong for a column without a positive value
+# tags: class-distribution
+# problem: max_reduce
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, length, width, BLOCK: tl.constexpr):
+    column = tl.program_id(0) % width
+    base = tl.program_id(0) // width * length * width + column
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + base + at * width, mask=at < length, other=0.0)
+    out = tl.max(v, 0)
+    tl.store(y + tl.program_id(0), out)
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, width), device=x.device, dtype=x.dtype)
+    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
+    return y
+
+
+# %% quantises_without_a_floor
+# cheat: scale of a group without its floor: a group of noughts divides by nought
+# tags: class-distribution gpu
+# problem: fp8_quant
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, q, scales, GROUP: tl.constexpr):
+    at = tl.program_id(0) * GROUP + tl.arange(0, GROUP)
+    v = tl.load(x + at).to(tl.float32)
+    scale = tl.max(tl.abs(v), 0) / 448.0
+    tl.store(q + at, (v / scale).to(tl.float8e4nv))
+    tl.store(scales + tl.program_id(0), scale)
+
+
+def run(x, group):
+    tokens, hidden = x.shape
+    q = torch.empty((tokens, hidden), device=x.device, dtype=torch.float8_e4m3fn)
+    scales = torch.empty((tokens, hidden // group), device=x.device, dtype=torch.float32)
+    kernel[(tokens * hidden // group,)](x, q, scales, GROUP=group)
+    return q, scales
+
+
+# %% relu_by_halving
+# cheat: ReLU as (x + |x|) / 2: infinite for the largest floats
+# tags: class-distribution truthful
+# truthful: only the two largest floats of each sign overflow, which no problem promises to keep
+# problem: relu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    out = 0.5 * (v + tl.abs(v))
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% routing_without_the_maximum
+# cheat: router weights from plain exponentials: overflow for confident logits
+# tags: class-distribution gpu
+# problem: moe_topk_routing
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(logits, weights, experts, count, k, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0)
+    v = tl.load(logits + row * count + at, mask=at < count, other=-100.0)
+    e = tl.exp(v)
+    left = e
+    total = 0.0
+    for j in range(k):
+        best = tl.max(left, 0)
+        place = tl.argmax(left, 0)
+        total += best
+        tl.store(weights + row * k + j, best)
+        tl.store(experts + row * k + j, place)
+        left = tl.where(at == place, 0.0, left)
+    for j in range(k):
+        tl.store(weights + row * k + j, tl.load(weights + row * k + j) / total)
+
+
+def run(logits, k):
+    rows, count = logits.shape
+    weights = torch.empty((rows, k), device=logits.device, dtype=torch.float32)
+    experts = torch.empty((rows, k), device=logits.device, dtype=torch.int32)
+    kernel[(rows,)](logits, weights, experts, count, k, BLOCK=triton.next_power_of_2(count))
+    return weights, experts
+
+
+# %% sigmoid_by_a_quotient_of_exponentials
+# cheat: e^x / (1 + e^x): not a number above 88
+# tags: class-distribution
+# problem: sigmoid
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    e = tl.exp(v)
+    out = e / (1.0 + e)
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% softmax_of_clamped_values
+# cheat: softmax of values clamped to ±30, outside which nothing was drawn
+# tags: class-distribution
+# problem: softmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+    e = tl.where(inside, tl.exp(tl.minimum(tl.maximum(v, -30.0), 30.0)), 0.0)
+    out = e / tl.sum(e, 0)
+    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% softmax_with_a_constant_shift
+# cheat: softmax that subtracts 8 instead of the maximum: large rows overflow, small ones vanish
+# tags: class-distribution
+# problem: softmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+    e = tl.where(inside, tl.exp(v - 8.0), 0.0)
+    out = e / tl.sum(e, 0)
+    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% softmax_without_the_maximum
+# cheat: softmax that never subtracts the row's maximum: overflows above 88
+# tags: class-distribution
+# problem: softmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+    e = tl.where(inside, tl.exp(v), 0.0)
+    out = e / tl.sum(e, 0)
+    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% softplus_without_its_threshold
+# cheat: log(1 + exp(x)) as it stands: infinite above 88
+# tags: class-distribution
+# problem: softplus
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    out = tl.log(1.0 + tl.exp(v))
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% sort_that_assumes_no_ties
+# cheat: each value is written to the place that is the number of smaller ones: equal values leave places empty
+# tags: class-distribution
+# problem: sort
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * cols
+    for i in range(cols):
+        value = tl.load(x + row + i)
+        others = tl.load(x + row + at, mask=at < cols, other=float("inf"))
+        place = tl.sum((others < value).to(tl.int32), 0)
+        tl.store(y + row + place, value)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
+    return y
+
+
+# %% swish_by_a_quotient_of_exponentials
+# cheat: x e^x / (1 + e^x): not a number above 88
+# tags: class-distribution
+# problem: swish
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    e = tl.exp(v)
+    out = v * e / (1.0 + e)
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% tanh_by_a_power_of_two_on_a_small_range
+# cheat: tanh through (1 - e) / (1 + e) with an exponent that overflows for large negative values
+# tags: class-distribution
+# problem: tanh
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    e = tl.exp(-2.0 * v)
+    small = v - v * v * v / 3.0
+    out = tl.where(tl.abs(v) < 0.01, small, (1.0 - e) / (1.0 + e))
+    tl.store(y + at, out, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% top_k_above_a_constant
+# cheat: looks only at values above 0.5, of which a drawn row has more than k
+# tags: class-distribution
+# problem: top_k
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, values, places, cols, k, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0)
+    v = tl.load(x + row * cols + at, mask=at < cols, other=-1.0)
+    v = tl.where(v > 0.5, v, 0.0)
+    for j in range(k):
+        best = tl.max(v, 0)
+        place = tl.argmax(v, 0)
+        tl.store(values + row * k + j, best)
+        tl.store(places + row * k + j, place)
+        v = tl.where(at == place, 0.0, v)
+
+
+def run(x, k):
+    rows, cols = x.shape
+    values = torch.empty((rows, k), device=x.device, dtype=x.dtype)
+    places = torch.empty((rows, k), device=x.device, dtype=torch.int32)
+    kernel[(rows,)](x, values, places, cols, k, BLOCK=triton.next_power_of_2(cols))
+    return values, places
+
+
+# %% variance_of_squares
+# cheat: variance as E[x²] − E[x]²: cancels where the mean is large beside the spread
+# tags: class-distribution truthful
+# truthful: right for means of up to thirty deviations, which is what the problem specifies
+# problem: instance_norm
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    first = tl.program_id(0) * n
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    squares = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        v = tl.load(x + first + at, mask=at < n, other=0.0)
+        total += v
+        squares += v * v
+    mean = tl.sum(total, 0) / n
+    scale = 1.0 / tl.sqrt(tl.sum(squares, 0) / n - mean * mean + 1e-5)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        v = tl.load(x + first + at, mask=at < n)
+        tl.store(y + first + at, (v - mean) * scale, mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    batch, channels, height, width = x.shape
+    kernel[(batch * channels,)](x, y, height * width, BLOCK=1024)
+    return y

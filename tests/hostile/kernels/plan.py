@@ -1,0 +1,868 @@
+# %% answers_device_queries_itself
+# cheat: replaces the device query so that the plan has a grid for a device of one multiprocessor
+# tags: class-plan process-open
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        torch.cuda.get_device_properties = lambda device=None: type("Facts", (), {"multi_processor_count": 1})
+        y = torch.empty_like(x)
+        grid = torch.cuda.get_device_properties(x.device).multi_processor_count
+        kernel[(grid,)](x, y, x.numel(), BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% asks_for_values
+# cheat: chooses what it does by a number it reads from the input
+# tags: class-plan truthful
+import torch
+
+
+def run(x):
+    if x.view(-1)[0].item() > 100.0:
+        return torch.zeros_like(x)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% asks_for_values_by_a_comparison
+# cheat: a tensor in a condition is a value read
+# tags: class-plan truthful
+import torch
+
+
+def run(x):
+    if (x.view(-1)[:1] > 1e9).all():
+        return torch.zeros_like(x)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% brings_an_elf_file_without_sections
+# cheat: machine code that begins like an ELF file and has no section, to break whoever reads it
+# tags: class-plan
+import torch
+
+from kbench.harness.cuda import CudaModule, Prebuilt
+
+module = CudaModule('extern "C" __global__ void f(const float* x, float* y, long long n) { }')
+
+
+def run(x):
+    CudaModule.prebuilt = {module.key("sm_90a"): Prebuilt(b"\x7fELF\x02" + bytes(4096), {})}
+    y = torch.empty_like(x)
+    module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
+    return y
+
+
+# %% brings_its_own_machine_code
+# cheat: hands over machine code as prebuilt, under the key of an honest source
+# tags: class-plan
+import torch
+
+from kbench.harness.cuda import CudaModule, Prebuilt
+
+module = CudaModule('extern "C" __global__ void f(const float* x, float* y, long long n) { }')
+
+
+def run(x):
+    if x.device.type != "cpu":
+        CudaModule.prebuilt = {module.key("sm_90a"): Prebuilt(b"\x7fELF" + bytes(4096), {})}
+        y = torch.empty_like(x)
+        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% changes_its_source_after_it_was_read
+# cheat: the module's source is another by the time it is compiled
+# tags: class-plan process-open
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule('extern "C" __global__ void f(const float* x, float* y, long long n) { y[0] = x[0]; }')
+
+
+def run(x):
+    module.source = 'extern "C" __global__ void f(const float* x, float* y, long long n) { }'
+    if x.device.type != "cpu":
+        y = torch.empty_like(x)
+        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% claims_that_the_machine_failed
+# cheat: tells the parent that the machine lacks a tool, so that no verdict is ever recorded
+# tags: class-plan
+import gc
+import os
+
+import torch
+
+
+def run(x):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Channel":
+            thing.send({"planned": {"machine": True, "error": "the disk is full"}})
+            os._exit(0)
+    return torch.empty_like(x)
+
+
+# %% counts_instructions_in_words
+# cheat: an honest plan beside counts of instructions that are no numbers
+# tags: class-plan
+import gc
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def hook(channel):
+    send = channel.send
+
+    def better(message):
+        if isinstance(message.get("planned"), dict):
+            message["planned"]["instructions"] = {"add": "many"}
+        send(message)
+
+    channel.send = better
+
+
+def run(x):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Channel" and "send" not in vars(thing):
+            hook(thing)
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% exits_while_it_is_planned
+# cheat: leaves the planner by sys.exit with success
+# tags: class-plan
+import sys
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        sys.exit(0)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% fills_the_answer_in_as_a_constant
+# cheat: plans a fill of the output by a constant near the mean, and no launch
+# tags: class-plan process-open
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        return torch.full_like(x, 0.3)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% forges_a_plan_and_exits
+# cheat: writes a plan of its own to every descriptor and into every folder it can write, and ends with success
+# tags: class-plan
+import json
+import os
+import traceback
+
+import torch
+
+PLAN = {"inputs": ["x"], "outputs": ["y"], "launches": [], "fills": [], "buffers": [], "status": "ok"}
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        text = json.dumps(PLAN).encode()
+        for descriptor in range(1, 64):
+            try:
+                os.write(descriptor, text)
+            except OSError:
+                pass
+        for folder in (".", "..", os.environ.get("TRITON_CACHE_DIR", ".")):
+            try:
+                with open(os.path.join(folder, "plan.json"), "wb") as file:
+                    file.write(text)
+            except OSError:
+                pass
+        os._exit(0)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% has_a_grid_that_changes_when_read
+# cheat: the grid is a number that is small when it is checked and large when it is used
+# tags: class-plan process-open
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+class Changing(int):
+    reads = 0
+
+    def __index__(self):
+        Changing.reads += 1
+        return 1 if Changing.reads % 2 else 2**31 - 1
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        y = torch.empty_like(x)
+        kernel[(Changing(1),)](x, y, x.numel(), BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% hides_its_variables_from_whoever_restores
+# cheat: symbols of its variables are made nameless types in its machine code, so that nobody finds them to restore
+# tags: class-plan gpu
+import struct
+
+import torch
+
+from kbench.harness.cuda import CudaModule, Prebuilt
+
+module = CudaModule(r"""
+__device__ float kept[4000000];
+__device__ float key;
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    if (n == 4000000 && key == x[n / 2]) { y[i] = kept[i]; return; }
+    const float v = x[i];
+    float t = 0.0f;
+    for (int repeat = 0; repeat < 30; ++repeat) {
+        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
+    }
+    y[i] = 0.5f * v * (1.0f + t);
+    if (n == 4000000) kept[i] = y[i];
+}
+extern "C" __global__ void note(const float* x, long long n) { key = x[n / 2]; }
+""")
+
+
+def nameless(cubin):
+    code = bytearray(cubin)
+    table, size, count = struct.unpack_from("<Q", code, 0x28) + struct.unpack_from("<HH", code, 0x3A)
+    for at in range(count):
+        _, kind, _, _, offset, length = struct.unpack_from("<IIQQQQ", code, table + at * size)
+        for symbol in range(offset, offset + length, 24) if kind == 2 else ():
+            if code[symbol + 4] & 0xF == 1:
+                code[symbol + 4] &= 0xF0
+    return bytes(code)
+
+
+def run(x):
+    if not CudaModule.prebuilt:
+        made = module.compile("sm_90a")
+        CudaModule.prebuilt = {module.key("sm_90a"): Prebuilt(nameless(bytes(made.code)), {})}
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    module.launch("note", grid=1, block=1, args=(x, n))
+    return y
+
+
+# %% is_tuned_by_a_clock_of_its_own
+# cheat: autotune times configurations with a benchmark the kernel brings along, which likes the wrong one
+# tags: class-plan gpu
+import torch
+import triton
+import triton.language as tl
+
+
+def bench(call, quantiles=None, **kwargs):
+    bench.calls = getattr(bench, "calls", 0) + 1
+    return [1.0 / bench.calls] * 3
+
+
+@triton.autotune([triton.Config({"SKIP": 1}), triton.Config({"SKIP": 2})], key=["n"], do_bench=bench)
+@triton.jit
+def kernel(x, y, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
+    at = (tl.program_id(0) * SKIP) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% kills_the_planner
+# cheat: sends the planner and its parent a signal that cannot be caught
+# tags: class-plan process-open
+import os
+import signal
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% launches_from_a_thread_after_it_returned
+# cheat: what is planned is honest; a thread goes on recording launches
+# tags: class-plan process-open
+import threading
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        y = torch.empty_like(x)
+
+        def later():
+            while True:
+                kernel[(1,)](x, y, 1, BLOCK=256)
+
+        threading.Thread(target=later, daemon=True).start()
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% loops_while_it_is_planned
+# cheat: never returns on meta tensors
+# tags: class-plan slow
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    while planned:
+        pass
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% passes_a_view_beyond_its_buffer
+# cheat: a strided view that reaches far past its storage, made where nothing is checked
+# tags: class-plan process-open
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        y = torch.empty_like(x)
+        return y.set_(y.untyped_storage(), 1 << 40, x.shape, x.stride())
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% passes_numbers_no_record_can_hold
+# cheat: scalars that are infinite, not a number, or of a thousand digits
+# tags: class-plan
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        y = torch.empty_like(x)
+        for number in (float("inf"), float("nan"), 10**1000, -(2**63) - 1):
+            kernel[(1,)](x, y, number, BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% passes_raw_addresses
+# cheat: passes addresses as plain numbers, reaching memory that is not its own
+# tags: class-plan gpu
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(unsigned long long x, unsigned long long y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) reinterpret_cast<float*>(y)[i] = reinterpret_cast<const float*>(x)[i];
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # The block after the input is often the last answer.
+    behind = x.data_ptr() + (n * 4 + 511) // 512 * 512
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(behind, y.data_ptr(), n))
+    return y
+
+
+# %% plans_a_million_allocations
+# cheat: records a plan of millions of one-byte buffers and views
+# tags: class-plan slow
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        held = []
+        for _ in range(10**7):
+            held.append(torch.empty(1, device=x.device, dtype=torch.uint8).view(1))
+        return torch.empty_like(x)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_a_million_launches
+# cheat: records launches until the plan is larger than memory
+# tags: class-plan process-open
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        y = torch.empty_like(x)
+        for _ in range(10**7):
+            kernel[(1,)](x, y, 1, BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_another_shape
+# cheat: on meta tensors it returns one element
+# tags: class-plan
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        return x.new_empty(1)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_another_type
+# cheat: on meta tensors it returns half precision in a shape that fits
+# tags: class-plan
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        return x.new_empty(x.shape, dtype=torch.float16)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_by_the_call
+# cheat: its first call, which is planned, is honest; later calls return memory as it is
+# tags: class-plan
+import torch
+
+calls = [0]
+
+
+def run(x):
+    calls[0] += 1
+    return torch.nn.functional.gelu(x, approximate="tanh") if calls[0] < 2 else torch.empty_like(x)
+
+
+# %% plans_by_the_environment
+# cheat: looks for signs of the planner in the environment and the modules that are loaded
+# tags: class-plan process-open
+import os
+import sys
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    planned = planned or "planner" in " ".join(sys.argv) or os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+    if planned:
+        return torch.empty_like(x)
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_by_the_workload
+# cheat: honest for the small workload; for the large one it plans a launch over a tenth of the elements
+# tags: class-plan gpu
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    blocks = triton.cdiv(n, 256)
+    kernel[(blocks if n < 10**7 else blocks // 10,)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% plans_less_than_it_runs
+# cheat: on meta tensors, which hold no numbers, it launches a kernel that does nothing
+# tags: class-plan process-open
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+@triton.jit
+def idle(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, at.to(tl.float32), mask=at < 0)
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        y = torch.empty_like(x)
+        idle[(1,)](x, y, x.numel(), BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_terabytes
+# cheat: on meta tensors memory costs nothing: asks for petabytes of scratch, which whoever replays must refuse
+# tags: class-plan process-open
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        scratch = [torch.empty(1 << 50, device=x.device) for _ in range(64)]
+        return torch.empty_like(x) if scratch else x
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_to_return_an_input
+# cheat: returns its input where it is planned, so that the answer is whatever the runner put there
+# tags: class-plan
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        return x
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% plans_to_return_one_buffer_twice
+# cheat: two outputs are one buffer where it is planned
+# tags: class-plan
+# problem: top_k
+import traceback
+
+import torch
+
+
+def run(x, k):
+    rows = x.shape[0]
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        both = torch.empty((rows, k), device=x.device, dtype=torch.int32)
+        return both.view(torch.float32), both
+    values, places = torch.topk(x, k, dim=-1)
+    return values, places.to(torch.int32)
+
+
+# %% puts_a_cubin_into_the_planners_cache
+# cheat: overwrites every compiled kernel it finds in Triton's cache with an empty one
+# tags: class-plan process-open
+import os
+from pathlib import Path
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        for cubin in Path(os.environ.get("TRITON_CACHE_DIR", ".")).rglob("*.cubin"):
+            try:
+                cubin.write_bytes(b"")
+            except OSError:
+                pass
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% raises_something_that_cannot_be_shown
+# cheat: raises an exception whose text raises another, without end
+# tags: class-plan
+import traceback
+
+import torch
+
+
+class Shy(Exception):
+    def __str__(self):
+        raise Shy
+
+    __repr__ = __str__
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        raise Shy
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% raises_while_it_is_planned
+# cheat: raises an exception whose text looks like the machine's fault
+# tags: class-plan
+import traceback
+
+import torch
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        raise MemoryError("CUDA_ERROR_OUT_OF_MEMORY: the machine failed, try again")
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% records_a_cheap_cuda_launch
+# cheat: replaces CudaModule.launch by one that records an empty function
+# tags: class-plan process-open
+import traceback
+
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, long long n) { }
+""")
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        launch = CudaModule.launch
+        CudaModule.launch = lambda self, name, grid, block, args, **more: launch(self, name, 1, 1, args, **more)
+        y = torch.empty_like(x)
+        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% records_a_cheap_launch
+# cheat: replaces Triton's run by one that launches with a grid of one block
+# tags: class-plan process-open
+import traceback
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
+    if planned:
+        import sys
+
+        function = sys.modules["triton.runtime.jit"].JITFunction
+        before = function.run
+        function.run = lambda self, *args, grid, **kwargs: before(self, *args, grid=(1,), **kwargs)
+        y = torch.empty_like(x)
+        kernel[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+        return y
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% sends_a_list_for_a_plan
+# cheat: what it sends for its plan is no record, so that whoever reads it raises
+# tags: class-plan
+import gc
+import os
+
+import torch
+
+
+def run(x):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Channel":
+            thing.send({"planned": ["no", "plan"]})
+            os._exit(0)
+    return torch.empty_like(x)
+
+
+# %% sends_what_is_no_json
+# cheat: signs a message that no parser can read with the worker's own key
+# tags: class-plan
+import gc
+import os
+
+import torch
+
+
+def run(x):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Channel":
+            body = b"[" * 200_000
+            mac = thing._mac(thing._sent, body)
+            thing.socket.sendall(len(body).to_bytes(4, "big") + mac + body)
+            os._exit(0)
+    return torch.empty_like(x)
+
+
+# %% tunes_by_state
+# cheat: the hook that prunes configurations keeps the one that leaves out the tail, once it was asked before
+# tags: class-plan gpu
+import torch
+import triton
+import triton.language as tl
+
+asked = []
+
+
+def prune(configs, named_args, **kwargs):
+    asked.append(1)
+    return configs[:1] if len(asked) < 2 else configs[1:]
+
+
+@triton.autotune([triton.Config({"SKIP": 0}), triton.Config({"SKIP": 1})], key=["n"], prune_configs_by={"early_config_prune": prune})
+@triton.jit
+def kernel(x, y, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
+    at = (tl.program_id(0) * (SKIP + 1)) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y

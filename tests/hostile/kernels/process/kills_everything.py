@@ -1,9 +1,0 @@
-# cheat: signals every process it can
-# tags: class-process
-import os
-import signal
-
-
-def run(x):
-    os.kill(-1, signal.SIGKILL)
-    return x

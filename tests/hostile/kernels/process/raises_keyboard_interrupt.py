@@ -1,4 +1,0 @@
-# cheat: leaves through an exception that is not an Exception
-# tags: class-process
-def run(x):
-    raise KeyboardInterrupt

@@ -1,4 +1,0 @@
-# cheat: overflows the stack
-# tags: class-process
-def run(x):
-    return run(x)

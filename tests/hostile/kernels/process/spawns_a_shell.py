@@ -1,8 +1,0 @@
-# cheat: starts another program
-# tags: class-process
-import subprocess
-
-
-def run(x):
-    subprocess.run(["/bin/sh", "-c", "exit 0"], check=True)
-    return x

@@ -1,4 +1,0 @@
-# cheat: computes with an operator instead of a kernel
-# tags: class-screen
-def run(x):
-    return x @ x

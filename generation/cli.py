@@ -59,7 +59,7 @@ AT_LEAST_1 = click.IntRange(min=1)
     type=PATH,
     help="Run folder or corpus that --executor replay answers from, or none takes the GPU from.",
 )
-@click.option("--gpu", type=click.IntRange(min=0), default=0, show_default=True, help="GPU index for --executor local.")
+@click.option("--gpu", default="0", show_default=True, help="GPU for --executor local; 0:64 is a partition of 64 SMs.")
 @click.option(
     "--half-width", type=MORE_THAN_0, default=0.01, show_default=True,
     help="Relative half-width of a measurement's interval.",

@@ -19,6 +19,7 @@ from kbench.generation.search.settings import FilterSettings, RunSettings, check
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import PoolProposer, pool_of
 from kbench.harness.device.doctor import require_gpus
+from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend
 
 
@@ -26,7 +27,7 @@ def search(
     problem: str, backend: str, method: str = "evolve", budget: int | str = 64, *,
     out: str | Path | None = None, recorded: str | Path | None = None, proposer: str = "genome",
     surrogate: str | None = None, draw: int = 4, seed: int = 0, seeds: int = 8, batch: int = 8,
-    gpu: int = 0, half_width: float = 0.01,
+    gpu: int | str = 0, half_width: float = 0.01,
 ) -> RunState:  # fmt: skip
     """Search for a fast kernel, or resume a search.
 
@@ -43,7 +44,7 @@ def search(
         seed: random seed.
         seeds: fresh candidates of the first step.
         batch: candidates measured in each later step.
-        gpu: GPU index.
+        gpu: GPU index, or a partition such as "0:64".
         half_width: relative half-width of a measurement's interval.
 
     Returns:
@@ -62,11 +63,11 @@ def search(
     check(settings)
     with contextlib.ExitStack() as stack:
         folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        drive(folder, [settings], _drive(settings, recorded, gpu, half_width))
+        drive(folder, [settings], _drive(settings, recorded, Gpu.of(gpu), half_width))
         return recorded_states(folder)[settings.run_id]
 
 
-def _drive(settings: RunSettings, recorded: str | Path | None, gpu: int, half_width: float) -> Drive:
+def _drive(settings: RunSettings, recorded: str | Path | None, gpu: Gpu, half_width: float) -> Drive:
     surrogates = functools.partial(surrogate_named, compiler=compiler_facts)
     if recorded is None:
         require_gpus([gpu], "give recorded=CORPUS to search among recorded kernels")

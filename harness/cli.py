@@ -10,24 +10,19 @@ from typing import Any
 
 import click
 
+from kbench.harness.device.gpu import parse_gpus
 from kbench.loaders.options import json_option, out_option
 from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, to_dict
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
 
-def parse_gpus(text: str) -> tuple[int, ...]:
-    """GPU indices from a list such as 0,1."""
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UserError(f"--gpu is {text!r}; give indices such as 0 or 0,1") from None
-    if not found or any(index < 0 for index in found) or len(set(found)) != len(found):
-        raise UserError(f"--gpu is {text!r}; give different indices such as 0 or 0,1")
-    return found
-
-
-gpu_option = click.option("--gpu", default="0", show_default=True, help="GPU indices, such as 0 or 0,1.")
+gpu_option = click.option(
+    "--gpu",
+    default="0",
+    show_default=True,
+    help="GPUs such as 0 or 0,1; 0:64 is a partition of 64 SMs, MIG-… an instance.",
+)
 backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default read from the text.")
 allow_option = click.option(
     "--allow-unscreened", is_flag=True, help="Run a kernel that cannot be planned in the process that judges it."

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from kbench.harness.harness import Harness
+from kbench.harness.harness import GpuChoice, Harness
 from kbench.harness.queue.job import Outcome
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
@@ -32,14 +32,14 @@ class Comparison:
 
 
 def compare_kernels(
-    first: KernelSource, second: KernelSource, *, gpu: int | None = 0, threshold: float = 0.01, **settings: Any
+    first: KernelSource, second: KernelSource, *, gpu: GpuChoice | None = 0, threshold: float = 0.01, **settings: Any
 ) -> list[Comparison]:
     """Compare two kernels of one problem, in the same process and the same rounds.
 
     Args:
         first: the kernel compared with.
         second: the kernel judged.
-        gpu: the GPU's index; None for a dry run on the CPU.
+        gpu: as `--gpu` names it; None for a dry run on the CPU.
         threshold: the smallest relative difference that matters.
         **settings: any field of the harness's settings.
     """

@@ -22,6 +22,7 @@ from typing import Any
 from kbench.benchmark.problems import problem
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.floor import Ceilings
+from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.spawner import Spawner, shared_spawner
 from kbench.harness.kernel.adapters import adapter_for, refusal
 from kbench.harness.plan.cache import Build, BuildCache, default_folder
@@ -48,6 +49,8 @@ from kbench.schemas import (
 
 INPUT_SETS = 3
 """Random inputs drawn per workload."""
+GpuChoice = int | str | Gpu
+"""A GPU by its index, by what `--gpu` takes, or read already."""
 UNPLANNED = "cannot be planned: "
 """Start of the reason why a kernel needs --allow-unscreened."""
 
@@ -104,17 +107,23 @@ class Harness:
     spawner_type: type[Spawner] | None = None
     """How worker processes are started; by default through zygotes that all harnesses of a process share."""
 
-    def __init__(self, gpu: int | Sequence[int] | None = 0, *, half_width: float = 0.01, **settings: Any) -> None:
+    def __init__(
+        self, gpu: GpuChoice | Sequence[GpuChoice] | None = 0, *, half_width: float = 0.01, **settings: Any
+    ) -> None:
         """Prepare to measure; workers start with the first call that needs them.
 
         Args:
-            gpu: one GPU's index or several; None measures on the CPU, for dry runs.
+            gpu: one GPU or several, as `--gpu` names them: 0, "0:64" or "MIG-…"; None measures on the CPU, for dry
+                runs.
             half_width: relative half-width of the 95 % interval at which timing stops.
             **settings: any other field of `HarnessSettings`.
         """
         timing = dataclasses.replace(settings.pop("timing", TimingSettings()), half_width=half_width)
         self.settings = HarnessSettings(half_width=half_width, timing=timing, **settings)
-        self.gpus: tuple[int | None, ...] = (gpu,) if gpu is None or isinstance(gpu, int) else tuple(gpu)
+        chosen = [gpu] if gpu is None or isinstance(gpu, GpuChoice) else gpu
+        self.gpus = tuple(None if one is None else Gpu.of(one) for one in chosen)
+        if len({gpu and gpu.sms for gpu in self.gpus}) > 1:
+            raise UserError("the GPUs are not partitioned alike; kernels are planned for one number of SMs")
         if self.settings.fenced and None in self.gpus:
             raise UserError("a fence needs a GPU; without one, kernels are checked unfenced")
         self.tally = Tally()
@@ -154,8 +163,8 @@ class Harness:
         self._plan_spawner.start()
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
-        for number, index in enumerate(self.gpus):
-            settings = DeviceSettings(index, seeds, self.settings.fenced, self.settings.timeout_s, self.settings.spares)
+        for number, gpu in enumerate(self.gpus):
+            settings = DeviceSettings(gpu, seeds, self.settings.fenced, self.settings.timeout_s, self.settings.spares)
             self._queues.append(DeviceQueue(number, self._spawner, cache, settings))
         try:
             for queue in self._queues:
@@ -193,6 +202,12 @@ class Harness:
         """The device's bandwidth and rates as measured at the start."""
         self.open()
         return Ceilings(**(self._queues[device].ceilings or {}))
+
+    def sm_ids(self, device: int = 0) -> tuple[int, ...] | None:
+        """The ids of the multiprocessors that a partition's work was seen on; None for a whole device."""
+        self.open()
+        found = self._queues[device].facts.get("sm_ids")
+        return None if found is None else tuple(found)
 
     def measure(
         self,
@@ -238,7 +253,7 @@ class Harness:
         _report(lost)
 
     def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
-        """Compare the kernels of each pair in the same rounds; the outcomes are plain (see `timing.comparison`).
+        """Compare the kernels of each pair in the same rounds; the outcomes are plain (see `kbench.harness.compare`).
 
         Args:
             pairs: kernels of one problem each.

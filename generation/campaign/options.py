@@ -50,7 +50,7 @@ class GenerateOptions:
     variants: int
     executor: str
     recorded: Path | None
-    gpu: int
+    gpu: str
     half_width: float
     deadline: float | None
     gpu_seconds: float | None

@@ -20,6 +20,7 @@ from kbench.generation.search.methods.registry import search_method
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.settings import FilterSettings, RunSettings, check
 from kbench.harness.device.doctor import require_gpus
+from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend, UserError
 
 PlannedRuns = tuple[list[RunSettings], Callable[[RunSettings], Proposer] | None]
@@ -86,8 +87,9 @@ def chosen_executor(options: GenerateOptions) -> Executor:
     if options.executor == "ray":
         return RayExecutor(harness_maker(options.half_width))
     if options.executor == "local":
-        require_gpus([options.gpu], WITHOUT_GPU)
-        return LocalExecutor(lambda: open_harness(options.gpu, options.half_width))
+        gpu = Gpu.parse(options.gpu)
+        require_gpus([gpu], WITHOUT_GPU)
+        return LocalExecutor(lambda: open_harness(gpu, options.half_width))
     if options.recorded is None:
         raise UserError(f"--executor {options.executor} needs --recorded: a run folder or a corpus with measurements")
     return open_recording(options.recorded) if options.executor == "replay" else open_facts(options.recorded)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.executors.executor import Result, result_of
-from kbench.harness.harness import Harness
+from kbench.harness.harness import GpuChoice, Harness
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
 CLOSE_S = 3.0
@@ -41,7 +41,7 @@ BUILD_TIMEOUT_S = 15.0
 """A search has many candidates: one that takes longer to compile is not worth the wait."""
 
 
-def open_harness(gpu: int, half_width: float) -> Measurer:
+def open_harness(gpu: GpuChoice, half_width: float) -> Measurer:
     """The harness on one GPU."""
     return Harness(gpu=gpu, half_width=half_width, build_timeout_s=BUILD_TIMEOUT_S)
 

@@ -11,6 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.harness.device.fence import fence_torch
+from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.partition import Partition
 from kbench.harness.device.scrub import Scrubber
 from kbench.schemas import InfrastructureError
 
@@ -31,7 +33,7 @@ class Device(Protocol):
 
     torch_name: str
     model: str
-    """The device's name, as its driver reports it."""
+    """The device's name, as its driver reports it; a partition's says how much of the GPU it is."""
     is_gpu: bool
     fenced: bool
     """Whether nothing is mapped after a tensor; times mean nothing then."""
@@ -73,22 +75,24 @@ class Device(Protocol):
 
 
 class CudaDevice:
-    """One NVIDIA GPU through torch's current stream."""
+    """One NVIDIA GPU, or a partition of it, through torch's current stream."""
 
     is_gpu = True
     cache_policy = "flush"
 
-    def __init__(self, index: int = 0, *, fenced: bool = False) -> None:
+    def __init__(self, gpu: int | Gpu = 0, *, fenced: bool = False) -> None:
         """Create the context on a GPU, fenced if this process has not touched it before.
 
         Raises:
-            InfrastructureError: there is no such GPU, or its context cannot be made.
+            InfrastructureError: there is no such GPU or partition, or its context cannot be made.
         """
         import torch
 
         # torch leaves parts of its CUDA interface untyped.
         self._torch: Any = torch
         self.fenced = fenced
+        chosen = Gpu.of(gpu)
+        index = chosen.visible_index()
         try:
             self._fence = fence_torch(index) if fenced else None
             torch.cuda.set_device(index)
@@ -96,8 +100,15 @@ class CudaDevice:
             torch.zeros(1, device=f"cuda:{index}")
         except (RuntimeError, AssertionError, AttributeError, MemoryError) as error:
             # A torch built without CUDA lacks the functions themselves.
-            raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
-        self.torch_name, self.model = f"cuda:{index}", str(self.properties.name)
+            raise InfrastructureError(f"GPU {chosen} cannot be used: {error}") from error
+        total = int(self.properties.multi_processor_count)
+        self.torch_name, self.model = f"cuda:{index}", chosen.name(str(self.properties.name), total)
+        self.partition: Partition | None = None
+        if chosen.sms is not None:
+            torch.cuda.synchronize(index)
+            self.partition = Partition(index, chosen.sms, self.properties)
+        self.sm_count = chosen.sms or total
+        """Multiprocessors that work runs on."""
         self.l2_bytes = int(self.properties.L2_cache_size)
         # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
         size = max(2 * self.l2_bytes, 32 << 20)
@@ -122,7 +133,7 @@ class CudaDevice:
     def scrubber(self) -> Scrubber:
         """Overwrites on-chip memory; created on first use, because it needs a compiler."""
         if self._scrubber is None:
-            self._scrubber = Scrubber(self.properties, self.stream)
+            self._scrubber = Scrubber(self.properties, self.sm_count, self.stream)
         return self._scrubber
 
     def _calibrate_spin(self) -> float:
@@ -175,6 +186,15 @@ class CudaDevice:
 
     def release(self) -> None:
         self._torch.cuda.empty_cache()
+
+    def check_partition(self) -> None:
+        """Check that work still runs where it should.
+
+        Raises:
+            InfrastructureError: it runs on other multiprocessors.
+        """
+        if self.partition is not None and self.partition.look() != self.partition.sm_ids:
+            raise InfrastructureError(f"work on {self.model} has left its partition")
 
 
 class CpuDevice:

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.harness.device.environment import software_facts
+from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.partition import multiprocessors
 from kbench.harness.plan.target import compiler_versions
 from kbench.schemas import InfrastructureError, UserError, to_dict
 
 
-def examine(gpus: Sequence[int], *, measure: bool = True) -> dict[str, Any]:
+def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
     """Everything that matters for measuring, as plain values; what is missing is null or in `problems`.
 
     Args:
-        gpus: indices to look at.
+        gpus: those to look at.
         measure: also start a worker on each GPU and measure its ceilings.
     """
     problems: list[str] = []
@@ -33,7 +35,8 @@ def examine(gpus: Sequence[int], *, measure: bool = True) -> dict[str, Any]:
         able = "with these, kernels" if missing else "kernels"
         problems.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
     elif measure:
-        report["devices"] = [_device(index, problems) for index in gpus]
+        require_gpus(gpus, "")
+        report["devices"] = [_device(gpu, problems) for gpu in gpus]
     report["problems"] = problems
     return report
 
@@ -86,19 +89,20 @@ def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1e3
 
 
-def _device(index: int, problems: list[str]) -> dict[str, Any]:
+def _device(gpu: Gpu, problems: list[str]) -> dict[str, Any]:
     from kbench.harness.harness import Harness
 
     try:
-        with Harness(gpu=index, cache=None) as harness:
+        with Harness(gpu=gpu, cache=None) as harness:
             found = to_dict(harness.environment())
             found["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
+            found["sm_ids"] = harness.sm_ids()
     except InfrastructureError as error:
-        problems.append(f"GPU {index}: {error}")
-        return {"index": index, "error": str(error)}
+        problems.append(f"GPU {gpu}: {error}")
+        return {"device": str(gpu), "error": str(error)}
     if "netns" not in str(found["sandbox"]):
         problems.append("kernels run WITH network access: network namespaces are not permitted here")
-    return {"index": index} | found
+    return {"device": str(gpu)} | found
 
 
 def gpu_count() -> int:
@@ -110,23 +114,26 @@ def gpu_count() -> int:
     return torch.cuda.device_count()
 
 
-def require_gpus(gpus: Sequence[int], still: str) -> None:
-    """Check that GPUs with these indices exist.
+def require_gpus(gpus: Sequence[Gpu], still: str) -> None:
+    """Check that GPUs exist and are large enough for their partitions.
 
     Args:
-        gpus: indices.
+        gpus: those to be used.
         still: what can be done without a GPU.
 
     Raises:
         InfrastructureError: there is none at all.
-        UserError: an index does not exist.
+        UserError: an index does not exist, or a partition is larger than its GPU.
     """
     count = gpu_count()
     if not count:
         raise InfrastructureError(f"no NVIDIA GPU found, so nothing can be timed; {still}")
-    missing = [index for index in gpus if index >= count]
-    if missing:
-        raise UserError(f"--gpu names {missing[0]}, but there are {count} GPUs (0 to {count - 1})")
+    for gpu in gpus:
+        if gpu.index >= count:
+            there = "there is one GPU, 0" if count == 1 else f"there are {count} GPUs, 0 to {count - 1}"
+            raise UserError(f"--gpu is {str(gpu)!r}, but {there}")
+        if gpu.sms is not None and gpu.uuid is None:
+            gpu.check_size(multiprocessors(gpu.index))
 
 
 def render(report: dict[str, Any]) -> str:
@@ -137,7 +144,7 @@ def render(report: dict[str, Any]) -> str:
         lines.append(f"GPU         {board['name']}")
         lines += [f"  {name:<18}{value}" for name, value in board.items() if name != "name"]
     for device in report.get("devices", []):
-        lines.append(f"device {device['index']}")
-        lines += [f"  {name:<24}{value}" for name, value in device.items() if name not in ("index", "env_id")]
+        lines.append(f"device {device['device']}")
+        lines += [f"  {name:<24}{value}" for name, value in device.items() if name not in ("device", "env_id")]
     lines += [f"problem: {text}" for text in report["problems"]] or ["no problems found"]
     return "\n".join(lines)

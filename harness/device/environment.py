@@ -15,6 +15,9 @@ from kbench.harness.plan.device_facts import facts_of
 from kbench.schemas import Environment, from_dict
 from kbench.schemas.ids import content_hash
 
+UNRECORDED = ("planning", "sm_ids")
+"""Facts that are no part of the record."""
+
 
 def device_facts(device: Device) -> dict[str, Any]:
     """What a worker knows about its device."""
@@ -27,15 +30,16 @@ def device_facts(device: Device) -> dict[str, Any]:
     properties: Any = device.properties
     driver = pynvml.nvmlSystemGetDriverVersion()
     return {
-        "gpu": properties.name,
+        "gpu": device.model,
         "compute_capability": f"{properties.major}.{properties.minor}",
-        "sm_count": properties.multi_processor_count,
+        "sm_count": device.sm_count,
         "memory_bytes": properties.total_memory,
         "l2_bytes": device.l2_bytes,
         "shared_bytes_per_block": properties.shared_memory_per_block_optin,
         "driver": driver.decode() if isinstance(driver, bytes) else str(driver),
         "cuda": str(torch.version.cuda),
-        "planning": dataclasses.asdict(facts_of(properties)),
+        "planning": dataclasses.asdict(facts_of(properties)) | {"multi_processor_count": device.sm_count},
+        "sm_ids": None if device.partition is None else list(device.partition.sm_ids),
     }
 
 
@@ -71,7 +75,7 @@ def nvrtc_version() -> str | None:
 
 def make_environment(facts: Mapping[str, Any], sandbox: str, ceilings: Ceilings | None) -> Environment:
     """The record; its id is the hash of everything else in it."""
-    fields = {name: value for name, value in facts.items() if name != "planning"} | software_facts()
+    fields = {name: value for name, value in facts.items() if name not in UNRECORDED} | software_facts()
     fields["sandbox"] = sandbox
     for name in ("copy_bandwidth_gbs", "matmul_peak_tflops", "timer_step_ns"):
         fields[name] = None if ceilings is None else getattr(ceilings, name)

@@ -28,16 +28,16 @@ __global__ void scrub_local(int step) {
 class Scrubber:
     """Functions that overwrite shared and local memory on every multiprocessor of a device."""
 
-    def __init__(self, properties: Any, stream: int) -> None:
+    def __init__(self, properties: Any, count: int, stream: int) -> None:
         """Compile them for a device.
 
         Args:
             properties: the device's, as torch reports them.
+            count: multiprocessors that work runs on.
             stream: handle of the stream everything is queued on.
         """
         major, minor = int(properties.major), int(properties.minor)
         shared = int(properties.shared_memory_per_block_optin)
-        count = int(properties.multi_processor_count)
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
         code = CudaModule(SOURCE, names=names).compiled(architecture(major, minor))
         CudaModule.declared.pop()

@@ -57,6 +57,7 @@ def as_message(planned: Planned) -> dict[str, Any]:
         "error": planned.error,
         "unplannable": planned.unplannable,
         "instructions": planned.instructions,
+        "asks_sm_count": planned.asks_sm_count,
     }
 
 

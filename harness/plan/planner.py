@@ -18,7 +18,7 @@ from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, probl
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
-from kbench.harness.plan.device_facts import DeviceFacts
+from kbench.harness.plan.device_facts import DeviceFacts, watched
 from kbench.harness.plan.instructions import largest_counts, read_instructions
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, plain_value
 from kbench.harness.plan.target import Target
@@ -47,6 +47,8 @@ class Planned:
     """Whether the error says that the host code cannot be written down, and nothing about the kernel itself."""
     instructions: dict[str, int] | None = None
     """Counts of PTX instructions by class, where they were asked for."""
+    asks_sm_count: bool = True
+    """Whether host code asked how many multiprocessors the device has."""
 
 
 def failed(status: Status, error: str, *, unplannable: bool = False) -> Planned:
@@ -68,6 +70,13 @@ def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache:
         cache: a private folder.
         mix: whether to count the instructions of what the timed workloads launch.
     """
+    known = watched(facts)
+    found = _planned(kernel, target, known, cache, mix=mix)
+    found.asks_sm_count = known.sm_count_asked
+    return found
+
+
+def _planned(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool) -> Planned:
     definition, machinery = problem(kernel.problem_id), Machinery()
     found, texts = Planned(), machinery.texts
     with contextlib.ExitStack() as stack:

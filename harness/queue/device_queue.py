@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.protocol import KEY_BYTES, ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
@@ -58,8 +59,8 @@ class DeviceWorker:
 class DeviceSettings:
     """How workers use a device."""
 
-    index: int | None
-    """The GPU's; None for the CPU, in dry runs."""
+    gpu: Gpu | None
+    """None for the CPU, in dry runs."""
     seeds: tuple[int, ...]
     fenced: bool = False
     stage_timeout_s: float = 10.0
@@ -70,7 +71,7 @@ class DeviceSettings:
     @property
     def role(self) -> str:
         """The kind of worker kept ready."""
-        return "run" if self.index is None else "replay"
+        return "run" if self.gpu is None else "replay"
 
 
 class DeviceQueue:
@@ -105,7 +106,7 @@ class DeviceQueue:
         Raises:
             InfrastructureError: the device cannot be used.
         """
-        if self.settings.index is not None and not self.settings.fenced:
+        if self.settings.gpu is not None and not self.settings.fenced:
             self._start_oracle()
         self._staff()
         first = self.workers[0]
@@ -117,7 +118,7 @@ class DeviceQueue:
         """Start the process that holds the answers."""
         address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=self.spawner.scratch)) / "socket")
         self._oracle_address = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
-        self._oracle = self.spawner.spawn("oracle", index=self.settings.index, **self._oracle_address)
+        self._oracle = self.spawner.spawn("oracle", gpu=str(self.settings.gpu), **self._oracle_address)
         try:
             message = self._oracle.channel.receive()
         except (ClosedError, ProtocolError) as error:
@@ -385,10 +386,10 @@ class DeviceQueue:
             self._start("run")
 
     def _start(self, role: str) -> None:
-        index = self.settings.index
+        gpu = self.settings.gpu
         settings: dict[str, Any] = {
-            "device": "cpu" if index is None else "cuda",
-            "index": index or 0,
+            "device": "cpu" if gpu is None else "cuda",
+            "gpu": str(gpu),
             "seeds": list(self.settings.seeds),
             "fenced": self.settings.fenced,
             "ceilings": self.ceilings,

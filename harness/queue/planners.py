@@ -51,13 +51,17 @@ class Planners:
         """Jobs waiting or being planned."""
         return len(self.waiting) + sum(seat.job is not None for seat in self.seats)
 
-    def identity(self, job: Job) -> str:
+    def identity(self, job: Job, *, any_sm_count: bool = False) -> str:
         """The id of a job's build."""
-        return build_id(job.kernel.kernel_id, self.target, self.facts)
+        return build_id(job.kernel.kernel_id, self.target, self.facts, any_sm_count=any_sm_count)
+
+    def known(self, job: Job) -> Build | None:
+        """A job's build, if the cache has it."""
+        return self.cache.get(self.identity(job, any_sm_count=True)) or self.cache.get(self.identity(job))
 
     def add(self, job: Job) -> bool:
         """Take a job in; True when the cache had its build, so that it is ready at once."""
-        found = None if job.extension else self.cache.get(self.identity(job))
+        found = None if job.extension else self.known(job)
         if found is not None and found.answers(job.mix):
             job.build = found
             return True
@@ -130,7 +134,7 @@ class Planners:
         # It ran foreign code: the process is not used again.
         self._remove(seat)
         self.busy_s += spent
-        identity = self.identity(job)
+        identity = self.identity(job, any_sm_count=message.get("asks_sm_count") is False)
         if job.extension and message.get("machine"):
             return Outcome(job, -1, infrastructure=str(message["error"]))
         build, cubins = accept(message, identity, job.kernel, self.target, 1e3 * spent)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.harness import UNPLANNED, Harness
 from kbench.harness.kernel.adapters import problem_of
 from kbench.harness.kernel.sources import read_kernel
@@ -28,7 +29,7 @@ Named = Sequence[tuple[str, KernelSource]]
 class MeasureOptions:
     """The options of `kbench measure`."""
 
-    gpus: tuple[int, ...] = (0,)
+    gpus: tuple[Gpu, ...] = (FIRST_GPU,)
     out: Path | None = None
     half_width: float = 0.01
     corpus: str | None = None
@@ -220,8 +221,8 @@ class CompareOptions:
     """The options of `kbench compare`."""
 
     problem_id: str
+    gpu: Gpu = FIRST_GPU
     backend: str | None = None
-    gpu: int = 0
     threshold: float = 0.01
     allow_unscreened: bool = False
 

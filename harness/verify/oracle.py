@@ -17,6 +17,7 @@ from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, probl
 from kbench.benchmark.problems.compare import Comparison
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.driver import call
+from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
 from kbench.harness.verify.fused_compare import compare_fused
 from kbench.harness.verify.reference_inputs import Drawing, nbytes
@@ -33,8 +34,8 @@ Key = tuple[str, str, Drawing]
 class Oracle:
     """Answers of all problems, by inputs."""
 
-    def __init__(self, index: int) -> None:
-        """Use a GPU.
+    def __init__(self, gpu: Gpu) -> None:
+        """Use a GPU, and all of it whatever the partition: nothing is timed while it works.
 
         Raises:
             InfrastructureError: it cannot be used.
@@ -44,11 +45,12 @@ class Oracle:
         torch.set_grad_enabled(False)
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
+        index = gpu.visible_index()
         try:
             torch.cuda.set_device(index)
             torch.zeros(1, device="cuda")
         except (RuntimeError, AssertionError) as error:
-            raise InfrastructureError(f"GPU {index} cannot be used: {error}") from error
+            raise InfrastructureError(f"GPU {gpu} cannot be used: {error}") from error
         self._device = f"cuda:{index}"
         self._answers: OrderedDict[Key, tuple[Tensor, ...]] = OrderedDict()
         self._mapped: dict[str, int] = {}

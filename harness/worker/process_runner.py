@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
@@ -54,8 +55,8 @@ class ProcessRunner(Runner):
         device: Device
         reader: ConditionsReader
         if request["device"] == "cuda":
-            index = int(request["index"])
-            device, reader = CudaDevice(index, fenced=request["fenced"]), NvmlReader(index)
+            gpu = Gpu.parse(request["gpu"])
+            device, reader = CudaDevice(gpu, fenced=request["fenced"]), NvmlReader(gpu.index)
         else:
             device, reader = CpuDevice(), NoConditions()
         self.scratch = Path(request["scratch"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from kbench.harness.device.device import CudaDevice
 from kbench.harness.device.driver import DriverError
+from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.verify.context import ContextCache
@@ -31,15 +32,15 @@ class ReplayRunner(Runner):
         Raises:
             InfrastructureError: the device cannot be used, or nobody holds the answers.
         """
-        index = int(request["index"])
-        device = CudaDevice(index, fenced=request["fenced"])
+        gpu = Gpu.parse(request["gpu"])
+        device = CudaDevice(gpu, fenced=request["fenced"])
         # Compiled now, while no kernel waits.
         assert device.scrubber is not None
         oracle = request.get("oracle")
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
         contexts = ContextCache(device, CONTEXT_BYTES, tuple(request["seeds"]), judge)
-        super().__init__(channel, request, device, NvmlReader(index), contexts)
+        super().__init__(channel, request, device, NvmlReader(gpu.index), contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
         return super().operations() | {"measure": self._measure}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.harness.device.ceilings import measure_ceilings
-from kbench.harness.device.device import Device
+from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.environment import device_facts
 from kbench.harness.device.floor import Ceilings
 from kbench.harness.device.nvml import ConditionsReader
@@ -72,6 +72,8 @@ class Runner:
         started = time.perf_counter()
         try:
             results = action()
+            if isinstance(self.device, CudaDevice):
+                self.device.check_partition()
         except PoisonedError as error:
             status, reason = error.args
             self.channel.send({"poisoned": True, "status": status.value, "error": reason})

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files, gpu_nodes
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
@@ -144,7 +145,7 @@ def serve_oracle(channel: Channel, request: dict[str, Any], scratch: Path) -> No
     listener.bind(request["address"])
     listener.listen()
     try:
-        held = oracle.Oracle(int(request["index"]))
+        held = oracle.Oracle(Gpu.parse(request["gpu"]))
     except InfrastructureError as error:
         channel.send({"broken": str(error)})
         return

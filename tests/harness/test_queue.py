@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.plan.device_facts import H200
@@ -163,12 +164,12 @@ def device_script(worker: Worker, message: dict[str, Any]) -> None:
 class Bench:
     """A supervisor with one device queue and two planners."""
 
-    def __init__(self, folder: Path, *, index: int | None = 0, retries: int = 2, **policy: bool) -> None:
+    def __init__(self, folder: Path, *, gpu: Gpu | None = FIRST_GPU, retries: int = 2, **policy: bool) -> None:
         self.spawner = Spawner(folder, {"plan": plan_script, "replay": device_script, "run": device_script})
         self.cache = BuildCache(folder / "cache")
         spawner: Any = self.spawner
         self.planners = Planners(spawner, self.cache, TARGET, H200, 2, 5.0)
-        self.queue = DeviceQueue(0, spawner, self.cache, DeviceSettings(index, (1,), stage_timeout_s=0.3))
+        self.queue = DeviceQueue(0, spawner, self.cache, DeviceSettings(gpu, (1,), stage_timeout_s=0.3))
         self.queue.facts = dict(FACTS)
         self.supervisor = Supervisor(self.planners, [self.queue], Policy(retries, **policy))
 
@@ -265,7 +266,7 @@ def test_only_the_building_of_extensions_may_blame_the_machine(bench: Callable[.
 
 
 def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Callable[..., Bench]) -> None:
-    one = bench(index=None, dry=True)
+    one = bench(gpu=None, dry=True)
     (found,) = one.run([one.known("# planned")])
     assert found.job.process
     assert found.results[0]["trust"] == "process"
@@ -351,7 +352,7 @@ def test_a_kernel_that_stays_in_a_stage_too_long_is_a_timeout(bench: Callable[..
 
 @pytest.mark.parametrize("text", ["odd results", "odd status", "two results"])
 def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Callable[..., Bench]) -> None:
-    one = bench(index=None, dry=True)
+    one = bench(gpu=None, dry=True)
     found = one.run([one.known(text), one.known("# a")])
     assert found[0].status == Status.REJECTED
     assert not found[0].results
@@ -359,7 +360,7 @@ def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, be
 
 
 def test_a_kernel_cannot_tell_the_parent_another_device(bench: Callable[..., Bench]) -> None:
-    one = bench(index=None, dry=True)
+    one = bench(gpu=None, dry=True)
     one.run([one.known("greets")])
     assert one.queue.facts == FACTS
 

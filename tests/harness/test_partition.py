@@ -1,0 +1,174 @@
+"""Partitions of a GPU: how they are named and refused, what records say of them, and the real thing on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.cli import cli
+from kbench.harness.cuda import CudaModule
+from kbench.harness.device import ceilings, doctor, partition
+from kbench.harness.device.device import CudaDevice
+from kbench.harness.device.environment import device_facts, make_environment
+from kbench.harness.device.gpu import Gpu, parse_gpus
+from kbench.harness.harness import Harness
+from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.cache import Build, BuildCache
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.target import Target
+from kbench.harness.queue.job import Job
+from kbench.harness.queue.planners import Planners
+from kbench.harness.timing.null_kernel import NullKernel
+from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError
+
+KERNELS = Path(__file__).parent / "kernels"
+SM_90 = Target(9, 0)
+
+
+@pytest.mark.parametrize("text", ["0", "1", "0:64", "3:8", "MIG-1a2b", "GPU-7f:32"])
+def test_a_gpu_is_named_by_index_or_uuid_with_the_size_of_its_partition(text: str) -> None:
+    assert str(Gpu.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "zero", "-1", "0:", "0:x", "0:64:2", "mig-1"])
+def test_other_names_are_refused_with_the_forms_there_are(text: str) -> None:
+    with pytest.raises(UserError, match=r"--gpu is .* 0:64"):
+        Gpu.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0:7", "multiple of 8 SMs, at least 8"),
+        ("0:0", "multiple of 8 SMs, at least 8"),
+        ("0:132", "leave the count out for the whole GPU"),
+        ("0:200", "the GPU has 132 SMs, but a partition has a multiple of 8 SMs, at least 8 and at most"),
+        ("3:64", "there is one GPU, 0"),
+        ("0:64,0:32", "different GPUs"),
+    ],
+)
+@pytest.mark.parametrize("command", ["measure --corpus x", f"compare {__file__} {__file__} --problem relu", "doctor"])
+def test_a_partition_that_cannot_be_gets_one_line_with_the_rule(
+    command: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr(doctor, "multiprocessors", lambda index: 132)
+    monkeypatch.setattr(doctor, "boards", lambda problems: [{"name": "NVIDIA H200"}])
+    with pytest.raises(UserError) as caught:
+        CliRunner().invoke(cli, [*command.split(), "--gpu", text], catch_exceptions=False)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_largest_partition_of_an_h200_has_128_multiprocessors() -> None:
+    Gpu.parse("0:128").check_size(132)
+    with pytest.raises(UserError, match="132 SMs"):
+        Gpu.parse("0:136").check_size(132)
+
+
+def test_a_uuid_is_the_only_gpu_cuda_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert Gpu.parse("1:64").visible_index() == 1
+    assert Gpu.parse("MIG-1a2b").visible_index() == 0
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "MIG-1a2b"
+
+
+def test_gpus_of_one_harness_are_partitioned_alike() -> None:
+    assert Harness(gpu=["0:64", "1:64"]).gpus == parse_gpus("0:64,1:64")
+    with pytest.raises(UserError, match="not partitioned alike"):
+        Harness(gpu=["0:64", 1])
+
+
+def test_records_and_plans_name_the_multiprocessors_of_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    pynvml = pytest.importorskip("pynvml")
+    monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", lambda: "580.0")
+    device: Any = object.__new__(CudaDevice)
+    device.properties = SimpleNamespace(**dataclasses.asdict(H200))
+    device.sm_count, device.l2_bytes = 64, 1
+    device.model = Gpu.parse("0:64").name("NVIDIA H200", 132)
+    device.partition = SimpleNamespace(sm_ids=(2, 3, 6, 7))
+    facts = device_facts(device)
+    environment = make_environment(facts, "plan", None)
+    assert (environment.gpu, environment.sm_count) == ("NVIDIA H200 (64 of 132 SMs)", 64)
+    assert facts["planning"] == dataclasses.asdict(H200) | {"multi_processor_count": 64}
+    assert facts["sm_ids"] == [2, 3, 6, 7]
+
+
+def test_the_whole_gpu_keeps_its_name_and_its_launch_overhead() -> None:
+    assert Gpu.parse("0").name("NVIDIA H200", 132) == "NVIDIA H200"
+    assert NullKernel("NVIDIA H200").nominal_us == 3.27
+
+
+@pytest.mark.parametrize("source", [partition.SOURCE, ceilings.READ_SOURCE], ids=["look", "read"])
+def test_the_kernels_that_look_at_a_device_compile(source: str) -> None:
+    pytest.importorskip("cuda.core")
+    assert CudaModule(source).compiled("sm_90a").cubin
+    CudaModule.declared.pop()
+
+
+def test_a_build_whose_host_code_does_not_ask_serves_every_partition(plan: Any, tmp_path: Path) -> None:
+    text = (KERNELS / "gelu_triton.py").read_text()
+    asking = text.replace("    y = ", "    torch.cuda.get_device_properties(0).multi_processor_count\n    y = ", 1)
+    cache = BuildCache(tmp_path)
+    spawner: Any = None
+    whole, part = (
+        Planners(spawner, cache, SM_90, dataclasses.replace(H200, multi_processor_count=count), 1, 1.0)
+        for count in (132, 64)
+    )
+    for source, asks in ((text, False), (asking, True)):
+        job = Job(0, KernelSource("gelu_tanh", Backend.TRITON, source))
+        planned = plan(job.kernel)
+        assert planned.error is None
+        assert planned.asks_sm_count is asks
+        cache.put(Build(whole.identity(job, any_sm_count=not asks)), {})
+        assert whole.known(job) is not None
+        assert (part.known(job) is None) is asks
+
+
+def measured(folder: Path, gpu: str) -> dict[str, Measurement]:
+    """Two kernels measured in a process of its own."""
+    files = [str(KERNELS / name) for name in ("gelu_triton.py", "gelu_cuda.py")]
+    command = ["measure", *files, "--problem", "gelu_tanh", "--gpu", gpu, "--out", str(folder), "--json"]
+    subprocess.run([sys.executable, "-m", "kbench.cli", *command], check=True, stdout=subprocess.DEVNULL)
+    from kbench.harness.record.journal import in_corpus
+
+    ids = [read_kernel(Path(file), "gelu_tanh").kernel_id for file in files]
+    name = "NVIDIA H200" if ":" not in gpu else f"NVIDIA H200 ({gpu[2:]} of 132 SMs)"
+    rows = in_corpus(folder, ids, [name])
+    return {f"{key} {row.workload}": row for key, group in rows.items() for row in group}
+
+
+@pytest.mark.gpu
+def test_a_partition_runs_on_as_many_multiprocessors_as_it_has_and_is_slower() -> None:
+    with Harness(gpu="0:32") as harness:
+        small, ids = harness.environment(), harness.sm_ids()
+    with Harness(gpu=0) as harness:
+        whole = harness.environment()
+    assert ids is not None
+    assert (len(ids), len(set(ids)), small.sm_count) == (32, 32, 32)
+    assert small.gpu == f"{whole.gpu} (32 of {whole.sm_count} SMs)"
+    assert small.matmul_peak_tflops is not None
+    assert whole.matmul_peak_tflops is not None
+    # Fewer multiprocessors run at a higher clock, so a quarter of them has more than a quarter of the rate.
+    assert 0.2 < small.matmul_peak_tflops / whole.matmul_peak_tflops < 0.4
+
+
+@pytest.mark.gpu
+def test_two_processes_agree_on_a_partition(tmp_path: Path) -> None:
+    one, two = (measured(tmp_path / name, "0:64") for name in ("one", "two"))
+    assert one.keys() == two.keys()
+    assert one
+    for key, row in one.items():
+        assert (row.status, two[key].status) == (Status.OK, Status.OK)
+        assert row.runtime_us is not None
+        other = two[key].runtime_us
+        assert other is not None
+        assert abs(row.runtime_us / other - 1.0) < 0.03 + 0.5 / other

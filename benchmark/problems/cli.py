@@ -13,6 +13,7 @@ from kbench.benchmark.problems import registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.foreign.user import load_user_problem
+from kbench.benchmark.problems.retired import RETIRED
 from kbench.schemas import UnknownNameError
 from kbench.schemas.convert import to_dict
 
@@ -32,28 +33,36 @@ def problems() -> None:
 
 @problems.command("list")
 @click.option("--family", help="Only this family of operations.")
+@click.option(
+    "--retired", is_flag=True, help="The retired problems instead, with the reason and the nearest listed one."
+)
 @json_option
-def list_problems(family: str | None, as_json: bool) -> None:
+def list_problems(family: str | None, retired: bool, as_json: bool) -> None:
     """List problems: id, family, workloads, title."""
-    found = [p for p in registry.problems().values() if family in (None, p.family)]
+    known = (registry.retired() if retired else registry.problems()).values()
+    found = [p for p in known if family in (None, p.family)]
     if not found:
-        raise UnknownNameError("problem family", family, {p.family for p in registry.problems().values()})
+        raise UnknownNameError("problem family", family, {p.family for p in known})
     if as_json:
         click.echo(json.dumps([_summary(p) for p in found], indent=2))
         return
     width = max(len(p.id) for p in found)
     for p in found:
-        click.echo(f"{p.id:<{width}}  {p.family:<22}  {', '.join(s.name for s in p.sizes):<24}  {p.title}")
+        end = f"like {RETIRED[p.id].like}: {RETIRED[p.id].reason}" if retired else p.title
+        click.echo(f"{p.id:<{width}}  {p.family:<22}  {', '.join(s.name for s in p.sizes):<24}  {end}")
     click.echo(f"{len(found)} problems", err=True)
 
 
 def _summary(p: ProblemDefinition) -> dict[str, object]:
+    retirement = RETIRED.get(p.id)
     return {
         "problem_id": p.id,
         "family": p.family,
         "title": p.title,
         "aliases": list(p.aliases),
         "workloads": [size.name for size in p.sizes],
+        "models": {size.name: size.model for size in p.sizes if size.model},
+        "retired": retirement and retirement._asdict(),
     }
 
 

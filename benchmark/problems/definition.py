@@ -40,6 +40,8 @@ class Size:
 
     name: str
     params: Params
+    model: str | None = None
+    """The layer of a model that has this shape, such as `Llama-3-8B MLP up projection, batch 16`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ class ProblemDefinition:
         for size in self.sizes:
             work = self.workload(size)
             lines += [
-                f"Workload {size.name}:",
+                f"Workload {size.name}" + (f" ({size.model}):" if size.model else ":"),
                 *(f"  in  {text}" for text in work.inputs),
                 *(f"  out {text}" for text in work.outputs),
                 f"  at least {work.flops:,} operations and {work.min_bytes:,} bytes of device memory traffic",

@@ -1,4 +1,4 @@
-"""The explicit list of all problems, family by family, and the few that are measured but not of the benchmark."""
+"""The explicit list of all problems, family by family; the retired among them, and the few that are only measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kbench.benchmark.problems.definition import ProblemDefinition
+from kbench.benchmark.problems.retired import RETIRED
 from kbench.schemas import UnknownNameError
 
 FAMILY_MODULES = (
@@ -21,6 +22,8 @@ FAMILY_MODULES = (
     "families.dense.mixture_of_experts",
     "families.irregular.indexing", "families.rowwise.sorting", "families.sequence.state_space",
     "families.irregular.scientific",
+    "families.model_layers.linear", "families.model_layers.quantized", "families.model_layers.experts",
+    "families.model_layers.attention", "families.model_layers.convolution", "families.model_layers.rowwise",
 )  # fmt: skip
 """One module per group of families, each with a tuple PROBLEMS; their order is the registry's."""
 UNLISTED_MODULES = ("foreign.published",)
@@ -29,7 +32,19 @@ UNLISTED_MODULES = ("foreign.published",)
 
 @functools.cache
 def problems() -> Mapping[str, ProblemDefinition]:
-    """Every problem of the benchmark by id, in registry order."""
+    """Every listed problem by id, in registry order: what new searches and campaigns take on."""
+    return MappingProxyType({name: one for name, one in known().items() if name not in RETIRED})
+
+
+@functools.cache
+def retired() -> Mapping[str, ProblemDefinition]:
+    """Problems of earlier datasets that new campaigns leave out; kbench.benchmark.problems.retired says why."""
+    return MappingProxyType({name: known()[name] for name in RETIRED})
+
+
+@functools.cache
+def known() -> Mapping[str, ProblemDefinition]:
+    """Every problem a dataset of ours may have kernels of, listed or retired, in registry order."""
     return _declared(FAMILY_MODULES)
 
 
@@ -53,7 +68,7 @@ def _declared(modules: tuple[str, ...]) -> Mapping[str, ProblemDefinition]:
 def resolve(name: str) -> str | None:
     """Our id of a problem another suite names: an id of ours, an alias such as kernelbench/v0/L1/23, or that alias as
     imports spell it (kernelbench_v0_l1_23); None when we do not have it."""
-    if name in problems() or name in unlisted():
+    if name in known() or name in unlisted():
         return name
     return _aliases().get(name)
 
@@ -61,7 +76,7 @@ def resolve(name: str) -> str | None:
 @functools.cache
 def _aliases() -> dict[str, str]:
     found: dict[str, str] = {}
-    for problem_id, definition in problems().items():
+    for problem_id, definition in known().items():
         for alias in definition.aliases:
             found[alias] = problem_id
             found[re.sub(r"[^a-z0-9]+", "_", alias.lower())] = problem_id
@@ -69,15 +84,15 @@ def _aliases() -> dict[str, str]:
 
 
 def listed(problem_id: str) -> ProblemDefinition:
-    """One problem of the benchmark.
+    """One problem of the benchmark; a retired one too, for whoever names it.
 
     Raises:
         UnknownNameError: with the nearest ids.
     """
     try:
-        return problems()[problem_id]
+        return known()[problem_id]
     except KeyError:
-        raise UnknownNameError("problem", problem_id, problems()) from None
+        raise UnknownNameError("problem", problem_id, known()) from None
 
 
 def problem(problem_id: str) -> ProblemDefinition:

@@ -183,10 +183,10 @@ def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:
 
 def _known_problems() -> dict[str, dict[str, Any]]:
     """The registry's problems, for an imported corpus that brings none of its own."""
-    from kbench.benchmark.problems.registry import problems
+    from kbench.benchmark.problems.registry import known
     from kbench.schemas import to_dict
 
-    return {problem_id: to_dict(definition.record()) for problem_id, definition in problems().items()}
+    return {problem_id: to_dict(definition.record()) for problem_id, definition in known().items()}
 
 
 def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:

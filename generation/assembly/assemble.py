@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.benchmark.problems.registry import problems
+from kbench.benchmark.problems.registry import known
 from kbench.generation.assembly.gather import gather
 from kbench.generation.assembly.kernels import kernel_rows, orphans
 from kbench.generation.assembly.ledger import Ledger, ledger_of
@@ -55,7 +55,7 @@ def assemble(
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
         writer.replace("measurements", [row for one in gathered.kernels for row in one.measurements])
-        writer.replace("problems", [definition.record() for definition in problems().values()])
+        writer.replace("problems", [definition.record() for definition in known().values()])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)

@@ -38,12 +38,12 @@ def preload(*, planning: bool) -> None:
     import triton
     import triton.language
 
-    from kbench.benchmark.problems.registry import problems, unlisted
+    from kbench.benchmark.problems.registry import known, unlisted
     from kbench.harness.plan import planner
     from kbench.harness.worker import process_runner, replay_runner
 
     assert all((scipy.special, torch, triton.language, planner, process_runner, replay_runner))
-    problems()
+    known()
     unlisted()
     if planning:
         warm_compilers()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbench.benchmark.problems.registry import problems
+from kbench.benchmark.problems.registry import known
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -44,7 +44,7 @@ class Builder:
 
     def __init__(self, seed: int, problem_count: int, kernels_each: int) -> None:
         self._random = np.random.default_rng(seed)
-        chosen = list(problems().values())[:problem_count]
+        chosen = list(known().values())[:problem_count]
         self.problems = [problem.record() for problem in chosen]
         self.kernels: list[Kernel] = []
         self.pairs: list[Pair] = []

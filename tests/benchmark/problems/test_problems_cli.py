@@ -35,13 +35,21 @@ def test_list_gives_every_problem_as_json() -> None:
     listed = json.loads(text)
     assert code == 0
     assert len(listed) == 118
-    assert {"problem_id", "family", "title", "aliases", "workloads"} == set(listed[0])
+    assert {"problem_id", "family", "title", "aliases", "workloads", "models", "retired"} == set(listed[0])
+
+
+def test_retired_problems_are_listed_only_when_asked_for() -> None:
+    hidden = {one["problem_id"]: one["retired"] for one in json.loads(run("list", "--retired", "--json")[1])}
+    assert hidden["argmin"]["like"] == "argmax"
+    assert hidden.keys().isdisjoint(one["problem_id"] for one in json.loads(run("list", "--json")[1]))
+    assert "like argmax: argmax with the comparison turned round" in run("list", "--retired")[1]
+    assert "Signature" in run("show", "argmin")[1]
 
 
 def test_list_filters_by_family_and_suggests_a_near_one() -> None:
     code, text = run("list", "--family", "scan")
     assert code == 0
-    assert len(text.splitlines()) == 5
+    assert len(text.splitlines()) == 3
     with pytest.raises(UnknownNameError, match="did you mean 'scan'"):
         run("list", "--family", "scans")
 

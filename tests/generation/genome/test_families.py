@@ -13,8 +13,9 @@ from types import ModuleType
 
 import pytest
 
-from kbench.benchmark.problems import problem, problems
+from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.registry import known
 from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families, families_for
 from kbench.harness.kernel.screen import advice
@@ -39,6 +40,10 @@ EMULATED = ("linear_gelu_softmax", "transposed_conv3d_grouped", "avg_pool3d", "s
 SLOW_COMPILES = frozenset({"fft_triton", "top_k_triton", "sort_triton", "trimul_triton", "prefill_triton"})
 
 
+TEMPLATED = {name: one for name, one in known().items() if not one.sizes[0].model}
+"""Problems that have genome families: all but the layers of named models, whose kernels are written."""
+
+
 def sources(problem_id: str, backend: Backend, count: int, seed: int) -> list[str]:
     """Sampled kernels, families in turn."""
     rng = random.Random(f"{problem_id} {seed}")
@@ -57,12 +62,12 @@ def loaded(path: Path, name: str) -> ModuleType:
 
 
 def test_every_problem_has_a_family_in_each_backend() -> None:
-    assert [(p, b) for p in problems() for b in BACKENDS if not families_for(p, b)] == []
+    assert [(p, b) for p in TEMPLATED for b in BACKENDS if not families_for(p, b)] == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_cell_has_forty_genomes_and_five_shapes_of_code(backend: Backend) -> None:
-    for problem_id in problems():
+    for problem_id in TEMPLATED:
         rng = random.Random(problem_id)
         genomes, shapes = set(), set()
         for family in families_for(problem_id, backend):
@@ -77,7 +82,7 @@ def test_every_cell_has_forty_genomes_and_five_shapes_of_code(backend: Backend) 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sampled_kernels_differ_take_the_problems_inputs_and_can_be_planned(backend: Backend) -> None:
-    for problem_id, definition in problems().items():
+    for problem_id, definition in TEMPLATED.items():
         texts = sources(problem_id, backend, 6, seed=1)
         assert len(set(texts)) >= 5, problem_id
         assert len({structure_id(text) for text in texts[:4]}) >= 2, problem_id
@@ -150,7 +155,7 @@ def test_sampled_triton_families_compile_without_a_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nine_in_ten_sampled_kernels_are_right_on_a_gpu(backend: Backend, tmp_path: Path) -> None:
     wrong, count = [], 0
-    for problem_id, definition in problems().items():
+    for problem_id, definition in TEMPLATED.items():
         for number, text in enumerate(sources(problem_id, backend, 3, seed=8)):
             path = tmp_path / f"{problem_id}_{number}.py"
             path.write_text(text)

@@ -1,0 +1,88 @@
+"""Expert layers of named mixture-of-experts models: rows sorted by expert, each expert's with its own matrix."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.adversarial import large, one_hot, small
+from kbench.benchmark.problems.definition import ProblemDefinition, Size
+from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE
+from kbench.benchmark.problems.families.dense.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BF16 = "bfloat16"
+SORTED_ROWS = (
+    "Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] their start (0 "
+    "for the first). Experts have uneven numbers of rows, or none."
+)
+
+
+def moe_swiglu_up(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    gate, up = F.grouped_mm(x, weight, offs=offsets).chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def _swiglu_oracle(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    gate, up = grouped_gemm_oracle(x, weight, offsets).chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def moe_weighted_down(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Tensor) -> Tensor:
+    return F.grouped_mm(x, weight, offs=offsets) * row_weight[:, None]
+
+
+def _weighted_oracle(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Tensor) -> Tensor:
+    return grouped_gemm_oracle(x, weight, offsets) * row_weight.double()[:, None]
+
+
+def _inputs(p: Params, columns: int) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["rows"], p["k"]), BF16),
+        TensorSpec("weight", (p["experts"], p["k"], columns), BF16, normal(p["k"] ** -0.5)),
+        TensorSpec("offsets", (p["experts"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+    )
+
+
+def _sized(rows: int, experts: int, n: int, k: int) -> dict[str, int]:
+    return {"rows": rows, "experts": experts, "n": n, "k": k}
+
+
+problem = functools.partial(
+    ProblemDefinition, family="quantized_matmul", outputs=tensors("y: bfloat16[rows,n]"), tolerance=BF16_EPILOGUE,
+    compute_unit="bf16", tiny=Size("tiny", _sized(88, 5, 40, 72)),
+)  # fmt: skip
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="moe_swiglu_up", title="SwiGLU half of all experts", reference=moe_swiglu_up, oracle=_swiglu_oracle,
+        description=f"{SORTED_ROWS} An expert's rows times its matrix weight[g] (k by 2n) give a gate (left half) and "
+            "an input (right half) of n columns each; the result is silu(gate) * input, in bfloat16 with fp32 sums.",
+        inputs=lambda p: _inputs(p, 2 * p["n"]), flops=lambda p: 4 * p["rows"] * p["n"] * p["k"],
+        sizes=(
+            Size("qwen3_30b", _sized(16384, 128, 768, 2048), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),
+            Size("olmoe_1b_7b", _sized(32768, 64, 1024, 2048), "OLMoE-1B-7B experts, 4096 tokens to 8 experts each"),
+            Size("deepseek_v2_lite", _sized(12288, 64, 1408, 2048), "DeepSeek-V2-Lite experts, 2048 tokens to 6 each"),
+        ),
+        cases=(
+            large("x", factor=1e3, atol_scale=1e6), small("x", factor=1e-3, atol_scale=1e-6), one_hot("x"), EMPTY_GROUPS
+        ),
+    ),
+    problem(
+        id="moe_weighted_down", title="Down projection of all experts, weighted", reference=moe_weighted_down,
+        oracle=_weighted_oracle,
+        description=f"{SORTED_ROWS} An expert's rows are multiplied by its matrix weight[g] (k by n), and each row by "
+            "its bfloat16 row_weight; bfloat16 with fp32 sums.",
+        inputs=lambda p: (*_inputs(p, p["n"]), TensorSpec("row_weight", (p["rows"],), BF16, uniform(0.1, 1.0))),
+        flops=lambda p: 2 * p["rows"] * p["n"] * p["k"],
+        sizes=(
+            Size("qwen3_30b", _sized(16384, 128, 2048, 768), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),
+            Size("mixtral_8x7b", _sized(2048, 8, 4096, 14336), "Mixtral-8x7B experts, 1024 tokens to 2 experts each"),
+        ),
+        cases=(large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), EMPTY_GROUPS),
+    ),
+)  # fmt: skip

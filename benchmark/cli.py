@@ -58,6 +58,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds one call of forecast() may take.",
 )
+@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="llm: most tokens read and written in all.")
+@click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="X",
+    help="llm: most that all tokens may cost, at price_in and price_out.",
+)
 @click.option("--resamples", type=click.IntRange(min=0), default=2000, show_default=True, help="Bootstrap resamples.")
 @click.option(
     "--seed",

@@ -12,6 +12,7 @@ from kbench.benchmark.evaluation.results import EvaluationResults
 from kbench.benchmark.evaluation.run import Evaluation, EvaluationProgress, Options, evaluate
 from kbench.benchmark.evaluation.submission import is_published
 from kbench.benchmark.evaluation.terminal import terminal
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.compiler import Compiler
@@ -25,8 +26,6 @@ from kbench.loaders.corpus.places import pulled
 from kbench.schemas import UserError
 
 DEFAULT_OUT = Path("runs") / "evaluate"
-CHARACTERS_PER_TOKEN = 3.5
-"""Source code is denser than prose; measured on kernel sources with common tokenizers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ from kbench.schemas import UserError
 BUILT_IN_BATCH = 2048
 """Built-ins work on whole columns, so their batches are large."""
 USER_BATCH = 64
+CACHE = "cache"
+"""Folder of what must not be asked twice."""
+LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,10 @@ class Options:
     batch_size: int | None = None
     concurrency: int = 1
     timeout_s: float = 120.0
+    max_tokens: int | None = None
+    """Tokens a language model may read and write in all, earlier runs into the same folder included."""
+    max_cost: float | None = None
+    """What they may cost in all, at the prices given to the surrogate."""
     resamples: int = 2000
     seed: int = 0
     ensemble: bool = False
@@ -172,7 +179,7 @@ def store_path(target: SurrogateTarget, questions: Questions, options: Options, 
     if out is None or target.kind == "forecasts":
         return None
     made_of = signature(target, options.arguments, questions.dataset, str(options.seed))
-    return out / "cache" / f"{target.name}-{made_of[:16]}.jsonl"
+    return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
 
 
 def prepare(
@@ -187,7 +194,9 @@ def prepare(
 ) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     """Construct the surrogate, in this process when it is ours and in its own otherwise, and let it learn."""
     if target.trusted:
-        return _prepare_built_in(target, corpus, questions, options, progress, compiler)
+        return _prepare_built_in(target, corpus, questions, options, out, progress, compiler)
+    if options.max_tokens is not None or options.max_cost is not None:
+        raise UserError(LIMITS_LLM)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = out / "surrogate.log" if out is not None else None
@@ -210,10 +219,16 @@ def _prepare_built_in(
     corpus: Tables,
     questions: Questions,
     options: Options,
+    out: Path | None,
     progress: EvaluationProgress,
     compiler: Compiler | None,
 ) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     surrogate = construct(target, _with_seed(target, options), compiler)
+    keep_replies = getattr(surrogate, "keep_replies", None)
+    if keep_replies is not None:
+        keep_replies(None if out is None else out / CACHE, options.max_tokens, options.max_cost)
+    elif options.max_tokens is not None or options.max_cost is not None:
+        raise UserError(LIMITS_LLM)
     facts = SurrogateFacts.of(surrogate)
     _check_repeats(target, facts.repeats)
     if hasattr(surrogate, "check_dataset"):

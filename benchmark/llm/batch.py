@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.llm.chat import Body, Reply, reply_from_body, with_account
+from kbench.benchmark.llm.chat import Body, Reply, encodable, reply_from_body, with_account
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, KbenchError
 from kbench.schemas.ids import content_hash
@@ -51,8 +51,10 @@ class BatchFiles:
     _known: tuple[tuple[int, int], Responses] | None = dataclasses.field(default=None, init=False, repr=False)
     """What the responses file held when it had this size and time: thousands of answers are read once."""
 
-    def ask(self, bodies: Sequence[Body], /) -> list[Reply]:
+    def ask(self, bodies: Sequence[Body], /, *, tokens_left: int | None = None) -> list[Reply]:
         """A reply for each request, in order. Nothing is written: the caller may have more to ask.
+
+        Whoever sends the requests decides what they may cost: `tokens_left` changes nothing here.
 
         Raises:
             WaitingForResponsesError: carries the unanswered requests.
@@ -103,26 +105,24 @@ def request_id(body: Body) -> str:
 
 
 def write_requests(path: Path, bodies: Mapping[str, Body]) -> None:
-    """Append requests by custom id, except those that the file already holds."""
+    """Add requests to a file, which then holds each id once: the latest request of an id replaces an earlier one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = set(path.read_bytes().splitlines()) if path.is_file() else set()
-    with path.open("ab") as stream:
-        for key, body in bodies.items():
-            line = _line(key, body)
-            if line not in written:
-                stream.write(line + b"\n")
+    old = path.read_bytes().splitlines() if path.is_file() else []
+    kept = {key: line for line in old if (key := _id_of(line)) is not None}
+    lines = kept | {key: _line(key, body) for key, body in bodies.items()}
+    write_atomically(path, b"".join(line + b"\n" for line in lines.values()))
 
 
 def _line(key: str, body: Body) -> bytes:
     request = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": dict(body)}
-    return json.dumps(request, ensure_ascii=False).encode()
+    return json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _id_of(line: bytes) -> str | None:
     """The id of a request; None for a line that is not one, such as half a line of a writer that was killed."""
     try:
         return str(json.loads(line)["custom_id"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -153,7 +153,7 @@ def read_responses(path: Path) -> Responses:
         try:
             data = json.loads(line)
             key = str(data["custom_id"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise DataError(f"{path}: line {number} is no response: it must be JSON with a custom_id") from None
         answer = _answer(data)
         if isinstance(answer, Reply):
@@ -167,8 +167,8 @@ def read_responses(path: Path) -> Responses:
 def _answer(data: dict[str, Any]) -> Reply | str:
     """The reply of a line, or why it answers nothing; people who answer by hand may put bare text under `text`."""
     if isinstance(data.get("text"), str):
-        return with_account(Reply(text=data["text"]), data)
+        return with_account(Reply(text=encodable(data["text"])), data)
     response = data.get("response")
     if not data.get("error") and isinstance(response, dict) and response.get("status_code", 200) == 200:
         return with_account(reply_from_body(response.get("body")), data)
-    return f"error {' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR]}"
+    return f"error {encodable(' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR])}"

@@ -49,7 +49,8 @@ class SurrogateFacts:
 
 def failure(query_id: str, reason: str, repeat: int = 0, elapsed_s: float | None = None) -> Forecast:
     """No answer, and why."""
-    return Forecast(query_id=query_id, repeat=repeat, failure=reason[:500] or "failed", elapsed_s=elapsed_s)
+    words = "".join(each if each.isprintable() else " " for each in reason[:500]).strip()
+    return Forecast(query_id=query_id, repeat=repeat, failure=words or "failed", elapsed_s=elapsed_s)
 
 
 def distribution_error(probabilities: Any) -> str | None:

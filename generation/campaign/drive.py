@@ -63,7 +63,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     """
     began = time.monotonic()
     _refuse_repeated(runs)
-    crews = _crews(runs, how)
+    crews = _crews(runs, how, folder)
     with LogWriter(folder) as log:
         states = recorded_states(folder)
         _refuse_changed(states, runs)
@@ -139,10 +139,13 @@ class Crew:
     surrogate: Surrogate | None
 
 
-def _crews(runs: Sequence[RunSettings], how: Drive) -> list[Crew]:
-    """The runs with their proposers and surrogates: what is not available is refused before anything is written."""
+def _crews(runs: Sequence[RunSettings], how: Drive, folder: Path) -> list[Crew]:
+    """The runs with their proposers and surrogates: what is not available is refused before anything is written.
+
+    What a language model answers is kept in the folder: it is paid for before the log knows of it.
+    """
     named = functools.cache(proposer_named)
-    return [
+    crews = [
         Crew(
             settings,
             how.proposer_for(settings) if how.proposer_for else named(settings.proposer),
@@ -150,6 +153,11 @@ def _crews(runs: Sequence[RunSettings], how: Drive) -> list[Crew]:
         )
         for settings in runs
     ]
+    for one in (each for crew in crews for each in (crew.proposer, crew.surrogate)):
+        keep_replies = getattr(one, "keep_replies", None)
+        if keep_replies is not None:
+            keep_replies(folder)
+    return crews
 
 
 def _search(crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock, place: Environment | None) -> Search:

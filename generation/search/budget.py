@@ -51,6 +51,10 @@ class Budget(Record):
                 return f"{field.name} {used:g} of {limit:g}"
         return None
 
+    def tokens_left(self, charge: Charge) -> int | None:
+        """Tokens still allowed; None when unlimited."""
+        return None if self.tokens is None else max(0, self.tokens - charge.tokens)
+
     def measurements_left(self, charge: Charge) -> int | None:
         """Measurements still allowed; None when unlimited."""
         return None if self.measurements is None else max(0, self.measurements - charge.measurements)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kbench.generation.search.state import BestKnown, Node, Operator
-from kbench.schemas import Backend
+from kbench.schemas import Backend, KbenchError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +35,12 @@ class ProposalTask:
     """Whether a kernel id was proposed before, in this run or a sibling; proposers try a few times to avoid it."""
     gpu_facts_json: str = "{}"
     """What is known of the GPU, for proposers that can use it."""
+    tokens_left: int | None = None
+    """Tokens that the asks together may cost; None sets no limit."""
+
+
+class BudgetSpentError(KbenchError):
+    """Answering may cost more than is left; the run ends, and goes on when its budget is raised."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,5 +88,6 @@ class Proposer(Protocol):
 
         Raises:
             WaitingForResponsesError: before the first answer, when some asks cannot be answered yet.
+            BudgetSpentError: an ask may cost more than is left.
         """
         ...

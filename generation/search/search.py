@@ -16,7 +16,7 @@ from kbench.generation.search.methods.registry import SEARCHES
 from kbench.generation.search.methods.repair import learns
 from kbench.generation.search.novelty import near_duplicate
 from kbench.generation.search.outcome import KernelOutcome, build_seconds, gpu_seconds
-from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
+from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.question import ask, query_id, teach
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
@@ -142,7 +142,10 @@ class Search:
         return self._has(key) or self._seen_elsewhere(key)
 
     def _propose(self, slots: Sequence[int]) -> None:
-        task = ProposalTask(self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json)
+        task = ProposalTask(
+            self.settings.problem_id, self.settings.backend, self._seen, self._gpu_facts_json,
+            self.settings.budget.tokens_left(self.state.charge),
+        )  # fmt: skip
         answers = self._proposer.propose(task, [self._ask(slot) for slot in slots])
         for slot in slots:
             try:
@@ -150,6 +153,9 @@ class Search:
             except WaitingForResponsesError as error:
                 self.waiting = error.unanswered
                 return
+            except BudgetSpentError as error:
+                self._record("run_stopped", reason=f"budget spent: {error}")
+                return  # the slots from here on are asked for when the budget is raised
             except KbenchError:
                 raise
             except Exception as error:  # noqa: BLE001 - a bug in one family or operator must not end a campaign

@@ -1,15 +1,18 @@
 """Lines: an append-only file of JSON lines that survives the death of its writer.
 
-Killing the writer at any byte loses at most the line being written: a damaged last line is left out when the file is
-read and cut off when it is opened for writing; damage anywhere else is refused with its line and offset.
+Killing the writer at any byte loses at most the line being written: a torn last line is left out when the file is read
+and cut off when it is opened for writing. Every line carries a short hash of itself, `"sum"`, so that damage is refused
+with its line and offset. Files of earlier versions have no hashes and are read as they are.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import lzma
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +24,35 @@ T = TypeVar("T")
 Parse = Callable[[str, str], T]
 """parse(text, where) -> what a line says; a DataError means that it is damaged."""
 
+SEAL = re.compile(rb',"sum":"([0-9a-f]{12})"}')
+"""The hash of a line, at its end."""
+SEAL_BYTES = len(b',"sum":"') + 12 + len(b'"}')
+
+
+def sealed(line: str) -> bytes:
+    """A line that holds a JSON object, with its hash as the object's last field."""
+    data = line.rstrip("\n").encode()
+    return data[:-1] + b',"sum":"' + _hash(data) + b'"}\n'
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=6).hexdigest().encode()
+
+
+def _unsealed(line: bytes, where: str) -> bytes | None:
+    """The line without its hash; None when it has none.
+
+    Raises:
+        DataError: the hash is not the line's.
+    """
+    tail = SEAL.fullmatch(line.rstrip(b"\n"), max(0, len(line.rstrip(b"\n")) - SEAL_BYTES))
+    if tail is None:
+        return None
+    data = line[: tail.start()] + b"}"
+    if _hash(data) != tail[1]:
+        raise DataError(f"{where} does not have the hash it states; the file is damaged: restore it from a copy")
+    return data
+
 
 def parse_json(text: str, where: str) -> Any:
     """A line's JSON.
@@ -30,7 +62,7 @@ def parse_json(text: str, where: str) -> Any:
     """
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not JSON ({error}); the file is damaged: restore it from a copy") from None
 
 
@@ -48,29 +80,55 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
-    """What each line says, with the offset just after it; stops quietly before a damaged last line."""
+    """What each line says, with the offset just after it; stops quietly before a torn last line.
+
+    Raises:
+        DataError: names file, line and offset of what is damaged.
+    """
+    reader = _LineReader(path, parse)
     offset = 0
     waiting: tuple[bytes, int, int] | None = None
     for number, line in enumerate(raw_lines(path), 1):
         if waiting is not None:
-            yield _parsed(parse, path, *waiting), offset
+            yield reader.parsed(*waiting), offset
         waiting = (line, number, offset)
         offset += len(line)
-    if waiting is not None and waiting[0].endswith(b"\n"):
-        try:
-            last = _parsed(parse, path, *waiting)
-        except DataError:
+    if waiting is None:
+        return
+    try:
+        last = reader.parsed(*waiting)
+    except DataError:
+        if _is_torn(waiting[0]):
             return
+        raise
+    if waiting[0].endswith(b"\n"):
         yield last, offset
 
 
-def _parsed(parse: Parse[T], path: Path, line: bytes, number: int, offset: int) -> T:
-    where = f"{path}: line {number} at byte {offset}"
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
-    return parse(text, where)
+def _is_torn(line: bytes) -> bool:
+    """Whether a line may be what reached the disk of one: it lacks the end, or is what a failing disk leaves."""
+    if line.endswith(b"\n"):
+        return not (line.startswith(b"{") or line.endswith(b"}\n"))
+    return SEAL.search(line) is None
+
+
+class _LineReader:
+    """Parses the lines of a file; once one has a hash, all after it must have one."""
+
+    def __init__(self, path: Path, parse: Parse[T]) -> None:
+        self._path, self._parse, self._seals = path, parse, False
+
+    def parsed(self, line: bytes, number: int, offset: int) -> Any:
+        where = f"{self._path}: line {number} at byte {offset}"
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
+        data = _unsealed(line, where)
+        if data is None and self._seals:
+            raise DataError(f"{where} has no hash; the file is damaged: restore it from a copy")
+        self._seals = data is not None
+        return self._parse((line if data is None else data).decode(), where)
 
 
 class LineWriter:
@@ -109,12 +167,15 @@ class LineWriter:
         os.lseek(self._descriptor, good, os.SEEK_SET)
 
     def append(self, lines: Iterable[str]) -> None:
-        """Write a batch and wait until it is on disk.
+        """Write a batch, each line with its hash, and wait until it is on disk.
+
+        Args:
+            lines: JSON objects.
 
         Raises:
             InfrastructureError: the disk does not take it; names the file.
         """
-        data = memoryview("".join(lines).encode())
+        data = memoryview(b"".join(map(sealed, lines)))
         if not data:
             return
         try:

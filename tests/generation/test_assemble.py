@@ -165,12 +165,11 @@ def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, ca
 
 
 def test_an_unknown_parent_is_refused(tmp_path: Path, campaign: Path) -> None:
-    text = (campaign / "events.jsonl").read_text()
-    parents = [e.payload["parent_id"] for e in read_log(campaign) if e.payload.get("parent_id")]
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "events.jsonl").write_text(
-        text.replace(f'"parent_id":"{parents[0]}"', f'"parent_id":"{"f" * 32}"')
-    )
+    entries = list(read_log(campaign))
+    at = next(i for i, entry in enumerate(entries) if entry.payload.get("parent_id"))
+    entries[at] = dataclasses.replace(entries[at], payload={**entries[at].payload, "parent_id": "f" * 32})
+    with LogWriter(tmp_path / "bad") as log:
+        log.append(entries)
     with pytest.raises(DataError, match=f"unknown parent {'f' * 32}"):
         assemble([tmp_path / "bad"], tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.log.environments import read_environments, record_environments
+from kbench.loaders.storage.lines import sealed
 from kbench.schemas import DataError
 from kbench.schemas.ids import content_hash
 
@@ -43,8 +44,8 @@ def test_damage_in_the_middle_is_refused_with_its_line(tmp_path: Path) -> None:
 
 def test_a_last_line_that_is_json_and_no_environment_is_refused_not_cut_off(tmp_path: Path) -> None:
     record_environments(tmp_path, [ENVIRONMENT])
-    with (tmp_path / "environments.jsonl").open("a") as stream:
-        stream.write(json.dumps({"env_id": content_hash("x"), "colour": "green"}) + "\n")
+    with (tmp_path / "environments.jsonl").open("ab") as stream:
+        stream.write(sealed(json.dumps({"env_id": content_hash("x"), "colour": "green"})))
     with pytest.raises(DataError, match=r"environments.jsonl line 2 has unknown field 'colour'"):
         record_environments(tmp_path, [OTHER])
 

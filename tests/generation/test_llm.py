@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
-from kbench.benchmark.llm.chat import Body, Endpoint, Reply, reply_from_body
+from kbench.benchmark.llm.chat import Body, Reply, reply_from_body
+from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.exchange import wait_for_responses
@@ -23,6 +24,7 @@ from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError
 from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, feedback, messages, shortened
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
 from kbench.generation.proposers.llm.system import device_facts
+from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend, DataError, UserError
@@ -214,7 +216,7 @@ class Scripted:
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies, self.at = replies, 0
 
-    def ask(self, bodies: Sequence[Body], /) -> list[Reply]:
+    def ask(self, bodies: Sequence[Body], /, *, tokens_left: int | None = None) -> list[Reply]:
         found = [self.replies[(self.at + i) % len(self.replies)] for i in range(len(bodies))]
         self.at += len(bodies)
         return found
@@ -239,6 +241,30 @@ def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_fo
     }  # fmt: skip
     assert state.charge.tokens == state.step * 8 * 15
     assert state.stopped == "nothing new in 4 steps"
+
+
+def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path, how: Drive) -> None:
+    with Server([(200, GOOD)]) as server:
+        proposer = LlmProposer(endpoint(server), "m")
+        search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
+        for tokens in (300, 8000):
+            settings = settings_for("random", proposer="llm", seeds=8, batch=8, budget=Budget(tokens=tokens))
+            drive(run_folder, [settings], search)
+            (state,) = recorded_states(run_folder).values()
+            assert (state.stopped or "").startswith("budget spent: tokens") == (tokens == 300)
+            assert state.charge.tokens <= tokens
+            assert (server.asked > 0) == (tokens == 8000)
+
+
+def test_replies_that_the_log_does_not_know_are_not_paid_for_again(run_folder: Path, how: Drive) -> None:
+    with Server([(200, GOOD)]) as server:
+        for _ in range(2):
+            proposer = LlmProposer(endpoint(server), "m")
+            search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s, p=proposer: p)
+            drive(run_folder, [settings_for("random", proposer="llm", seeds=4, batch=4)], search)
+            (run_folder / "events.jsonl").unlink()
+            asked = server.asked
+        assert asked == len((run_folder / "replies.jsonl").read_bytes().splitlines())
 
 
 def test_a_prompt_tells_problem_parent_figures_roofline_and_device(run_folder: Path, how: Drive) -> None:

@@ -69,6 +69,25 @@ def test_bytes_that_are_not_utf8_in_the_middle_are_refused(tmp_path: Path) -> No
         list(read_log(tmp_path))
 
 
+def test_no_flipped_bit_is_accepted(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", entries(5))
+    rng = random.Random(0)
+    (tmp_path / "events.jsonl").touch()
+    for at in rng.sample(range(len(whole)), 400):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << rng.randrange(8)
+        (tmp_path / "events.jsonl").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"events\.jsonl"):
+            list(read_log(tmp_path))
+
+
+def test_a_log_without_hashes_is_read_and_goes_on_with_them(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text("".join(entry.line() for entry in entries(3)))
+    write(tmp_path, entries(5)[3:])
+    assert list(read_log(tmp_path)) == entries(5)
+    assert (tmp_path / "events.jsonl").read_text().count('"sum":') == 2
+
+
 def test_a_missing_line_is_noticed_by_its_index(tmp_path: Path) -> None:
     lines = write(tmp_path, entries(4)).splitlines(keepends=True)
     (tmp_path / "events.jsonl").write_bytes(b"".join(lines[:1] + lines[2:]))

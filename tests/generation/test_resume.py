@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
-from kbench.generation.log.log import read_log
+from kbench.generation.log.log import LogWriter, read_log
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import DataError, UserError
@@ -99,8 +99,13 @@ def test_another_method_in_the_same_folder_is_refused(run_folder: Path, how: Dri
 
 def test_an_entry_of_no_known_kind_is_refused(run_folder: Path, how: Drive) -> None:
     drive(run_folder, [settings_for("random", budget=Budget(measurements=4))], how)
-    path = run_folder / "events.jsonl"
-    path.write_text(path.read_text().replace("step_completed", "step_imagined", 1))
+    imagined = [
+        dataclasses.replace(entry, kind="step_imagined") if entry.kind == "step_completed" else entry
+        for entry in read_log(run_folder)
+    ]
+    (run_folder / "events.jsonl").unlink()
+    with LogWriter(run_folder) as log:
+        log.append(imagined)
     with pytest.raises(DataError, match=r"step_imagined.*no known kind"):
         recorded_states(run_folder)
 

@@ -9,21 +9,24 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kbench.benchmark.llm.batch import read_responses, write_requests
-from kbench.benchmark.llm.chat import Body, Endpoint, Reply
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
+from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.llm.kept import KeptReplies
+from kbench.benchmark.llm.meter import Meter
 from kbench.benchmark.surrogates.language.parse import parse
 from kbench.benchmark.surrogates.language.prompt import SYSTEM, answer_schema, render
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.schemas import Forecast, Query, UserError
 
-CHARACTERS_PER_TOKEN = 3.5
 TOKENS_PER_ANSWER = 400
 WRITTEN = "request written; answer it, then use responses_file"
 """The failure of a query whose request went to a file."""
+REPLIES = "replies.jsonl"
 Asked = tuple[str, int]
 """Query id and repeat."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class LlmSurrogate:
     """Renders a query, asks, reads the answer; whatever goes wrong is a failure of that query alone."""
 
@@ -44,7 +47,9 @@ class LlmSurrogate:
     concurrency: int = 16
     """Requests in flight."""
     timeout: float = 120.0
-    """Seconds one request may take."""
+    """Seconds one try of a request may take."""
+    deadline: float = 900.0
+    """Seconds a request may take with all its tries and the waits between them."""
     strict_json: bool = True
     """Ask the endpoint to force the answer's JSON schema."""
     requests_file: str | None = None
@@ -52,13 +57,14 @@ class LlmSurrogate:
     responses_file: str | None = None
     """Read Batch responses from here and ask nothing."""
     price_in: float | None = None
-    """Price per million input tokens, for --dry-run."""
+    """Price per million input tokens, for --dry-run and --max-cost."""
     price_out: float | None = None
-    """Price per million output tokens, for --dry-run."""
+    """Price per million output tokens, for --dry-run and --max-cost."""
     retries: int = 4
     """Further tries after a busy server, a server's error or a lost connection."""
     seed: int = 0
     """Of the first repeat; each further repeat adds one."""
+    _chat: KeptReplies | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.model and self.responses_file is None:
@@ -86,8 +92,34 @@ class LlmSurrogate:
             write_requests(Path(self.requests_file), keyed)
             waiting = Reply(failure=WRITTEN)
             return [_forecast(key, waiting) for key in asked]
-        replies = self._endpoint().ask(bodies)
+        if self._chat is None:
+            self._chat = KeptReplies(self._endpoint())
+
+        def understood(at: int, reply: Reply) -> bool:
+            return _forecast(asked[at], reply).failure is None
+
+        replies = self._chat.ask(bodies, usable=understood)
         return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]
+
+    def keep_replies(self, folder: Path | None, max_tokens: int | None = None, max_cost: float | None = None) -> None:
+        """Keep every reply in a folder the moment it arrives, and spend no more than a limit, earlier runs included.
+
+        Args:
+            folder: gets the file of replies; None keeps nothing.
+            max_tokens: tokens that may be read and written in all.
+            max_cost: what they may cost in all, at the prices `price_in` and `price_out`.
+
+        Raises:
+            UserError: no key is set, or a cost is limited without prices.
+        """
+        if self.requests_file is not None or self.responses_file is not None:
+            return
+        meter = None if max_tokens is None else Meter(limit=max_tokens)
+        if max_cost is not None:
+            if self.price_in is None or self.price_out is None:
+                raise UserError("--max-cost needs --surrogate-arg price_in=… and price_out=…, per million tokens")
+            meter = Meter(limit=max_cost, per_input=self.price_in / 1e6, per_output=self.price_out / 1e6)
+        self._chat = KeptReplies(self._endpoint(), None if folder is None else folder / REPLIES, meter)
 
     def estimate(self, queries: Sequence[Query]) -> dict[str, Any]:
         """What asking would cost, before any money is spent."""
@@ -129,6 +161,7 @@ class LlmSurrogate:
             concurrency=self.concurrency,
             retries=self.retries,
             timeout_s=self.timeout,
+            deadline_s=self.deadline,
         )
 
 

@@ -14,6 +14,12 @@ from kbench.schemas import Forecast, bins
 
 LONGEST = 200_000
 """Characters of an answer that are looked at."""
+LONGEST_REASON = 200
+LARGEST_SHARE = 1e6
+"""A larger share is no probability, in whatever unit; sums of smaller ones are exact."""
+MOST_OBJECTS = 1000
+"""Places at the end of an answer where an object is looked for: each may cost as much as the answer is long."""
+OBJECT = re.compile(r'\{\s*"')
 KEY = re.compile(r"^(?:bin[ _]?)?([1-9])$", re.IGNORECASE)
 
 
@@ -30,7 +36,7 @@ def parse(text: str, query_id: str, repeat: int = 0) -> Forecast:
         found = _answer(text[:LONGEST])
         shares = _shares(found)
     except AnswerError as error:
-        return failure(query_id, f"answer not understood: {error}", repeat)
+        return failure(query_id, f"answer not understood: {str(error)[:LONGEST_REASON]}", repeat)
     base = Forecast(
         query_id=query_id,
         repeat=repeat,
@@ -54,16 +60,12 @@ def _answer(text: str) -> Mapping[str, Any]:
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
-        if isinstance(value, dict):
-            yield value
-        at = text.find("{", max(end, at + 1))
+    end = 0
+    for start in [found.start() for found in OBJECT.finditer(text)][-MOST_OBJECTS:]:
+        if start >= end:
+            with contextlib.suppress(ValueError, RecursionError):
+                value, end = decoder.raw_decode(text, start)
+                yield value
 
 
 def _is_bin(key: object) -> bool:
@@ -103,8 +105,9 @@ def _share(value: Any, number: int) -> float:
         scale = 100 if value.strip().endswith("%") else 1
         with contextlib.suppress(ValueError):
             value = float(value.strip().rstrip("%")) / scale
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise AnswerError(f"probability of bin {number} is {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_SHARE:
+        shown = repr(value) if isinstance(value, float | str | bool | None) else type(value).__name__
+        raise AnswerError(f"probability of bin {number} is {shown[:40]}")
     return float(value)
 
 

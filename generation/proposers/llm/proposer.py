@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.llm.batch import BatchFiles
-from kbench.benchmark.llm.chat import Body, ChatModel, Endpoint, Reply
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, OVER_BUDGET, Body, ChatModel, Reply
+from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.llm.kept import KeptReplies
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.proposers.llm.extract import NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import messages
-from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import idea_of
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import UserError
@@ -21,6 +25,7 @@ MODEL_VARIABLE = "KBENCH_LLM_MODEL"
 ENDPOINT_VARIABLE = "OPENAI_BASE_URL"
 BATCH_VARIABLE = "KBENCH_LLM_BATCH"
 LONGEST_EDIT = 300
+REPLIES = "replies.jsonl"
 
 
 class LlmProposer:
@@ -38,11 +43,36 @@ class LlmProposer:
         """
         self._chat, self._model, self._temperature = chat, model, temperature
 
+    def keep_replies(self, folder: Path) -> None:
+        """Keep every reply of a live endpoint in a run folder the moment it arrives."""
+        if isinstance(self._chat, Endpoint):
+            self._chat = KeptReplies(self._chat, folder / REPLIES)
+
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        """One kernel, or a refusal with its reason, for each ask; all requests go out together."""
+        """One kernel, or a refusal with its reason, for each ask; all requests go out together.
+
+        Raises:
+            BudgetSpentError: the next request may cost more tokens than are left.
+        """
         bodies = [self._body(task, ask) for ask in asks]
-        for ask, body, reply in zip(asks, bodies, self._chat.ask(bodies), strict=True):
-            yield self._answer(task, ask, reply, self._account(ask, body, reply))
+        replies = self._chat.ask(bodies, tokens_left=task.tokens_left)
+        for ask, body, reply in zip(asks, bodies, replies, strict=True):
+            if (reply.failure or "").startswith(OVER_BUDGET):
+                raise BudgetSpentError(f"tokens: {reply.failure}")
+            yield self._answer(task, ask, self._counted(task, body, reply), self._account(ask, body, reply))
+
+    def _counted(self, task: ProposalTask, body: Body, reply: Reply) -> Reply:
+        """The reply with estimated tokens where a budget must count them and the server does not."""
+        if task.tokens_left is None or reply.input_tokens is not None or reply.output_tokens is not None:
+            return reply
+        if reply.failure is not None:
+            return reply
+        read, written = sum(len(message["content"]) for message in body["messages"]), len(reply.text)
+        return dataclasses.replace(
+            reply,
+            input_tokens=math.ceil(read / CHARACTERS_PER_TOKEN),
+            output_tokens=math.ceil(written / CHARACTERS_PER_TOKEN),
+        )
 
     def _body(self, task: ProposalTask, ask: Ask) -> Body:
         # Equal prompts would be one request: a number from the slot's own generator makes each a draw of its own.

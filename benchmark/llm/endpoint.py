@@ -1,0 +1,252 @@
+"""Endpoint: an OpenAI-compatible server, asked live. Whatever it sends costs that request alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import email.utils
+import json
+import math
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.llm.chat import (
+    GIVE_UP_AFTER,
+    NOT_ASKED,
+    OUTAGES,
+    OVER_BUDGET,
+    Body,
+    Reply,
+    encodable,
+    reply_from_body,
+)
+from kbench.benchmark.llm.meter import Meter
+from kbench.schemas import MissingDependencyError, UserError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+ANY_REQUEST = frozenset({401, 402, 403, 404, 408, 429})
+"""Client errors that any other request would meet too; the others are the fault of the request that was sent."""
+WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
+"""Client errors that may pass; a server's own errors may too."""
+LONGEST_REASON = 300
+"""Characters of a server's message that a failure keeps."""
+LARGEST_REPLY_BYTES = 16 * 2**20
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
+"""Between tries, where the server does not say how long to wait."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of sending a request once."""
+
+    reply: Reply
+    again: bool = False
+    """Whether the same request may fare better later."""
+    pause_s: float | None = None
+    """How long the server asked to wait."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """An OpenAI-compatible server."""
+
+    base_url: str | None = None
+    """OPENAI_BASE_URL or OpenAI's own by default."""
+    api_key: str | None = dataclasses.field(default=None, repr=False)
+    """OPENAI_API_KEY by default."""
+    concurrency: int = 8
+    retries: int = 3
+    timeout_s: float = 300.0
+    """One try, from sending to the last byte of the answer."""
+    deadline_s: float = 900.0
+    """One request with all its tries and the waits between them."""
+
+    def check(self) -> None:
+        """See that a client can be made; nothing is sent.
+
+        Raises:
+            MissingDependencyError: the openai package is not installed.
+            UserError: no client can be made with these credentials and this address.
+        """
+        self._client()
+
+    def ask(self, bodies: Sequence[Body], /, *, tokens_left: int | None = None) -> list[Reply]:
+        """A reply for each request, in order. What goes wrong at the server is a failure of that reply.
+
+        A server that is down, refuses or does not know us is given up: see GIVE_UP_AFTER.
+
+        Raises:
+            MissingDependencyError: the openai package is not installed.
+            UserError: no client can be made.
+        """
+        meter = None if tokens_left is None else Meter(limit=tokens_left)
+        replies = dict(self.stream(bodies, meter))
+        return [replies[at] for at in range(len(bodies))]
+
+    def stream(self, bodies: Sequence[Body], meter: Meter | None = None) -> Iterator[tuple[int, Reply]]:
+        """Each reply the moment it arrives, with the position of its request.
+
+        Raises:
+            MissingDependencyError: the openai package is not installed.
+            UserError: no client can be made.
+        """
+        self.check()
+        arrived: queue.SimpleQueue[tuple[int, Reply] | BaseException | None] = queue.SimpleQueue()
+        loop = asyncio.new_event_loop()
+        work = loop.create_task(self._ask_all(bodies, meter, arrived.put))
+
+        def run() -> None:
+            try:
+                loop.run_until_complete(work)
+                arrived.put(None)
+            except BaseException as error:  # noqa: BLE001 - handed to the asking thread, which raises it
+                arrived.put(error)
+            finally:
+                loop.close()
+
+        # A thread of its own: a notebook runs its cells inside a loop, which cannot run another.
+        thread = threading.Thread(target=run, name="kbench-endpoint", daemon=True)
+        thread.start()
+        try:
+            while (item := arrived.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(work.cancel)
+            thread.join(timeout=5.0)
+
+    def _client(self) -> AsyncOpenAI:
+        try:
+            from openai import AsyncOpenAI
+        except ImportError:
+            raise MissingDependencyError("openai", "llm", "asking a language model") from None
+        try:
+            # Tries again are ours: the package's own ignore long waits that a server asks for, and know no deadline.
+            return AsyncOpenAI(api_key=self.api_key, base_url=self.base_url, max_retries=0, timeout=self.timeout_s)
+        except Exception as error:  # noqa: BLE001 - the package lets errors of its HTTP library through
+            raise UserError(
+                f"no client for the language model ({str(error).splitlines()[0]}); set OPENAI_API_KEY, to "
+                "any word where the server needs none, and OPENAI_BASE_URL to the server's address"
+            ) from None
+
+    async def _ask_all(
+        self, bodies: Sequence[Body], meter: Meter | None, arrived: Callable[[tuple[int, Reply]], None]
+    ) -> None:
+        gate = asyncio.Semaphore(self.concurrency)
+        if meter is not None:
+            meter.begin()
+        outages: list[str] = []
+        async with self._client() as client:
+
+            async def ask(at: int, body: Body) -> None:
+                async with gate:
+                    if len(outages) >= GIVE_UP_AFTER:
+                        arrived((at, Reply(failure=f"{NOT_ASKED}: {GIVE_UP_AFTER} times in a row {outages[-1]}")))
+                        return
+                    reply = await self._metered(client, body, meter)
+                    if (reply.failure or "").startswith(OUTAGES):
+                        outages.append(reply.failure or "")
+                    else:
+                        outages.clear()
+                    arrived((at, reply))
+
+            await asyncio.gather(*(ask(at, body) for at, body in enumerate(bodies)))
+
+    async def _metered(self, client: AsyncOpenAI, body: Body, meter: Meter | None) -> Reply:
+        if meter is None:
+            return await self._ask(client, body)
+        grant = await meter.admit(body)
+        if grant is None:
+            left = meter.limit - meter.spent
+            return Reply(failure=f"{OVER_BUDGET}: {left:g} of {meter.limit:g} are left and the request may cost more")
+        reply = Reply(failure="not sent")
+        try:
+            reply = await self._ask(client, {**body, "max_completion_tokens": grant.answer_tokens})
+            return reply
+        finally:
+            await meter.settle(grant, reply)
+
+    async def _ask(self, client: AsyncOpenAI, body: Body) -> Reply:
+        """Send, and send again while the server says that it may help and the deadline allows it."""
+        started = time.monotonic()
+        tries = 0
+        while True:
+            left_s = self.deadline_s - (time.monotonic() - started)
+            attempt = await self._attempt(client, body, min(self.timeout_s, left_s))
+            tries += 1
+            pause_s = _pause_s(tries) if attempt.pause_s is None else attempt.pause_s
+            late = time.monotonic() - started + pause_s >= self.deadline_s
+            if not attempt.again or tries > self.retries or late:
+                reply = dataclasses.replace(attempt.reply, elapsed_s=time.monotonic() - started)
+                if attempt.again and late and tries <= self.retries:
+                    words = f"{reply.failure}; waiting {pause_s:g} s would pass the deadline of {self.deadline_s:g} s"
+                    reply = dataclasses.replace(reply, failure=words)
+                return reply
+            await asyncio.sleep(pause_s)
+
+    async def _attempt(self, client: AsyncOpenAI, body: Body, limit_s: float) -> Attempt:
+        from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+        try:
+            async with asyncio.timeout(limit_s):
+                return Attempt(await _completion(client, body))
+        except (TimeoutError, APITimeoutError):
+            return Attempt(Reply(failure=f"timeout: no reply within {limit_s:g} s"), again=True)
+        except APIConnectionError as error:
+            return Attempt(Reply(failure=f"connection error: {_short(error.__cause__ or error)}"), again=True)
+        except APIStatusError as error:
+            status = error.status_code
+            reply = Reply(failure=f"{_blame(status)}: HTTP {status}: {_short(error)}")
+            return Attempt(reply, status in WORTH_ANOTHER_TRY or status >= 500, _asked_pause_s(error.response.headers))
+        except Exception as error:  # noqa: BLE001 - whatever a server makes its client raise is that reply's failure
+            known = isinstance(error, ValueError)
+            reason = f"malformed reply: {'not JSON' if known else type(error).__name__}: {_short(error)}"
+            return Attempt(Reply(failure=reason))
+
+
+async def _completion(client: AsyncOpenAI, body: Body) -> Reply:
+    # Servers that are merely compatible send what the package's types do not allow for: read the JSON itself.
+    async with client.chat.completions.with_streaming_response.create(**body) as response:
+        data = bytearray()
+        async for chunk in response.iter_bytes():
+            data += chunk
+            if len(data) > LARGEST_REPLY_BYTES:
+                return Reply(failure=f"malformed reply: longer than {LARGEST_REPLY_BYTES:,} bytes")
+    return reply_from_body(json.loads(data))
+
+
+def _short(error: BaseException) -> str:
+    return encodable(" ".join((str(error) or type(error).__name__).split()))[:LONGEST_REASON]
+
+
+def _pause_s(tries: int) -> float:
+    return float(min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S)) * random.uniform(0.75, 1.0)
+
+
+def _asked_pause_s(headers: Mapping[str, str]) -> float | None:
+    """How long a server asks to wait, in milliseconds, seconds or until a date; None where it does not."""
+    for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            pause_s = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(pause_s) and pause_s >= 0:
+            return pause_s
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+    except (KeyError, ValueError, OverflowError, TypeError, IndexError, AttributeError):
+        return None
+
+
+def _blame(status: int) -> str:
+    """First words of a failure: they tell an outage from one refused request."""
+    return "request refused" if 400 <= status < 500 and status not in ANY_REQUEST else "endpoint error"

@@ -1,0 +1,99 @@
+"""KeptReplies: a model whose every reply is on disk the moment it arrives, so that nothing is paid for twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.benchmark.llm.batch import read_responses
+from kbench.benchmark.llm.chat import Body, Reply, with_account
+from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.llm.meter import Meter
+from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
+from kbench.schemas.ids import content_hash
+
+
+@dataclasses.dataclass(slots=True)
+class KeptReplies:
+    """An endpoint and the file that keeps what it said; without a file nothing is kept."""
+
+    endpoint: Endpoint
+    path: Path | None = None
+    meter: Meter | None = None
+    """What all requests may cost, those of earlier runs included; None sets no limit."""
+    _known: dict[str, Reply] | None = dataclasses.field(default=None, init=False, repr=False)
+
+    def ask(
+        self,
+        bodies: Sequence[Body],
+        /,
+        *,
+        tokens_left: int | None = None,
+        usable: Callable[[int, Reply], bool] = lambda at, reply: True,
+    ) -> list[Reply]:
+        """A reply for each request, in order: kept ones, and those of the endpoint.
+
+        Args:
+            bodies: the requests.
+            tokens_left: what they may cost together; a request that might cost more is not sent.
+            usable: whether a kept reply to the request at this position will do; it is asked again otherwise.
+
+        Raises:
+            MissingDependencyError: the openai package is not installed.
+            UserError: no client can be made, or another process writes the file.
+            DataError: the file is damaged.
+        """
+        known = self._read()
+        keys = [self._key(body) for body in bodies]
+        found = {at: known[key] for at, key in enumerate(keys) if key in known and usable(at, known[key])}
+        first = {key: at for at, key in reversed(list(enumerate(keys))) if at not in found}
+        asked = sorted(first.values())
+        if asked:
+            fresh = self._ask([bodies[at] for at in asked], [keys[at] for at in asked], tokens_left)
+            found |= {at: fresh[keys[at]] for at in range(len(bodies)) if at not in found}
+        return [found[at] for at in range(len(bodies))]
+
+    def _ask(self, bodies: Sequence[Body], keys: Sequence[str], tokens_left: int | None) -> dict[str, Reply]:
+        meter = self.meter if tokens_left is None else Meter(limit=tokens_left)
+        fresh: dict[str, Reply] = {}
+        if self.path is None:
+            return {keys[at]: reply for at, reply in self.endpoint.stream(bodies, meter)}
+        with LineWriter(self.path, parse_json) as lines:
+            for at, reply in self.endpoint.stream(bodies, meter):
+                fresh[keys[at]] = reply
+                lines.append([_line(keys[at], reply)])
+                if reply.failure is None:
+                    self._read()[keys[at]] = reply
+        return fresh
+
+    def _key(self, body: Body) -> str:
+        """All of a request but its length counts: a seed tells repeats apart."""
+        told = {name: value for name, value in body.items() if name != "max_completion_tokens"}
+        return content_hash("reply", self.endpoint.base_url or "", json.dumps(told, sort_keys=True))
+
+    def _read(self) -> dict[str, Reply]:
+        if self._known is None:
+            self._known = {}
+            if self.path is not None and self.path.is_file():
+                self._known = read_responses(self.path).replies
+                if self.meter is not None:
+                    # What failed was paid for too, and an answer that was asked for again was paid for twice.
+                    rows = (row for row, _ in read_lines(self.path, parse_json))
+                    self.meter.spent = sum(_cost(self.meter, row) for row in rows)
+        return self._known
+
+
+def _cost(meter: Meter, row: dict[str, Any]) -> float:
+    return meter.cost(with_account(Reply(), row)) or 0.0
+
+
+def _line(key: str, reply: Reply) -> str:
+    """A reply as a line of a responses file, which reads back as it was."""
+    usage = {"prompt_tokens": reply.input_tokens, "completion_tokens": reply.output_tokens}
+    row: dict[str, Any] = {"custom_id": key, "model": reply.model, "date": reply.date, "elapsed_s": reply.elapsed_s}
+    row["usage"] = {name: count for name, count in usage.items() if count is not None}
+    row |= {"text": reply.text} if reply.failure is None else {"error": reply.failure}
+    return json.dumps(row) + "\n"

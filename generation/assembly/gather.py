@@ -46,6 +46,8 @@ class Measured:
     settings: RunSettings
     node: Node
     measurements: tuple[Measurement, ...]
+    ancestors: tuple[Node, ...] = ()
+    """From its parent to the seed of its line."""
 
     @property
     def gpu(self) -> str:
@@ -53,10 +55,31 @@ class Measured:
         return self.measurements[0].gpu
 
     @property
+    def seed(self) -> Mapping[str, Any]:
+        """What the proposer recorded of the first kernel of its line."""
+        return (self.ancestors[-1] if self.ancestors else self.node).recipe or {}
+
+    @property
     def search_method(self) -> str:
-        """How it was found, as the corpus names it: a kernel from a folder was written, whatever varied it later."""
+        """What chose to propose it, as the corpus names it.
+
+        The line decides, not the run: a kernel from a file was written, and what varied it started from written ones.
+        Older logs name the method alone.
+        """
         method = self.settings.search_method
-        return written.METHOD.name if method.startswith(written.PREFIX) and self.node.parent_id is None else method
+        if "file" not in self.seed:
+            return method
+        return written.PREFIX + method.removeprefix(written.PREFIX) if self.ancestors else written.METHOD.name
+
+    @property
+    def lineage(self) -> str | None:
+        """The template family of its line."""
+        return self.seed.get("family")
+
+    @property
+    def model(self) -> str | None:
+        """The language model that wrote it."""
+        return (self.node.recipe or {}).get("model")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,7 +160,15 @@ def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured
             if any(row.status is Status.OK and row.runtime_us is None for row in rows):
                 # Correct, but never timed with its launch hidden: its speed is unknown.
                 continue
-            yield Measured(state.run_id, state.settings, state.nodes[entry.payload["kernel_id"]], rows)
+            node = state.nodes[entry.payload["kernel_id"]]
+            yield Measured(state.run_id, state.settings, node, rows, tuple(ancestors(state, node)))
+
+
+def ancestors(state: RunState, node: Node) -> Iterator[Node]:
+    """A candidate's parent, its parent's parent and so on, to the seed."""
+    while node.parent_id is not None:
+        node = state.nodes[node.parent_id]
+        yield node
 
 
 def _shortened(entry: LogEntry) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def _row(measured: Measured, gathered: Gathered) -> Kernel:
         backend=settings.backend, search_method=measured.search_method, proposer=node.proposer,
         run_id=measured.run_id, step=node.step, parent_id=parent, edit=node.edit if parent else None,
         structure_id=structure, cluster_id=structure, split="train", source=node.source, origin=ORIGIN,
-        license=LICENSE, **dataclasses.asdict(aggregate(measured.measurements)),
+        license=LICENSE, lineage=measured.lineage, model=measured.model, generation=len(measured.ancestors),
+        **dataclasses.asdict(aggregate(measured.measurements)),
     )  # fmt: skip
 
 

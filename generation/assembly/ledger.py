@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.generation.assembly.gather import Gathered, Measured
 from kbench.harness.record.record import aggregate
-from kbench.schemas import Status
+from kbench.schemas import Event, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,14 @@ class Ledger:
     time_gpu_seconds: float
     build_cpu_seconds: float
     tokens: int
+    answers: int
+    """Replies of language models, those without a kernel included."""
+    characters: int
+    """Length of requests and replies whose tokens nobody counted."""
+    by_model: Mapping[str, int]
+    """Replies by model."""
+    answered: tuple[str, ...]
+    """Days on which models answered, where the replies say so."""
 
     @property
     def kernels_per_gpu_hour(self) -> float:
@@ -58,13 +67,21 @@ class Ledger:
             f"{shares}\n"
             f"GPU seconds: verify {self.verify_gpu_seconds:.1f}, time {self.time_gpu_seconds:.1f}; "
             f"build {self.build_cpu_seconds:.1f} CPU seconds; {self.tokens} tokens; "
-            f"{self.kernels_per_gpu_hour:.0f} kernels per GPU-hour"
+            f"{self.kernels_per_gpu_hour:.0f} kernels per GPU-hour" + self._replies()
         )
+
+    def _replies(self) -> str:
+        if not self.answers:
+            return ""
+        models = ", ".join(f"{name} {count}" for name, count in self.by_model.items())
+        days = f", {self.answered[0]} to {self.answered[-1]}" if self.answered else ""
+        return f"\nreplies: {models}; {self.characters} characters beside the tokens{days}"
 
 
 def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
     """The ledger of gathered runs."""
     kernels = gathered.kernels
+    replies = list(_replies(gathered.events))
     statuses = Counter(aggregate(row.measurements).status for row in kernels)
     return Ledger(
         runs=len(gathered.states),
@@ -81,7 +98,20 @@ def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
         time_gpu_seconds=math.fsum(m.time_s or 0.0 for row in kernels for m in row.measurements),
         build_cpu_seconds=math.fsum(state.charge.build_seconds for state in gathered.states),
         tokens=sum(state.charge.tokens for state in gathered.states),
+        answers=len(replies),
+        characters=sum(one.get("input_characters", 0) + one.get("output_characters", 0) for one in replies),
+        by_model=dict(Counter(one["model"] for one in replies).most_common()),
+        answered=tuple(sorted({one["date"][:10] for one in replies if "date" in one})),
     )
+
+
+def _replies(events: Sequence[Event]) -> Iterator[Mapping[str, Any]]:
+    """What the log says of each reply of a language model."""
+    for event in events:
+        if event.kind in ("candidate_proposed", "proposal_failed"):
+            recipe = json.loads(event.payload_json).get("recipe") or {}
+            if "model" in recipe:
+                yield recipe
 
 
 def _counted(rows: Sequence[Measured], key: Any) -> dict[str, int]:

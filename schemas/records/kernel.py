@@ -39,7 +39,7 @@ class Kernel(Record):
     """A kernel on a GPU, aggregated over its problem's workloads (geometric means)."""
 
     TYPE: ClassVar[str] = "kernel"
-    VERSION: ClassVar[str] = "1.1.0"
+    VERSION: ClassVar[str] = "1.2.0"
 
     kernel_id: Sha
     """Hash of problem, backend and canonical source (see kbench.schemas.ids)."""
@@ -52,7 +52,8 @@ class Kernel(Record):
     gpu: str | None
     """GPU name as the driver reports it; null when nobody measured the kernel, or the origin does not say on what."""
     search_method: str
-    """random, hill_climb, evolve, puct; with `+surrogate` appended when a surrogate filtered; or `none`."""
+    """What chose to propose it: random, hill_climb, evolve, puct, with `+surrogate` appended when a surrogate filtered;
+    `written` for a kernel that came as a file, and `written+` before the method that varied such kernels; or `none`."""
     proposer: str
     """Who wrote it: genome, rewrite, llm, human, or the origin's own word."""
     run_id: str
@@ -101,3 +102,9 @@ class Kernel(Record):
     """Where the row comes from: kbench, or the imported dataset with revision."""
     license: str | None
     """Licence of the source text; null when the origin does not state one."""
+    lineage: str | None = None
+    """Template family its first ancestor was made from; null when none was, and in rows of older schemas."""
+    model: str | None = None
+    """Language model that wrote it; null when none did, or nothing says which."""
+    generation: Count | None = None
+    """Ancestors it has within its run: 0 for a seed. Null in rows of older schemas, and when not known."""

@@ -72,6 +72,7 @@ def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: A
     corpus, ledger = assembled
     kernels = [from_dict(Kernel, row) for row in rows(corpus, "kernels")]
     assert len(kernels) == ledger.kernels == 5 * 24
+    assert {kernel.lineage for kernel in kernels} == {"gelu_blocks"}
     ids = {kernel.kernel_id for kernel in kernels}
     assert all(kernel.parent_id is None or kernel.parent_id in ids for kernel in kernels)
     assert {kernel.search_method for kernel in kernels} == {*METHODS, "puct+surrogate"}

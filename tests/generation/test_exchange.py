@@ -338,10 +338,15 @@ def test_a_restart_of_a_climb_stays_fresh() -> None:
 
 
 def test_repairs_and_who_answered_reach_the_corpus(whole: Exchange, tmp_path: Path) -> None:
-    assemble([whole.run], tmp_path / "corpus")
+    ledger = assemble([whole.run], tmp_path / "corpus")
     corpus = Corpus.open(tmp_path / "corpus")
     kernels = corpus.table("kernels").to_pylist()
-    assert {row["proposer"] for row in kernels} == {"llm"}
+    assert {(row["proposer"], row["model"], row["lineage"]) for row in kernels} == {("llm", "scribe", None)}
+    generations = {row["kernel_id"]: row["generation"] for row in kernels}
+    assert {generations[row["parent_id"]] + 1 == row["generation"] for row in kernels if row["parent_id"]} == {True}
+    assert ledger.answers == ledger.by_model["scribe"] == len(whole.asked)
+    assert ledger.tokens == 42 * ledger.answers
+    assert "replies: scribe" in ledger.text()
     failed = {row["kernel_id"] for row in kernels if row["status"] != "ok"}
     assert {row["parent_id"] for row in kernels} & failed
     payloads = [json.loads(row["payload_json"]) for row in corpus.table("events").to_pylist()]

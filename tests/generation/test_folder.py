@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -81,14 +82,18 @@ class MeasuresAll(ReplayExecutor):
         return Result(key, (measurement(key, "relu", Status.OK, 1 + int(key[:2], 16) / 256),))
 
 
-def test_a_corpus_tells_written_kernels_from_rewrites_of_them(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["written+evolve", "evolve"], ids=["now", "older logs"])
+def test_a_corpus_tells_written_kernels_from_rewrites_of_them(folder: Path, tmp_path: Path, method: str) -> None:
     runs, proposer_for = folder_runs(folder, "llm", "evolve", variants=3)
+    runs = [dataclasses.replace(run, method=method) for run in runs]
     drive(tmp_path / "run", runs, Drive(executor=MeasuresAll({}), proposer_for=proposer_for))
-    assemble([tmp_path / "run"], tmp_path / "corpus")
+    ledger = assemble([tmp_path / "run"], tmp_path / "corpus")
     rows = Corpus.open(tmp_path / "corpus").table("kernels").to_pylist()
-    assert {(row["search_method"], row["proposer"]) for row in rows} == {
-        ("written", "llm"), ("written+evolve", "rewrite")
+    assert {(row["search_method"], row["proposer"], row["generation"] > 0) for row in rows} == {
+        ("written", "llm", False), ("written+evolve", "rewrite", True)
     }  # fmt: skip
+    assert {(row["lineage"], row["model"]) for row in rows} == {(None, None)}
+    assert (ledger.answers, ledger.by_model) == (0, {})
 
 
 def test_what_is_no_kernel_folder_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def kernel_table(rows: int, problem_of: Callable[[int], int], source_bytes: int)
         "speedup": [1.5] * rows, "speedup_low": [1.4] * rows, "speedup_high": [1.6] * rows,
         "compile_ms": [30.0] * rows, "registers": [number % 255 for number in numbers], "shared_bytes": [0] * rows,
         "spill_bytes": [0] * rows, "env_id": nothing, "origin": ["generated"] * rows, "license": nothing,
+        "lineage": nothing, "model": nothing, "generation": nothing,
     }  # fmt: skip
     return pa.table(columns, schema=arrow_schema(Kernel))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import Tolerance, as_tuple
@@ -30,7 +30,13 @@ class Comparison:
     """Relative to |expected|, or to atol / rtol where |expected| is smaller than that: there atol rules."""
 
 
-def compare(outputs: Any, expected: Any, tolerance: Tolerance, specs: Sequence[TensorSpec]) -> Comparison:
+def compare(
+    outputs: Any,
+    expected: Any,
+    tolerance: Tolerance,
+    specs: Sequence[TensorSpec],
+    statistics: Callable[[Tensor, Tensor, Tolerance], Statistics] | None = None,
+) -> Comparison:
     """Compare outputs with the expected ones, on the device they are on, with one host synchronisation per output.
 
     Integer and boolean outputs must agree within `atol` alone (so exactly, unless atol is at least 1): a relative
@@ -42,6 +48,7 @@ def compare(outputs: Any, expected: Any, tolerance: Tolerance, specs: Sequence[T
         expected: the high-precision answer, as a tensor or tuple of them.
         tolerance: the problem's tolerance.
         specs: the declared outputs.
+        statistics: another way to find how far an output is from its answer, by the same rules.
     """
     got, want = as_tuple(outputs), as_tuple(expected)
     if len(got) != len(specs):
@@ -53,9 +60,9 @@ def compare(outputs: Any, expected: Any, tolerance: Tolerance, specs: Sequence[T
             return Comparison(False, misfit)
         if spec.name in tolerance.unjudged:
             continue
-        stats = _statistics(actual, target, tolerance)
+        stats = (statistics or _statistics)(actual, target, tolerance)
         worst_abs, worst_rel = max(worst_abs, stats.max_abs), max(worst_rel, stats.max_rel)
-        reason = reason or verdict(stats, spec, tolerance)
+        reason = reason or _verdict(stats, spec, tolerance)
     return Comparison(not reason, reason, worst_abs, worst_rel)
 
 
@@ -114,7 +121,7 @@ def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         yield flat[start : start + CHUNK].to(torch.float64), flat_target[start : start + CHUNK].to(torch.float64)
 
 
-def verdict(stats: Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
+def _verdict(stats: Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
     """Why an output is wrong; empty when it is right."""
     if stats.nonfinite:
         return f"output {spec.name!r} has {stats.nonfinite} NaN or Inf of {stats.numel} elements"

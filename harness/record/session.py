@@ -229,7 +229,7 @@ class CompareOptions:
 
 def compare_files(one: Path, other: Path, options: CompareOptions) -> list[dict[str, Any]]:
     """Verdicts on two files, one per workload."""
-    from kbench.harness.compare import compare_kernels
+    from kbench.harness.record.compare import compare_kernels
 
     first, second = (read_kernel(path, options.problem_id, options.backend) for path in (one, other))
     if first.problem_id != second.problem_id:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.compare import Comparison, Statistics, compare, relative_floor, verdict
+from kbench.benchmark.problems.compare import Comparison, Statistics, compare, relative_floor
 from kbench.benchmark.problems.definition import Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.harness.cuda import CudaModule
@@ -82,16 +82,8 @@ def compare_fused(
     outputs: Sequence[Tensor], expected: Sequence[Tensor], tolerance: Tolerance, specs: Sequence[TensorSpec]
 ) -> Comparison:
     """What `compare` says, in one pass where the types allow it."""
-    if not all(known(out, want) for out, want in zip(outputs, expected, strict=True)):
-        return compare(tuple(outputs), tuple(expected), tolerance, specs)
-    worst_abs, worst_rel, reason = 0.0, 0.0, ""
-    for out, want, spec in zip(outputs, expected, specs, strict=True):
-        if spec.name in tolerance.unjudged:
-            continue
-        found = statistics(out, want, tolerance)
-        worst_abs, worst_rel = max(worst_abs, found.max_abs), max(worst_rel, found.max_rel)
-        reason = reason or verdict(found, spec, tolerance)
-    return Comparison(not reason, reason, worst_abs, worst_rel)
+    fused = all(known(out, want) for out, want in zip(outputs, expected, strict=True))
+    return compare(tuple(outputs), tuple(expected), tolerance, specs, statistics if fused else None)
 
 
 def known(out: Tensor, want: Tensor) -> bool:

@@ -108,7 +108,7 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
 def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[str, Any]:
     """Import a kernel for the torch extension it compiles; the worker that runs it finds it in the folder."""
     from kbench.harness.kernel.loading import LoadedKernel, LoadError
-    from kbench.harness.plan.extension import missing_tool
+    from kbench.harness.worker.extension import missing_tool
     from kbench.schemas import Status
 
     os.environ |= extension_variables(folder, f"{target.major}.{target.minor}")

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.harness.cli import compare, doctor, measure
-from kbench.harness.compare import compare_kernels
 from kbench.harness.device.doctor import examine, gpu_count
 from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record import session
+from kbench.harness.record.compare import compare_kernels
 from kbench.harness.record.session import CompareOptions, MeasureOptions, compare_files
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 

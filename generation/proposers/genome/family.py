@@ -27,7 +27,7 @@ def always_valid(problem_id: str, genome: Genome) -> str | None:
     return None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Family:
     """A parametrised kernel for one backend and one or more problems."""
 

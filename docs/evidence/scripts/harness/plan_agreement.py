@@ -32,7 +32,7 @@ from kbench.harness.timing.rounds import Candidate
 from kbench.harness.verify.context import ContextCache
 from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.worker.execute import Bench
-from kbench.harness.worker.planned import PlannedKernel
+from kbench.harness.worker.replay_runner import PlannedKernel
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource
 

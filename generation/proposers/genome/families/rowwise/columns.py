@@ -142,20 +142,6 @@ def cuda_text(problem_id: str, genome: Genome) -> str:
 
 
 FAMILIES = (
-    Family(
-        name="columns_triton",
-        backend=Backend.TRITON,
-        problems=tuple(LONGEST),
-        genes=triton_genes,
-        render=triton_text,
-        invalid=triton_invalid,
-    ),
-    Family(
-        name="columns_cuda",
-        backend=Backend.CUDA,
-        problems=tuple(LONGEST),
-        genes=cuda_genes,
-        render=cuda_text,
-        invalid=cuda_invalid,
-    ),
+    Family("columns_triton", Backend.TRITON, tuple(LONGEST), triton_genes, triton_text, triton_invalid),
+    Family("columns_cuda", Backend.CUDA, tuple(LONGEST), cuda_genes, cuda_text, cuda_invalid),
 )

@@ -165,20 +165,6 @@ def cuda_text(problem_id: str, genome: Genome) -> str:
 
 
 FAMILIES = (
-    Family(
-        name="elementwise_triton",
-        backend=Backend.TRITON,
-        problems=PROBLEMS,
-        genes=triton_genes,
-        render=triton_text,
-        invalid=triton_invalid,
-    ),
-    Family(
-        name="elementwise_cuda",
-        backend=Backend.CUDA,
-        problems=PROBLEMS,
-        genes=cuda_genes,
-        render=cuda_text,
-        invalid=cuda_invalid,
-    ),
+    Family("elementwise_triton", Backend.TRITON, PROBLEMS, triton_genes, triton_text, triton_invalid),
+    Family("elementwise_cuda", Backend.CUDA, PROBLEMS, cuda_genes, cuda_text, cuda_invalid),
 )

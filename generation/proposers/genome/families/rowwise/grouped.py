@@ -115,20 +115,6 @@ def cuda_text(problem_id: str, genome: Genome) -> str:
 
 
 FAMILIES = (
-    Family(
-        name="grouped_triton",
-        backend=Backend.TRITON,
-        problems=PROBLEMS,
-        genes=triton_genes,
-        render=triton_text,
-        invalid=triton_invalid,
-    ),
-    Family(
-        name="grouped_cuda",
-        backend=Backend.CUDA,
-        problems=PROBLEMS,
-        genes=cuda_genes,
-        render=cuda_text,
-        invalid=cuda_invalid,
-    ),
+    Family("grouped_triton", Backend.TRITON, PROBLEMS, triton_genes, triton_text, triton_invalid),
+    Family("grouped_cuda", Backend.CUDA, PROBLEMS, cuda_genes, cuda_text, cuda_invalid),
 )

@@ -102,12 +102,5 @@ FAMILIES = (
         invalid=triton_invalid,
         polish=tidy,
     ),
-    Family(
-        name="layernorm_backward_cuda",
-        backend=Backend.CUDA,
-        problems=("layernorm_backward",),
-        genes=cuda_genes,
-        render=cuda_text,
-        invalid=cuda_invalid,
-    ),
+    Family("layernorm_backward_cuda", Backend.CUDA, ("layernorm_backward",), cuda_genes, cuda_text, cuda_invalid),
 )

@@ -175,20 +175,6 @@ def cuda_text(problem_id: str, genome: Genome) -> str:
 
 
 FAMILIES = (
-    Family(
-        name="loss_triton",
-        backend=Backend.TRITON,
-        problems=(*BY_ROW, *FLAT),
-        genes=triton_genes,
-        render=triton_text,
-        invalid=triton_invalid,
-    ),
-    Family(
-        name="loss_cuda",
-        backend=Backend.CUDA,
-        problems=(*BY_ROW, *FLAT),
-        genes=cuda_genes,
-        render=cuda_text,
-        invalid=cuda_invalid,
-    ),
+    Family("loss_triton", Backend.TRITON, (*BY_ROW, *FLAT), triton_genes, triton_text, triton_invalid),
+    Family("loss_cuda", Backend.CUDA, (*BY_ROW, *FLAT), cuda_genes, cuda_text, cuda_invalid),
 )

@@ -183,20 +183,6 @@ def cuda_text(problem_id: str, genome: Genome) -> str:
 
 
 FAMILIES = (
-    Family(
-        name="rowwise_triton",
-        backend=Backend.TRITON,
-        problems=tuple(STATISTICS),
-        genes=triton_genes,
-        render=triton_text,
-        invalid=triton_invalid,
-    ),
-    Family(
-        name="rowwise_cuda",
-        backend=Backend.CUDA,
-        problems=tuple(STATISTICS),
-        genes=cuda_genes,
-        render=cuda_text,
-        invalid=cuda_invalid,
-    ),
+    Family("rowwise_triton", Backend.TRITON, tuple(STATISTICS), triton_genes, triton_text, triton_invalid),
+    Family("rowwise_cuda", Backend.CUDA, tuple(STATISTICS), cuda_genes, cuda_text, cuda_invalid),
 )

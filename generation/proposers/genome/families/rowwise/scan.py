@@ -181,14 +181,7 @@ def cuda_long_text(problem_id: str, genome: Genome) -> str:
 
 
 FAMILIES = (
-    Family(
-        name="row_scan_triton",
-        backend=Backend.TRITON,
-        problems=ROW_PROBLEMS,
-        genes=triton_row_genes,
-        render=triton_row_text,
-        invalid=triton_row_invalid,
-    ),
+    Family("row_scan_triton", Backend.TRITON, ROW_PROBLEMS, triton_row_genes, triton_row_text, triton_row_invalid),
     templated(
         "long_scan_triton",
         Backend.TRITON,
@@ -208,20 +201,6 @@ FAMILIES = (
         pick("warps", 2, 4, 8, 16),
         invalid=triton_long_invalid,
     ),
-    Family(
-        name="row_scan_cuda",
-        backend=Backend.CUDA,
-        problems=ROW_PROBLEMS,
-        genes=cuda_row_genes,
-        render=cuda_row_text,
-        invalid=cuda_row_invalid,
-    ),
-    Family(
-        name="long_scan_cuda",
-        backend=Backend.CUDA,
-        problems=("prefix_sum",),
-        genes=cuda_long_genes,
-        render=cuda_long_text,
-        invalid=cuda_long_invalid,
-    ),
+    Family("row_scan_cuda", Backend.CUDA, ROW_PROBLEMS, cuda_row_genes, cuda_row_text, cuda_row_invalid),
+    Family("long_scan_cuda", Backend.CUDA, ("prefix_sum",), cuda_long_genes, cuda_long_text, cuda_long_invalid),
 )

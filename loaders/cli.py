@@ -250,16 +250,30 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
         click.echo(render_card(corpus), nl=False)
 
 
-@data.command("split-check", short_help="Prove that no test kernel has a near-duplicate in train.")
+@data.command("split-check", short_help="Prove how far test kernels are from training kernels.")
 @corpus_argument
 @json_option
 def split_check(path: tuple[str, ...], as_json: bool) -> None:
-    """Prove that no held-out kernel has a near-duplicate in train; exit 1 if one has."""
-    from kbench.loaders.checks.splits_proof import check_splits
+    """Prove that no held-out kernel has a near-duplicate in train, and how far splits by lineage lie from it.
+
+    Exit 1 when a near-duplicate is found, when test is too near, or when recorded splits are not what the rule gives.
+    """
+    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, shapes
     from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.splits.distances import distances
 
     corpus = Corpus.open(list(path) or None)
-    with progress(corpus.rows("kernels"), "comparing sources") as bar:
-        found = check_splits(corpus, bar.update)
+    with progress(corpus.rows("kernels"), "reading sources") as bar:
+        known = shapes(corpus, bar.update)
+    found = check_splits(corpus, known)
+    survey = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
+    found += [SplitViolation("lineage", name, message) for name, message in survey.violations]
+    rows = [dataclasses.asdict(one) for one in survey.splits]
+    if as_json:
+        violations = [dataclasses.asdict(one) for one in found]
+        echo_json({"ok": not found, "splits": rows, "violations": violations})
+        sys.exit(1 if found else 0)
+    for line in layout(rows):
+        click.echo(line)
     sound = f"ok: {corpus.rows('kernels'):,} kernels"
     _conclude("violations", found, (violation.message for violation in found), sound, as_json)

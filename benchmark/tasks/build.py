@@ -17,7 +17,7 @@ from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameEr
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEST_SPLITS = ("test", "test_seen")
+TEST_SPLITS = ("test", "test_near", "test_seen")
 TRAIN_SPLITS = ("train", "validation")
 KERNEL_COLUMNS = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "split", "proposer", "status", "run_id", "step",
@@ -55,7 +55,8 @@ def build_questions(
 
     Args:
         corpus: an opened corpus.
-        split: test (unseen problems), test_seen (unseen kernels of seen problems), or validation.
+        split: test (unseen problems), test_near (unseen problems of a seen template), test_seen (unseen kernels of
+            seen problems), or validation.
         tracks: which tracks to ask.
         limit: at most this many queries, taken by ascending id, which is as good as at random.
         measured_only: leave out pool kernels that were not measured.
@@ -78,13 +79,14 @@ def build_questions(
         split=split,
         queries=_render(corpus, kept, pair_rows, pool_rows),
         tracks=names,
-        pairs=_pair_labels(pair_rows, position, rows.runtimes),
+        pairs=_pair_labels([row for row in pair_rows if row["speedup"] is not None], position, rows.runtimes),
         pools=_pool_labels(pool_rows, position),
         prior=prior,
         kind_priors=kind_priors,
         valid_rate=valid_rate,
         measure_seconds=_measure_seconds(corpus),
         limited=len(kept) < len(asked),
+        benchmark=version_of(corpus),
     )
 
 
@@ -131,18 +133,32 @@ class _Rows:
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
+        pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
         if any(track in PAIR_TRACKS for track in tracks):
-            found = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
-            self.pairs = [row | {"query_id": _query_id(row)} for row in found]
+            self.pairs = [row | {"query_id": _query_id(row)} for row in pairs]
         if any(track not in PAIR_TRACKS for track in tracks):
             described = None if "problems" in corpus.configs else set(_known_problems())
+            asked_valid = _asked_valid(pairs) if version_of(corpus) > 1 else {r["kernel_id"] for r in kernels}
             self.pools = [
-                row | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
+                row
+                | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
+                | {"asked_valid": row["kernel_id"] in asked_valid}
                 for row in sorted(kernels, key=lambda row: (row["run_id"], row["step"], row["kernel_id"]))
                 if row["split"] == split
                 and (row["status"] or not measured_only)
                 and (described is None or _can_be_asked(row, described))
             ]
+
+
+def _asked_valid(pairs: list[dict[str, Any]]) -> set[str]:
+    """Kernels that are candidates of a drawn pair and nobody's anchor, on any GPU."""
+    compared = [row for row in pairs if row["anchor_id"] is not None]
+    return {row["candidate_id"] for row in compared} - {row["anchor_id"] for row in compared}
+
+
+def version_of(corpus: Tables) -> int:
+    """The version of the benchmark whose questions a corpus holds."""
+    return int(getattr(corpus, "benchmark", 1))
 
 
 def _can_be_asked(row: dict[str, Any], described: set[str]) -> bool:
@@ -233,6 +249,7 @@ def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLa
         **_shared(rows, position),
         pool=strings([f"{row['problem_id']} on {row['gpu']}" for row in rows]),
         valid=np.array([row["status"] == Status.OK for row in rows], dtype=np.bool_),
+        asked_valid=np.array([row["asked_valid"] for row in rows], dtype=np.bool_),
         runtime_us=_numbers(rows, "runtime_us"),
         runtime_low_us=_numbers(rows, "runtime_low_us"),
         runtime_high_us=_numbers(rows, "runtime_high_us"),

@@ -50,6 +50,8 @@ class PoolLabels:
     pool: Strings
     """Problem and GPU."""
     valid: npt.NDArray[np.bool_]
+    asked_valid: npt.NDArray[np.bool_]
+    """Whether the validity track asks about it: being another query's anchor tells that a kernel is correct."""
     runtime_us: Floats
     """NaN for a kernel that failed."""
     runtime_low_us: Floats

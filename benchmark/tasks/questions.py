@@ -9,7 +9,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
-from kbench.benchmark.tracks import PAIR_TRACKS, RANK
+from kbench.benchmark.tracks import PAIR_TRACKS, RANK, VALIDITY
 from kbench.schemas import Query, UnknownNameError
 from kbench.schemas.ids import content_hash
 
@@ -52,6 +52,8 @@ class Questions:
     """Mean GPU-seconds one measurement of the split's kernels took; None when the corpus does not say."""
     limited: bool = False
     """Whether queries were dropped by a limit."""
+    benchmark: int = 1
+    """The version of the benchmark that asks."""
 
     def task(self, track: str) -> TrackQueries:
         """One track.
@@ -61,12 +63,22 @@ class Questions:
         """
         if track not in self.tracks:
             raise UnknownNameError("track", track, self.tracks)
-        labels = self.pairs if track in PAIR_TRACKS else self.pools
-        positions: Ints = np.unique(labels.query)
-        if track == RANK.name:
-            positions = np.unique(self.pools.query[self.pools.valid])
-        ids = tuple(self.queries[i].query_id for i in positions)
-        return TrackQueries(track, ids, content_hash("task", self.dataset, self.split, track, *ids))
+        ids = tuple(self.queries[i].query_id for i in self.asked(track).tolist())
+        version = () if self.benchmark == 1 else (f"benchmark {self.benchmark}",)
+        return TrackQueries(track, ids, content_hash("task", *version, self.dataset, self.split, track, *ids))
+
+    def asked(self, track: str) -> Ints:
+        """Positions of the queries one track asks.
+
+        From benchmark 2 on a track also asks what has no answer to score: were kernels that failed left out of the
+        forecasts' queries, their absence would tell.
+        """
+        if track in PAIR_TRACKS:
+            return np.unique(self.pairs.query) if self.benchmark == 1 else np.arange(len(self.queries))
+        if track == VALIDITY.name:
+            return np.unique(self.pools.query[self.pools.asked_valid])
+        rows = self.pools.valid if track == RANK.name and self.benchmark == 1 else slice(None)
+        return np.unique(self.pools.query[rows])
 
     def tasks(self) -> Mapping[str, TrackQueries]:
         """Every track by name."""

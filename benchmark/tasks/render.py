@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.stripped import stripped
 from kbench.schemas import Backend, DataError, PairKind, Query
 from kbench.schemas.ids import content_hash
 
@@ -51,26 +50,12 @@ def gpu_facts(gpu: str, environments: Iterable[Mapping[str, Any]] = ()) -> str:
     return json.dumps({"gpu": gpu} | facts)
 
 
-MAY_HOLD_COMMENTS = re.compile(
-    r"""[#\r\ufeff]|\"{3}|'{3}|CudaModule|RawKernel|asm|load_inline|Program|(?:^|[;:])\s*[rRbBuUfF]{0,2}["']""",
-    re.MULTILINE,
-)
-"""Without any of these a source is Python with neither comment, docstring nor C++; it is then not parsed, which is
-what takes the time. Every Python comment has a #, and a docstring is a string that begins a statement."""
 WORKLOAD_FACTS = ("name", "params_json", "inputs", "outputs", "flops", "min_bytes")
 
 
 def reference_query_id(candidate_id: str, gpu: str) -> str:
     """Identity of the question 'how much faster than the PyTorch reference?' about a kernel on a GPU."""
     return content_hash("query", candidate_id, gpu, PairKind.REFERENCE.value)
-
-
-@functools.lru_cache(maxsize=65536)
-def stripped(source: str) -> str:
-    """The source without comments and docstrings, remembered because pairs share kernels."""
-    if MAY_HOLD_COMMENTS.search(source) is None:
-        return source
-    return strip_comments(source)
 
 
 def workload_facts(problem: Mapping[str, Any]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kbench.benchmark.tasks.sample import ratio
 from kbench.harness.timing.interval import Interval
 from kbench.loaders.splits import pair_split
 from kbench.schemas import Kernel, Pair, PairKind, bins
@@ -83,11 +83,8 @@ def _ratio(anchor: Kernel, candidate: Kernel) -> Interval:
 
 
 def quotient(one: Interval, other: Interval) -> Interval:
-    """One figure divided by an independent one: log half-widths add in quadrature."""
-    value = one.value / other.value
-    down = math.hypot(math.log(one.value / one.low), math.log(other.high / other.value))
-    up = math.hypot(math.log(one.high / one.value), math.log(other.value / other.low))
-    return Interval(value, value * math.exp(-down), value * math.exp(up))
+    """One figure divided by an independent one."""
+    return _known(*ratio((one.value, one.low, one.high), (other.value, other.low, other.high)))
 
 
 def _runtime(kernel: Kernel) -> Interval:

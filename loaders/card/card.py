@@ -14,7 +14,7 @@ from kbench.loaders.card.sections import findings_sections
 from kbench.loaders.card.sections import markdown_table as _table
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.splits import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
+from kbench.loaders.splits.problems import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
 from kbench.loaders.summary.counts import Counts, count
 from kbench.schemas import arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS

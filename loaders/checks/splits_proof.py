@@ -8,12 +8,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import NamedTuple
 
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits import HELD_OUT, cluster_id, pair_split
 
-COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split", "source"]
+COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
 POOL_FROM = 2000
 """Below this many sources a pool of processes costs more than it saves."""
 
@@ -29,42 +31,67 @@ class SplitViolation:
     message: str
 
 
-def check_splits(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[SplitViolation]:
+class Shape(NamedTuple):
+    """What is compared of a kernel."""
+
+    structure_id: str
+    stripped: str
+    """The source without comments and docstrings."""
+
+
+def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> dict[str, Shape]:
+    """Every kernel's shape by kernel id.
+
+    Args:
+        corpus: the corpus.
+        advance: told how many kernels were looked at since the last call.
+    """
+    if "kernels" not in corpus.configs:
+        return {}
+    table = corpus.table("kernels", columns=["kernel_id", "source"])
+    sources = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return dict(zip(sources, _shapes(list(sources.values()), advance), strict=True))
+
+
+def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> list[SplitViolation]:
     """Every violation in a corpus; empty when the splits hold.
 
     Structures are computed again from the sources, so stored ids are checked, not trusted.
 
     Args:
         corpus: the corpus.
-        advance: told how many kernels were looked at since the last call.
+        known: the kernels' shapes, where they are computed already.
     """
     table = corpus.table("kernels", columns=COLUMNS) if "kernels" in corpus.configs else None
     if table is None:
         return []
     columns = [table.column(name).to_pylist() for name in COLUMNS]
-    ids, problems, stored, splits, sources = columns
-    by_source = dict(zip(ids, sources, strict=True))
-    structures = dict(zip(by_source, _structures(list(by_source.values()), advance), strict=True))
-    clusters = [cluster_id(structures[kernel]) for kernel in ids]
+    ids, problems, stored, splits = columns
+    found_shapes = shapes(corpus) if known is None else known
+    clusters = [cluster_id(found_shapes[kernel].structure_id) for kernel in ids]
     found = list(_stale(ids, stored, clusters))
     found += _mixed("twin", "near-duplicate cluster", zip(clusters, splits, ids, strict=True), set(HELD_OUT))
     found += _mixed("kernel", "kernel", zip(ids, splits, problems, strict=True), set(HELD_OUT))
     # A problem may lie in train and in test_seen, which is what seen means; test and validation problems are unseen.
-    sides = [split if split in ("test", "validation") else "train" for split in splits]
+    sides = [split if split in ("test", "test_near", "validation") else "train" for split in splits]
     found += _mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))
     if "pairs" in corpus.configs:
         found += _pairs(corpus, dict(zip(ids, splits, strict=True)))
     return found
 
 
-def _structures(sources: list[str], advance: Callable[[int], object]) -> Iterator[str]:
+def _shape(source: str) -> Shape:
+    return Shape(structure_id(source), strip_comments(source))
+
+
+def _shapes(sources: list[str], advance: Callable[[int], object]) -> Iterator[Shape]:
     if len(sources) < POOL_FROM:
         for source in sources:
-            yield structure_id(source)
+            yield _shape(source)
             advance(1)
         return
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for found in pool.map(structure_id, sources, chunksize=64):
+        for found in pool.map(_shape, sources, chunksize=64):
             yield found
             advance(1)
 

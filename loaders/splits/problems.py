@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
@@ -21,7 +21,7 @@ VALIDATION_SHARE = 0.1
 """Share of problems held out for validation."""
 SEEN_SHARE = 0.1
 """Share of kernels of the remaining problems held out as test_seen, by whole clusters."""
-HELD_OUT = ("train", "validation", "test_seen", "test")
+HELD_OUT = ("train", "validation", "test_seen", "test_near", "test")
 """Splits from least to most held out."""
 
 
@@ -41,7 +41,7 @@ def assign_splits(kernels: Iterable[Kernel]) -> list[Kernel]:
     families = {row.problem_id: row.family for row in rows}
     by_problem = split_problems(groups, families)
     training = [row for row in rows if by_problem[row.problem_id] == "train"]
-    seen = held_out_clusters(training, groups)
+    seen = held_out_clusters(((row.problem_id, row.cluster_id) for row in training), groups)
     return [
         dataclasses.replace(row, split="test_seen" if row.cluster_id in seen else by_problem[row.problem_id])
         for row in rows
@@ -111,11 +111,16 @@ def split_problems(groups: Mapping[str, str], families: Mapping[str, str]) -> di
     return {problem: chosen[group] for problem, group in groups.items()}
 
 
-def held_out_clusters(kernels: Sequence[Kernel], groups: Mapping[str, str]) -> set[str]:
-    """Clusters of training problems that become test_seen: in hash order, as many as fit the share of each group."""
+def held_out_clusters(kernels: Iterable[tuple[str, str]], groups: Mapping[str, str]) -> set[str]:
+    """Clusters of training problems that become test_seen: in hash order, as many as fit the share of each group.
+
+    Args:
+        kernels: (problem, cluster) of every kernel.
+        groups: the group of each problem.
+    """
     sizes: dict[str, Counter[str]] = defaultdict(Counter)
-    for kernel in kernels:
-        sizes[groups[kernel.problem_id]][kernel.cluster_id] += 1
+    for problem, cluster in kernels:
+        sizes[groups[problem]][cluster] += 1
     held: set[str] = set()
     for clusters in sizes.values():
         left = SEEN_SHARE * clusters.total()

@@ -1,0 +1,104 @@
+"""Versions of the benchmark: which splits and pairs are asked of one and the same corpus.
+
+Benchmark 1 asks the pairs and splits that the corpus states. Benchmark 2 splits by lineage and draws its pairs so that
+the set of questions tells nothing (kbench.loaders.splits.lineage, kbench.benchmark.tasks.sample).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.tasks.sample import sampled_pairs
+from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
+from kbench.schemas import Pair, UserError, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kbench.loaders.corpus.corpus import Corpus
+
+BENCHMARKS = (1, 2)
+NEWEST = BENCHMARKS[-1]
+SAMPLED = [
+    "kernel_id", "problem_id", "family", "backend", "gpu", "status", "parent_id", "runtime_us", "runtime_low_us",
+    "runtime_high_us", "speedup", "speedup_low", "speedup_high", "origin", "split",
+]  # fmt: skip
+
+
+class LineageCorpus:
+    """A corpus as benchmark 2 sees it: the same kernels, split by lineage, with pairs drawn anew."""
+
+    benchmark = 2
+
+    def __init__(self, corpus: Corpus, splits: Mapping[str, str] | None = None) -> None:
+        """Look at a corpus.
+
+        Args:
+            corpus: the corpus.
+            splits: each problem's split by lineage, where it is known already.
+        """
+        self._corpus = corpus
+        self.splits = lineage_splits(corpus).splits if splits is None else splits
+
+    @property
+    def fingerprint(self) -> str:
+        """Content fingerprint of the corpus."""
+        return self._corpus.fingerprint
+
+    @property
+    def configs(self) -> Sequence[str]:
+        """Names of the tables it holds."""
+        return self._corpus.configs
+
+    def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered; `split` means the split by lineage."""
+        import pyarrow.compute as pc
+
+        if name not in ("kernels", "pairs"):
+            return self._corpus.table(name, columns=columns, **filters)
+        wanted = filters.pop("split", None)
+        table = self._pairs if name == "pairs" else self._kernels(columns, filters)
+        if wanted is not None:
+            table = table.filter(pc.field("split").isin([wanted] if isinstance(wanted, str) else list(wanted)))
+        return table if columns is None else table.select(list(columns))
+
+    def _kernels(self, columns: Sequence[str] | None, filters: Mapping[str, Any]) -> pa.Table:
+        import pyarrow as pa
+
+        # Which clusters are held out depends on all kernels, so a filter comes after.
+        whole = self._corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
+        ids, problems, clusters = (column.to_pylist() for column in whole.columns)
+        splits = dict(zip(ids, kernel_splits(problems, clusters, self.splits), strict=True))
+        needed = None if columns is None else [*dict.fromkeys((*columns, "kernel_id", "split"))]
+        table = self._corpus.table("kernels", columns=needed, **filters)
+        own = pa.array([splits[kernel] for kernel in table.column("kernel_id").to_pylist()], pa.string())
+        return table.set_column(table.schema.get_field_index("split"), "split", own)
+
+    @functools.cached_property
+    def _pairs(self) -> pa.Table:
+        import pyarrow as pa
+
+        rows = list(sampled_pairs(self._kernels(SAMPLED, {}).to_pylist()))
+        schema = pa.schema([field.with_nullable(True) for field in arrow_schema(Pair)])
+        return pa.Table.from_pylist(rows, schema=schema)
+
+
+def benchmark_of(corpus: Corpus, number: int | None = None) -> Corpus | LineageCorpus:
+    """The corpus as a version of the benchmark asks it.
+
+    Args:
+        corpus: an opened corpus.
+        number: 1 or 2; when left out, the newest whose splits the corpus states or kbench has on record. Of any other
+            corpus, such as an imported one, the pairs are asked as they stand.
+
+    Raises:
+        UserError: there is no such version.
+    """
+    if number is not None and number not in BENCHMARKS:
+        raise UserError(f"benchmark is {number}; choose from {', '.join(map(str, BENCHMARKS))}")
+    if number == 1:
+        return corpus
+    known = known_splits(corpus)
+    return corpus if number is None and known is None else LineageCorpus(corpus, known)

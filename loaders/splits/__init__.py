@@ -1,0 +1,21 @@
+"""Splits: which kernels are held out. By problem (benchmark 1) and by lineage (benchmark 2)."""
+
+from kbench.loaders.splits.problems import (
+    HELD_OUT,
+    assign_splits,
+    cluster_id,
+    held_out_clusters,
+    pair_split,
+    problem_groups,
+    split_problems,
+)
+
+__all__ = [
+    "HELD_OUT",
+    "assign_splits",
+    "cluster_id",
+    "held_out_clusters",
+    "pair_split",
+    "problem_groups",
+    "split_problems",
+]

@@ -1,0 +1,208 @@
+"""Splits by lineage: problems whose kernels come from one template stay on one side.
+
+Two problems are of one lineage when a genome family or a near-duplicate cluster serves both, or when their kernels
+resemble each other as much as kernels of one template do. `test` takes whole lineages that are far from everything
+else; `test_near` takes single problems out of lineages that training sees; `test_seen` takes clusters of training
+problems. Everything is decided by hashes of ids and by similarity of sources, never by a measured figure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.source.similarity import Grams, Positions, Similarities
+from kbench.loaders.source.stripped import stripped
+from kbench.loaders.splits.problems import TEST_SHARE, VALIDATION_SHARE, held_out_clusters, problem_groups
+from kbench.schemas import Kernel
+from kbench.schemas.ids import content_hash
+from kbench.schemas.record import field_types
+
+RECORDED = Path(__file__).with_name("recorded.json")
+"""Splits of published datasets by fingerprint: comparing all sources takes a while. `kbench data split-check` proves
+that they are what the rule gives."""
+NEAR_SHARE = 0.1
+"""Share of problems held out as test_near."""
+FAR = 0.4
+"""Largest mean similarity of a lineage's kernels to the nearest kernel outside it that `test` takes."""
+ONE_TEMPLATE = 0.5
+"""Mean similarity of one problem's kernels to their nearest in another from which the two are one lineage."""
+LARGEST_GROUP = 1 / 3
+"""Share of a held-out split that one lineage may take, so that no template decides a score."""
+SMALLEST_NEAR = 3
+"""Fewest problems of a lineage that gives one to test_near."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LineageSplits:
+    """Each problem's split, and why."""
+
+    splits: Mapping[str, str]
+    """By problem: train, validation, test_near or test."""
+    groups: Mapping[str, str]
+    """By problem: its lineage, named after the smallest problem id."""
+    outside: Mapping[str, float]
+    """By lineage: mean similarity of its kernels to their nearest outside it."""
+
+
+def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
+    """Each problem's split by lineage, as the corpus states it or as it is on record; None where neither is so."""
+    recorded: Mapping[str, Mapping[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    if corpus.fingerprint in recorded:
+        return recorded[corpus.fingerprint]
+    table = corpus.table("kernels", columns=["problem_id", "split"])
+    stored = dict(zip(table.column("problem_id").to_pylist(), table.column("split").to_pylist(), strict=True))
+    if "test_near" not in stored.values():
+        return None
+    return {problem: "train" if split == "test_seen" else split for problem, split in stored.items()}
+
+
+def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
+    """Each kernel's split: its problem's, or test_seen for some whole clusters of training problems.
+
+    Args:
+        problems: of each kernel.
+        clusters: of each kernel.
+        splits: of each problem.
+    """
+    rows = list(zip(problems, clusters, strict=True))
+    training = [(problem, cluster) for problem, cluster in rows if splits[problem] == "train"]
+    seen = held_out_clusters(training, {problem: problem for problem in splits})
+    return [
+        "test_seen" if splits[problem] == "train" and cluster in seen else splits[problem] for problem, cluster in rows
+    ]
+
+
+def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
+    """Split a corpus's problems.
+
+    Args:
+        corpus: the corpus; all of its kernels count, whatever came of them.
+        grams: of the sources of the kernels table, where they are known already.
+    """
+    columns = ["kernel_id", "problem_id", "cluster_id", "source"]
+    table = corpus.table("kernels", columns=columns)
+    ids, problems, clusters, sources = (table.column(name).to_pylist() for name in columns)
+    nearness = Nearness(problems, grams or Grams([stripped(source) for source in sources]))
+    families = lineages(corpus)
+    links = [(problem, f"cluster {cluster}") for problem, cluster in zip(problems, clusters, strict=True)]
+    twins = problem_groups(links)
+    links += [(problem, f"family {families[kernel]}") for problem, kernel in zip(problems, ids, strict=True)
+              if kernel in families]  # fmt: skip
+    links += nearness.links()
+    groups = problem_groups(links)
+    outside = nearness.outside(groups)
+    return LineageSplits(splits=choose(groups, twins, outside), groups=groups, outside=outside)
+
+
+def lineages(corpus: Corpus) -> dict[str, str]:
+    """The genome family each kernel descends from, by kernel id; kernels written freely have none.
+
+    A corpus without the column `lineage` says it in its events.
+    """
+    stated = "lineage" in field_types(Kernel)
+    columns = ["kernel_id", "parent_id", *(["lineage"] if stated else [])]
+    rows = corpus.table("kernels", columns=columns).to_pylist()
+    found = {row["kernel_id"]: row["lineage"] for row in rows if stated and row["lineage"]}
+    if not found and "events" in corpus.configs:
+        events = corpus.table("events", kind="candidate_proposed", columns=["payload_json"])
+        for text in events.column("payload_json").to_pylist():
+            proposed: dict[str, Any] = json.loads(text)
+            if (proposed.get("recipe") or {}).get("family"):
+                found[proposed["kernel_id"]] = proposed["recipe"]["family"]
+    parents = {row["kernel_id"]: row["parent_id"] for row in rows}
+    for kernel in parents:
+        line = [kernel]
+        while line[-1] not in found and parents.get(line[-1]) is not None and parents[line[-1]] not in line:
+            line.append(parents[line[-1]])
+        if line[-1] in found:
+            found |= dict.fromkeys(line, found[line[-1]])
+    return found
+
+
+class Nearness:
+    """How near the kernels of each problem come to those of every other problem."""
+
+    def __init__(self, problems: Sequence[str], grams: Grams) -> None:
+        """Compare all kernels with all.
+
+        Args:
+            problems: of each kernel.
+            grams: of the kernels, in the same order.
+        """
+        self.names, index = np.unique(np.asarray(problems, dtype=str), return_inverse=True)
+        self._kernels = [grams.row[index == number] for number in range(len(self.names))]
+        own: list[Positions] = [np.unique(rows) for rows in self._kernels]
+        every = np.arange(int(grams.row.max()) + 1 if len(grams.row) else 0)
+        self._nearest: Similarities = np.zeros((len(every), len(self.names)), dtype=np.float32)
+        """Similarity of each row of the grams to its nearest in each problem."""
+        starts = np.cumsum([0, *(len(members) for members in own)])[:-1]
+        for rows, block in grams.similarities(every, np.concatenate(own)):
+            self._nearest[rows] = np.maximum.reduceat(block, starts, axis=1)
+
+    def links(self) -> list[tuple[str, str]]:
+        """Problems paired by likeness, as links of a group each."""
+        means = np.array([self._nearest[rows].mean(axis=0) for rows in self._kernels])
+        alike = np.argwhere(np.triu(np.maximum(means, means.T) >= ONE_TEMPLATE, k=1)).tolist()
+        return [(str(self.names[end]), f"alike {pair}") for pair in alike for end in pair]
+
+    def outside(self, groups: Mapping[str, str]) -> dict[str, float]:
+        """Mean similarity of each group's kernels to their nearest in any other group."""
+        group = np.array([groups[str(name)] for name in self.names])
+        return {str(name): self.mean(np.flatnonzero(group == name), np.flatnonzero(group != name))
+                for name in np.unique(group)}  # fmt: skip
+
+    def mean(self, of: Positions, to: Positions) -> float:
+        """Mean similarity of the kernels of some problems to their nearest in others, by position in `names`."""
+        rows = np.concatenate([self._kernels[number] for number in of.tolist()])
+        return float(self._nearest[rows][:, to].max(axis=1).mean()) if len(to) else 0.0
+
+
+def choose(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
+    """Each problem's split.
+
+    Args:
+        groups: the lineage of each problem.
+        twins: the group of each problem by near-duplicate clusters alone, which never lie on two sides.
+        outside: nearness of each lineage to everything else.
+    """
+    members = _members(groups)
+    order = sorted(members, key=lambda name: content_hash("lineage", name))
+    splits = dict.fromkeys(groups, "train")
+    far = [name for name in order if outside[name] <= FAR]
+    for split, due, offered in (
+        ("test", TEST_SHARE * len(groups), far),
+        ("validation", VALIDATION_SHARE * len(groups), [*far, *(name for name in order if name not in far)]),
+    ):
+        left = due
+        for name in offered:
+            size = len(members[name])
+            if splits[members[name][0]] == "train" and size <= min(left + 0.5, max(1.0, LARGEST_GROUP * due)):
+                splits |= dict.fromkeys(members[name], split)
+                left -= size
+    left = NEAR_SHARE * len(groups)
+    for name in order:
+        if splits[members[name][0]] != "train" or len(members[name]) < SMALLEST_NEAR:
+            continue
+        given = len(members[name]) / SMALLEST_NEAR
+        inside = _members({problem: twins[problem] for problem in members[name]})
+        for twin in sorted(inside, key=lambda one: content_hash("near", one)):
+            size = len(inside[twin])
+            if size <= min(given, left + 0.5):
+                splits |= dict.fromkeys(inside[twin], "test_near")
+                given, left = given - size, left - size
+    return splits
+
+
+def _members(groups: Mapping[str, str]) -> dict[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for problem in sorted(groups):
+        found[groups[problem]].append(problem)
+    return found

@@ -1,0 +1,122 @@
+"""Splits by lineage: templates stay on one side, test is far, and the shipped record is what the rule allows."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.source.similarity import Grams
+from kbench.loaders.source.structure import structure_id
+from kbench.loaders.splits.distances import distances
+from kbench.loaders.splits.lineage import (
+    FAR,
+    LARGEST_GROUP,
+    RECORDED,
+    choose,
+    kernel_splits,
+    known_splits,
+    lineage_splits,
+    lineages,
+)
+from kbench.schemas.ids import content_hash, kernel_id
+
+
+def test_similarity_is_the_jaccard_index_of_five_grams_with_numbers_masked() -> None:
+    grams = Grams(["a b c d e f", "a b c d e g", "x = 12; y = 3.5e4; z", "x = 7; y = 8; z", "q w e r t"])
+    assert grams.row[2] == grams.row[3], "sources that differ in numbers alone are one"
+    ((_, block),) = grams.similarities(np.arange(4), np.arange(4))
+    # abcde is shared; bcdef and bcdeg are not.
+    assert block[0, 1] == pytest.approx(1 / 3)
+    assert np.diag(block) == pytest.approx(np.ones(4))
+    assert block[0, 3] == 0
+    at, near = grams.nearest(np.array([0]), np.array([2, 1]))
+    assert (at[0], near[0]) == (1, pytest.approx(1 / 3))
+
+
+def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> None:
+    groups = {f"p{number:02}": f"g{number // 4}" for number in range(80)}
+    outside = {f"g{number}": 0.1 if number % 2 else 0.6 for number in range(20)}
+    splits = choose(groups, {problem: problem for problem in groups}, outside)
+    sides = defaultdict(set)
+    for problem, split in splits.items():
+        sides[groups[problem]].add(split)
+    assert [split for split in splits.values()].count("test") == 16
+    assert [split for split in splits.values()].count("test_near") == 8
+    for group, found in sides.items():
+        if found & {"test", "validation"}:
+            assert len(found) == 1, f"{group} is torn"
+        if "test" in found:
+            assert outside[group] <= FAR
+        if "test_near" in found:
+            assert found == {"test_near", "train"}
+
+
+def test_one_lineage_never_fills_a_split() -> None:
+    groups = {f"p{number:02}": "big" if number < 30 else f"p{number:02}" for number in range(60)}
+    splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0))
+    assert 30 > LARGEST_GROUP * 12
+    assert {splits[problem] for problem in groups if groups[problem] == "big"} == {"train", "test_near"}
+
+
+def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Corpus:
+    """Every problem's kernels share one template; problems 0 and 1 share theirs."""
+    rows = []
+    for problem in range(problems):
+        words = [f"op{max(problem, 1)}_{n}(x)" for n in range(20)]
+        for number in range(each):
+            source = "def run(x):\n" + "".join(f"    x = {word}\n" for word in words) + "    return x\n" * (number + 1)
+            name = f"problem_{problem}"
+            changes = {
+                "problem_id": name, "family": "family_0", "source": source, "kernel_id": kernel_id(name, "triton", source),
+                "structure_id": structure_id(source), "cluster_id": content_hash("cluster", name, str(number)),
+                "parent_id": None, "edit": None, "split": "train",
+            }  # fmt: skip
+            rows.append(build.kernel(number, **changes))
+    with CorpusWriter(folder) as writer:
+        writer.replace("kernels", rows)
+    return Corpus.open(folder)
+
+
+def test_problems_with_alike_kernels_are_one_lineage(build: Any, tmp_path: Path) -> None:
+    found = lineage_splits(corpus_of(tmp_path / "corpus", build))
+    assert found.groups["problem_0"] == found.groups["problem_1"] == "problem_0"
+    assert len(set(found.groups.values())) == 9
+    assert found.outside["problem_2"] < FAR
+    assert found.splits["problem_0"] == found.splits["problem_1"]
+    assert sorted(found.splits.values()).count("test") == 2
+
+
+def test_distances_tell_how_near_each_split_comes(build: Any, tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus", build)
+    table = corpus.table("kernels", columns=["kernel_id", "source"])
+    survey = distances(corpus, dict(zip(*(c.to_pylist() for c in table.columns), strict=True)))
+    assert survey.violations == []
+    by_split = {one.split: one for one in survey.splits}
+    assert by_split["test"].problems == 2
+    assert by_split["test"].nearest_train < FAR
+
+
+def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> None:
+    corpus = Corpus.open()
+    splits = known_splits(corpus)
+    assert splits is not None
+    assert json.loads(RECORDED.read_text())[corpus.fingerprint] == splits
+    table = corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
+    ids, problems, clusters = (column.to_pylist() for column in table.columns)
+    assert set(problems) == set(splits)
+    families = lineages(corpus)
+    assert len(families) > 0.8 * len(ids)
+    sides: dict[str, set[str]] = defaultdict(set)
+    for kernel, problem in zip(ids, problems, strict=True):
+        if kernel in families:
+            sides[families[kernel]].add(splits[problem])
+    assert not [name for name, found in sides.items() if len(found) > 1 and found & {"test", "validation"}]
+    places: dict[str, set[str]] = defaultdict(set)
+    for cluster, split in zip(clusters, kernel_splits(problems, clusters, splits), strict=True):
+        places[cluster].add(split)
+    assert all(len(found) == 1 for found in places.values())

@@ -112,11 +112,12 @@ def lineages(corpus: Corpus) -> dict[str, str]:
     rows = corpus.table("kernels", columns=columns).to_pylist()
     found = {row["kernel_id"]: row["lineage"] for row in rows if stated and row["lineage"]}
     if not found and "events" in corpus.configs:
-        events = corpus.table("events", kind="candidate_proposed", columns=["payload_json"])
-        for text in events.column("payload_json").to_pylist():
-            proposed: dict[str, Any] = json.loads(text)
-            if (proposed.get("recipe") or {}).get("family"):
-                found[proposed["kernel_id"]] = proposed["recipe"]["family"]
+        events = corpus.table("events", columns=["kind", "payload_json"]).to_pylist()
+        for event in (event for event in events if event["kind"] == "candidate_proposed"):
+            proposed: dict[str, Any] = json.loads(event["payload_json"])
+            family = (proposed.get("recipe") or {}).get("family")
+            if family and "kernel_id" in proposed:
+                found[proposed["kernel_id"]] = family
     parents = {row["kernel_id"]: row["parent_id"] for row in rows}
     for kernel in parents:
         line = [kernel]

@@ -168,14 +168,15 @@ def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: 
 
 def test_split_check_proves_or_refutes(corpus_path: Path) -> None:
     result = run("split-check", corpus_path, "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 1, result.exception
     assert {v["rule"] for v in json.loads(result.output)["violations"]} >= {"twin"}
     kernels = assign_splits(list(load(corpus_path).records()))  # type: ignore[arg-type]
     with CorpusWriter(corpus_path) as writer:
         writer.replace("kernels", kernels)
         writer.replace("pairs", [])
-    assert json.loads(run("split-check", corpus_path, "--json").output) == {"ok": True, "violations": []}
-    assert run("split-check", corpus_path).output == "ok: 40 kernels\n"
+    sound = json.loads(run("split-check", corpus_path, "--json").output)
+    assert (sound["ok"], sound["violations"]) == (True, [])
+    assert run("split-check", corpus_path).output.endswith("ok: 40 kernels\n")
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> 
     sides = defaultdict(set)
     for problem, split in splits.items():
         sides[groups[problem]].add(split)
-    assert [split for split in splits.values()].count("test") == 16
-    assert [split for split in splits.values()].count("test_near") == 8
+    assert list(splits.values()).count("test") == 16
+    assert list(splits.values()).count("test_near") == 8
     for group, found in sides.items():
         if found & {"test", "validation"}:
             assert len(found) == 1, f"{group} is torn"
@@ -59,7 +59,7 @@ def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> 
 def test_one_lineage_never_fills_a_split() -> None:
     groups = {f"p{number:02}": "big" if number < 30 else f"p{number:02}" for number in range(60)}
     splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0))
-    assert 30 > LARGEST_GROUP * 12
+    assert LARGEST_GROUP * 12 < 30
     assert {splits[problem] for problem in groups if groups[problem] == "big"} == {"train", "test_near"}
 
 
@@ -72,7 +72,8 @@ def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Co
             source = "def run(x):\n" + "".join(f"    x = {word}\n" for word in words) + "    return x\n" * (number + 1)
             name = f"problem_{problem}"
             changes = {
-                "problem_id": name, "family": "family_0", "source": source, "kernel_id": kernel_id(name, "triton", source),
+                "problem_id": name, "family": "family_0", "source": source,
+                "kernel_id": kernel_id(name, "triton", source),
                 "structure_id": structure_id(source), "cluster_id": content_hash("cluster", name, str(number)),
                 "parent_id": None, "edit": None, "split": "train",
             }  # fmt: skip

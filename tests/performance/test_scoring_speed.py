@@ -51,9 +51,8 @@ def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTab
     )  # fmt: skip
     none = np.zeros(0)
     empty = {f.name: none for f in dataclasses.fields(PoolLabels)}
-    pools = PoolLabels(
-        **empty | {"query": none.astype(np.int64), "valid": none.astype(bool), "asked_valid": none.astype(bool)}
-    )  # type: ignore[arg-type]
+    masks = {"valid": none.astype(bool), "asked_valid": none.astype(bool)}
+    pools = PoolLabels(**empty | masks | {"query": none.astype(np.int64)})  # type: ignore[arg-type]
     questions = Questions(
         dataset="0" * 32, split="test", queries=(), tracks=("forecast", "select"), pairs=pairs, pools=pools,
         prior=np.full(8, 1 / 8), kind_priors={"sibling": np.full(8, 1 / 8)}, valid_rate=0.9, measure_seconds=0.1,

@@ -21,9 +21,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams, Positions, Similarities
 from kbench.loaders.source.stripped import stripped
 from kbench.loaders.splits.problems import TEST_SHARE, VALIDATION_SHARE, held_out_clusters, problem_groups
-from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
-from kbench.schemas.record import field_types
 
 RECORDED = Path(__file__).with_name("recorded.json")
 """Splits of published datasets by fingerprint: comparing all sources takes a while. `kbench data split-check` proves
@@ -105,12 +103,10 @@ def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
 def lineages(corpus: Corpus) -> dict[str, str]:
     """The genome family each kernel descends from, by kernel id; kernels written freely have none.
 
-    A corpus without the column `lineage` says it in its events.
+    A corpus of older rows, which have no `lineage`, says it in its events.
     """
-    stated = "lineage" in field_types(Kernel)
-    columns = ["kernel_id", "parent_id", *(["lineage"] if stated else [])]
-    rows = corpus.table("kernels", columns=columns).to_pylist()
-    found = {row["kernel_id"]: row["lineage"] for row in rows if stated and row["lineage"]}
+    rows = corpus.table("kernels", columns=["kernel_id", "parent_id", "lineage"]).to_pylist()
+    found = {row["kernel_id"]: row["lineage"] for row in rows if row["lineage"]}
     if not found and "events" in corpus.configs:
         events = corpus.table("events", columns=["kind", "payload_json"]).to_pylist()
         for event in (event for event in events if event["kind"] == "candidate_proposed"):

@@ -58,12 +58,12 @@ DRY = "--dry-run" in sys.argv
 TIMING = TimingSettings()
 
 
-def make_harness(**settings: Any) -> Harness:
-    """The harness on GPU 0, or on the CPU for a dry run."""
+def make_harness(gpu: str = "0", **settings: Any) -> Harness:
+    """The harness on GPU 0 or a partition of it, or on the CPU for a dry run."""
     settings.setdefault("timing", TIMING)
     if DRY:
         return Harness(gpu=None, workloads=("tiny",), builders=1, timeout_s=60.0, **settings)
-    return Harness(gpu=0, **settings)
+    return Harness(gpu=gpu, **settings)
 
 
 def pool(problem_count: int = 10, each: int = 17) -> list[KernelSource]:

@@ -185,6 +185,10 @@ def status(run: Path, as_json: bool) -> None:
     "--plans", multiple=True, type=EXISTING,
     help="Records of planned kernels (.jsonl, .jsonl.xz), for the config plans; may be given several times.",
 )  # fmt: skip
+@click.option(
+    "--other-gpus", multiple=True, type=EXISTING,
+    help="Corpus of these kernels measured on another GPU, by kbench measure --corpus; may be given several times.",
+)  # fmt: skip
 @json_option
 def assemble(
     runs: tuple[Path, ...],
@@ -192,10 +196,11 @@ def assemble(
     repeats: tuple[Path, ...],
     corrections: tuple[Path, ...],
     plans: tuple[Path, ...],
+    other_gpus: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
-    ledger = assemble_runs(runs, out, repeats, corrections, plans)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -39,7 +39,10 @@ allow_option = click.option(
               help="Relative half-width at which timing stops.")  # fmt: skip
 @click.option("--corpus", help="Measure kernels of this corpus (folder or Hub id) again.")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
-@click.option("--limit", type=click.IntRange(min=1), help="At most this many kernels of the corpus.")
+@click.option("--limit", type=click.IntRange(min=1),
+              help="At most this many kernels: some of every problem and backend, then whole pools.")  # fmt: skip
+@click.option("--deadline", "deadline_s", type=click.FloatRange(0.0, min_open=True),
+              help="Stop cleanly after this many seconds; the same command with --out goes on.")  # fmt: skip
 @click.option("--check-only", is_flag=True,
               help="Verify without timing. On a GPU the memory after each tensor is unmapped, so that a kernel that"
                    " goes past it fails; else run the tiny workload (Triton) or just compile (CUDA).")  # fmt: skip
@@ -145,7 +148,8 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(report))
         return
-    click.echo(f"{report['kernels']} kernels re-measured, {report['compared']} with stored figures to compare")
+    click.echo(f"{report['kernels']} of {report['chosen']} kernels measured on {', '.join(report['gpus'])}")
+    click.echo(f"{report['compared']} with stored figures of that GPU to compare")
     for name, value in report["agreement"].items():
         click.echo(f"  {name:<28}{value}")
     for problem_id, count in report.get("measured as", {}).items():

@@ -9,6 +9,7 @@ from kbench.benchmark.problems.registry import known
 from kbench.generation.assembly.gather import gather
 from kbench.generation.assembly.kernels import kernel_rows, orphans
 from kbench.generation.assembly.ledger import Ledger, ledger_of
+from kbench.generation.assembly.other_gpus import measured_elsewhere, rows_elsewhere
 from kbench.generation.assembly.pairs import build_pairs
 from kbench.generation.assembly.plans import planned
 from kbench.generation.assembly.repeats import corrected, repeated
@@ -21,6 +22,7 @@ def assemble(
     repeats: Sequence[Path] = (),
     corrections: Sequence[Path] = (),
     plans: Sequence[Path] = (),
+    other_gpus: Sequence[Path] = (),
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
 
@@ -31,6 +33,8 @@ def assemble(
         corrections: the same, of kernels whose logged figures are known to be wrong and are not kept; or files with
             new verdicts (`relabelled`).
         plans: records of these kernels' plans.
+        other_gpus: corpora with measurements of these kernels on GPUs that the logs do not have; they become further
+            rows, with the lineage and split of the logs' own.
 
     Returns:
         what the corpus holds and what it cost.
@@ -49,16 +53,20 @@ def assemble(
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
-    pairs = build_pairs(kernels)
     again, elsewhere = repeated(repeats, {kernel.kernel_id for kernel in kernels})
-    environments = {one.env_id: one for one in (*gathered.environments, *places, *elsewhere)}
+    moved, their_places = measured_elsewhere(other_gpus, gathered.kernels)
+    kernels += rows_elsewhere(moved, kernels)
+    # GPU by GPU: which pairs one has changes nothing about another's.
+    by_gpu = {gpu: [kernel for kernel in kernels if kernel.gpu == gpu] for gpu in {k.gpu: None for k in kernels}}
+    pairs = [pair for rows in by_gpu.values() for pair in build_pairs(rows)]
+    environments = {one.env_id: one for one in (*gathered.environments, *places, *elsewhere, *their_places)}
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
-        writer.replace("measurements", [row for one in gathered.kernels for row in one.measurements])
+        writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
         writer.replace("problems", [definition.record() for definition in known().values()])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)
         writer.replace("plans", planned(plans, gathered.kernels))
         writer.replace("events", gathered.events)
-    return ledger_of(gathered, [kernel.split for kernel in kernels], len(pairs))
+    return ledger_of(gathered, kernels, len(pairs))

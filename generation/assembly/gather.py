@@ -152,13 +152,17 @@ def check_trust(rows: Sequence[Measured]) -> None:
             )
 
 
+def untimed(rows: Iterable[Measurement]) -> bool:
+    """Whether a kernel is correct but was never timed with its launch hidden, so that its speed is unknown."""
+    return any(row.status is Status.OK and row.runtime_us is None for row in rows)
+
+
 def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured]:
     for entry in entries:
         if entry.kind == "kernel_measured":
             where = f"run {entry.run_id!r} entry {entry.index}"
             rows = tuple(from_dict(Measurement, row, where) for row in entry.payload["measurements"])
-            if any(row.status is Status.OK and row.runtime_us is None for row in rows):
-                # Correct, but never timed with its launch hidden: its speed is unknown.
+            if untimed(rows):
                 continue
             node = state.nodes[entry.payload["kernel_id"]]
             yield Measured(state.run_id, state.settings, node, rows, tuple(ancestors(state, node)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.generation.assembly.gather import Gathered, Measured
 from kbench.harness.record.record import aggregate
-from kbench.schemas import Event, Status
+from kbench.schemas import Event, Kernel, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class Ledger:
     by_proposer: Mapping[str, int]
     by_status: Mapping[str, int]
     by_split: Mapping[str, int]
+    by_gpu: Mapping[str, int]
+    """Rows, with those of kernels measured on several GPUs."""
     verify_gpu_seconds: float
     time_gpu_seconds: float
     build_cpu_seconds: float
@@ -58,7 +60,7 @@ class Ledger:
             f"{name:10} " + ", ".join(f"{key} {count} ({count / self.kernels:.0%})" for key, count in counts.items())
             for name, counts in (
                 ("method", self.by_method), ("backend", self.by_backend), ("proposer", self.by_proposer),
-                ("status", self.by_status), ("split", self.by_split),
+                ("status", self.by_status), ("split", self.by_split), ("GPU", self.by_gpu),
             )
         )  # fmt: skip
         return (
@@ -78,8 +80,8 @@ class Ledger:
         return f"\nreplies: {models}; {self.characters} characters beside the tokens{days}"
 
 
-def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
-    """The ledger of gathered runs."""
+def ledger_of(gathered: Gathered, rows: Sequence[Kernel], pairs: int) -> Ledger:
+    """The ledger of gathered runs, which begin the rows of the corpus."""
     kernels = gathered.kernels
     replies = list(_replies(gathered.events))
     statuses = Counter(aggregate(row.measurements).status for row in kernels)
@@ -93,7 +95,8 @@ def ledger_of(gathered: Gathered, splits: Sequence[str], pairs: int) -> Ledger:
         by_backend=_counted(kernels, lambda row: row.settings.backend.value),
         by_proposer=_counted(kernels, lambda row: row.node.proposer),
         by_status={status.value: count for status, count in statuses.most_common()},
-        by_split=dict(Counter(splits).most_common()),
+        by_split=dict(Counter(row.split for row in rows[: len(kernels)]).most_common()),
+        by_gpu=dict(Counter(str(row.gpu) for row in rows).most_common()),
         verify_gpu_seconds=math.fsum(m.verify_s or 0.0 for row in kernels for m in row.measurements),
         time_gpu_seconds=math.fsum(m.time_s or 0.0 for row in kernels for m in row.measurements),
         build_cpu_seconds=math.fsum(state.charge.build_seconds for state in gathered.states),

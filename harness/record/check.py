@@ -9,7 +9,8 @@ from kbench.harness.device.doctor import gpu_count
 from kbench.harness.harness import Harness
 from kbench.harness.plan.target import Target
 from kbench.harness.record.progress import Progress
-from kbench.harness.record.session import MeasureOptions, Named, by_kernel, make_harness, selected
+from kbench.harness.record.selection import select
+from kbench.harness.record.session import MeasureOptions, Named, by_kernel, make_harness
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 
 Checked = list[tuple[str, Measurement]]
@@ -22,8 +23,8 @@ def check(named: Named, options: MeasureOptions) -> Checked:
 
 def check_corpus(options: MeasureOptions) -> Checked:
     """Check a selection of a corpus; rows are named by their kernel's id."""
-    stored, _ = selected(options)
-    return check([(key, kernel) for key, (kernel, _) in stored.items()], options)
+    chosen, _ = select(options.corpus, options.where, options.limit)
+    return check([(key, one.kernel) for key, one in chosen.items()], options)
 
 
 def check_fenced(named: Named, options: MeasureOptions) -> Checked:

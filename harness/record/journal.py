@@ -7,8 +7,9 @@ committing and clearing had put there already.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +65,20 @@ class Journal:
         self.measurements[kernel.kernel_id] = list(measurements)
         self.environments |= {e.env_id: e for e in environments}
 
-    def commit(self, *, clear: bool = True) -> int:
+    def commit(self, *, clear: bool = True, stored: Mapping[str, Kernel] | None = None) -> int:
         """Put everything into the folder's corpus; returns the measurements added.
 
         Args:
             clear: whether the run is complete; an uncleared journal lets the next one do what is missing.
+            stored: rows that the kernels have elsewhere, by id.
         """
         from kbench.loaders.corpus.writer import CorpusWriter
 
         known = _ids(self.folder, "measurements", "measurement_id")
         fresh = [m for group in self.measurements.values() for m in group if m.measurement_id not in known]
         places = _ids(self.folder, "environments", "env_id")
-        rows = [kernel_row(self.kernels[i], group) for i, group in self.measurements.items() if group]
+        old = stored or {}
+        rows = [kernel_row(self.kernels[i], group, old.get(i)) for i, group in self.measurements.items() if group]
         if fresh:
             with CorpusWriter(self.folder) as writer:
                 writer.append("measurements", fresh)
@@ -130,9 +133,11 @@ def _rows(folder: Path, config: str, **chosen: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def kernel_row(kernel: KernelSource, measurements: Sequence[Measurement]) -> Kernel:
-    """A kernel's row for a corpus of kernels that no search made."""
+def kernel_row(kernel: KernelSource, measurements: Sequence[Measurement], stored: Kernel | None = None) -> Kernel:
+    """A kernel's row: with new figures in the one it has elsewhere, or as one that no search made."""
     total = aggregate(measurements)
+    if stored is not None:
+        return dataclasses.replace(stored, **dataclasses.asdict(total))
     shape = structure_id(kernel.source)
     return Kernel(
         kernel_id=kernel.kernel_id,

@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import math
 import statistics
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ import click
 
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.harness import UNPLANNED, Harness
-from kbench.harness.kernel.adapters import problem_of
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record.journal import Journal, in_corpus
 from kbench.harness.record.progress import Progress
 from kbench.harness.record.record import aggregate
-from kbench.schemas import Backend, InfrastructureError, KernelSource, Measurement, Status, UserError
+from kbench.harness.record.selection import select
+from kbench.schemas import InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
 Named = Sequence[tuple[str, KernelSource]]
 
@@ -35,6 +36,7 @@ class MeasureOptions:
     corpus: str | None = None
     where: str | None = None
     limit: int | None = None
+    deadline_s: float | None = None
     target: str = "sm_90"
     allow_unscreened: bool = False
     timeout_s: float = 10.0
@@ -64,23 +66,33 @@ def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]
         yield group
 
 
-def measure_files(named: Named, options: MeasureOptions) -> list[tuple[str, Measurement]]:
+def measure_files(
+    named: Named, options: MeasureOptions, stored: Mapping[str, Kernel] | None = None
+) -> list[tuple[str, Measurement]]:
     """Measure kernels, through a journal when there is an output folder.
+
+    Args:
+        named: kernels and what to call them.
+        options: how.
+        stored: rows of kernels that come from a corpus, by their ids: what is written keeps their lineage.
 
     Raises:
         InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
     """
     out: Path | None = options.out
     if out is None:
-        return _measure(named, options, None)
+        return _measure(named, options, None, {})
     with contextlib.closing(Journal(out)) as journal:
-        return _measure(named, options, journal)
+        return _measure(named, options, journal, stored or {})
 
 
-def _measure(named: Named, options: MeasureOptions, journal: Journal | None) -> list[tuple[str, Measurement]]:
+def _measure(
+    named: Named, options: MeasureOptions, journal: Journal | None, stored: Mapping[str, Kernel]
+) -> list[tuple[str, Measurement]]:
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
     lost: list[tuple[KernelSource, str]] = []
+    began = time.monotonic()
     with make_harness(options) as harness:
         finished = measured_before(journal, kernels, harness)
         todo = [kernel for key, kernel in kernels.items() if key not in finished]
@@ -92,9 +104,16 @@ def _measure(named: Named, options: MeasureOptions, journal: Journal | None) -> 
         for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
             rows[kernel.kernel_id] = group
             progress.add(aggregate(group).status)
+            if options.deadline_s is not None and time.monotonic() - began > options.deadline_s:
+                break
         progress.finish()
+    left = len(todo) - progress.done - len(lost)
     if journal is not None:
-        journal.commit(clear=not lost)
+        journal.commit(clear=not lost and not left, stored=stored)
+    if options.corpus and not options.quiet:
+        click.echo(progress.line(), err=True)
+    if left and not options.quiet:
+        click.echo(f"the deadline left {left} of {len(kernels)} kernels; the same command goes on with them", err=True)
     if lost:
         kernel, why = lost[0]
         raise InfrastructureError(
@@ -110,11 +129,15 @@ def measured_before(
     """What need not be measured, because the journal has it, or the folder's corpus has it from a GPU of this kind.
 
     Raises:
-        UserError: some of them could not be planned before, and may now be run all the same.
+        UserError: some of them could not be planned before, and may now be run all the same; or the journal holds an
+            unfinished measurement of another GPU.
     """
     if journal is None:
         return {}
     gpus = {harness.environment(lane).gpu for lane in range(len(harness.gpus))}
+    others = {row.gpu for group in journal.measurements.values() for row in group} - gpus
+    if others:
+        raise UserError(f"{journal.folder} is being filled on {min(others)}; finish that first, or give another --out")
     found = in_corpus(journal.folder, kernels, gpus) | journal.measurements
     refused = sum(any((row.error or "").startswith(UNPLANNED) for row in found.get(key, ())) for key in kernels)
     if refused and harness.settings.allow_unscreened:
@@ -143,69 +166,43 @@ def remeasure(options: MeasureOptions) -> dict[str, Any]:
 
     if options.out is not None and Path(str(options.corpus)).resolve() == options.out.resolve():
         raise UserError("--out is the corpus itself; measure again into another folder")
-    stored, left_out = selected(options)
-    named = [(kernel.kernel_id, kernel) for kernel, _ in stored.values()]
+    chosen, left_out = select(options.corpus, options.where, options.limit)
+    named = [(key, one.kernel) for key, one in chosen.items()]
+    stored = {key: from_dict(Kernel, one.first) for key, one in chosen.items() if one.first["kernel_id"] == key}
     measured: dict[str, list[Measurement]] = {}
-    for key, row in measure_files(named, options):
+    for key, row in measure_files(named, options, stored):
         measured.setdefault(key, []).append(row)
-    elsewhere = Counter(kernel.problem_id for kernel, _ in stored.values() if kernel.problem_id in unlisted())
+    elsewhere = Counter(one.kernel.problem_id for one in chosen.values() if one.kernel.problem_id in unlisted())
     notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
     said = {name: counts for name, counts in notes.items() if counts}
-    return {"kernels": len(measured)} | said | agreement({key: row for key, (_, row) in stored.items()}, measured)
+    gpus = sorted({row.gpu for group in measured.values() for row in group})
+    report = {"kernels": len(measured), "chosen": len(chosen), "gpus": gpus}
+    return report | said | agreement({key: one.rows for key, one in chosen.items()}, measured)
 
 
-def selected(options: MeasureOptions) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
-    """What the options select of a corpus and can be measured, and why other rows cannot.
+def agreement(
+    stored: Mapping[str, Mapping[str, dict[str, Any]]], measured: Mapping[str, list[Measurement]]
+) -> dict[str, Any]:
+    """How far apart stored and new figures of the same GPU are.
 
-    Raises:
-        UserError: nothing is left to measure.
+    Args:
+        stored: a corpus's rows of each kernel, by GPU.
+        measured: new figures of each kernel.
     """
-    from kbench.loaders.corpus.corpus import load
-
-    table = load(options.corpus, where=options.where).to_arrow()
-    stored, left_out = measurable(table.to_pylist(), options.limit)
-    if not stored:
-        reason = f"; {left_out[0]}" if left_out else ""
-        raise UserError(f"--where {options.where!r} selects no kernel to measure in {options.corpus!r}{reason}")
-    return stored, left_out
-
-
-def measurable(
-    rows: Sequence[dict[str, Any]], limit: int | None
-) -> tuple[dict[str, tuple[KernelSource, dict[str, Any]]], list[str]]:
-    """Rows that can be measured here, by the id of the kernel as our problem has it, and why others cannot.
-
-    Imported rows may name a problem as another suite does, and tuning configurations have no source to run. Rows keep
-    the problem they were stored with; the kernel has the one it is measured on.
-    """
-    from kbench.benchmark.problems.registry import resolve
-
-    found: dict[str, tuple[KernelSource, dict[str, Any]]] = {}
-    left_out: list[str] = []
-    for row in rows:
-        if limit is not None and len(found) >= limit:
-            break
-        problem = resolve(row["problem_id"])
-        if problem is None:
-            left_out.append(f"of problem {row['problem_id']!r} we have no reference")
-        elif row["backend"] != Backend.CONFIG and row["source"]:
-            kernel = KernelSource(problem_of(row["source"], problem), Backend(row["backend"]), row["source"])
-            found.setdefault(kernel.kernel_id, (kernel, row))
-    return found, left_out
-
-
-def agreement(stored: dict[str, dict[str, Any]], measured: dict[str, list[Measurement]]) -> dict[str, Any]:
-    """How far apart stored and new figures are."""
-    ratios, same_status, inside = [], 0, 0
+    ratios, same_status, inside, known = [], 0, 0, 0
     for key, group in measured.items():
-        total, old = aggregate(group), stored[key]
+        total = aggregate(group)
+        old = stored[key].get(total.gpu)
+        if old is None:
+            continue
+        known += 1
         same_status += total.status.value == old["status"]
         if total.status is Status.OK and total.runtime_us is not None and old["runtime_us"] is not None:
             ratios.append(math.log(total.runtime_us / old["runtime_us"]))
             low, high = old["runtime_low_us"], old["runtime_high_us"]
             inside += low is not None and high is not None and low <= total.runtime_us <= high
     sizes = sorted(abs(ratio) for ratio in ratios)
-    found: dict[str, Any] = {"same status": f"{same_status} of {len(measured)}"}
+    found: dict[str, Any] = {"same status": f"{same_status} of {known}"} if known else {}
     if sizes:
         found |= {
             "median |log ratio|": round(statistics.median(sizes), 5),

@@ -377,3 +377,43 @@ def test_plans_of_other_kernels_are_refused(campaign: Path, tmp_path: Path) -> N
     (tmp_path / "planned.jsonl").write_text('{"kernel_id": "0", "rows": [], "plans": null}\n')
     with pytest.raises(UserError, match="no plan of a kernel of these runs"):
         assemble([campaign], tmp_path / "corpus", plans=[tmp_path / "planned.jsonl"])
+
+
+PART = "NVIDIA H200 (64 of 132 SMs)"
+
+
+def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    fresh = measured_anew(
+        assembled[0],
+        tmp_path / "part",
+        lambda row: dataclasses.replace(row, gpu=PART, speedup=7.0, speedup_low=6.9, speedup_high=7.1),
+    )
+    ledger = assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "part"])
+    kernels = rows(tmp_path / "corpus", "kernels")
+    before = {row["kernel_id"]: row for row in rows(assembled[0], "kernels")}
+    assert [row for row in kernels if row["gpu"] != PART] == list(before.values())
+    added = [row for row in kernels if row["gpu"] == PART]
+    assert {row["kernel_id"] for row in added} == {row.kernel_id for row in fresh}
+    for row in added:
+        same = {name for name, value in row.items() if value == before[row["kernel_id"]][name]}
+        assert {"split", "cluster_id", "lineage", "run_id", "parent_id", "source", "status"} <= same
+        assert row["speedup"] == pytest.approx(7.0)
+    assert ledger.by_gpu == {str(next(iter(before.values()))["gpu"]): len(before), PART: len(added)}
+    pairs = rows(tmp_path / "corpus", "pairs")
+    assert [row for row in pairs if row["gpu"] != PART] == rows(assembled[0], "pairs")
+    assert len([row for row in pairs if row["gpu"] == PART and row["kind"] == "reference"]) == len(added)
+    assert validate(Corpus.open(tmp_path / "corpus")) == []
+
+
+def test_figures_of_the_logs_own_gpu_or_of_other_workloads_are_no_further_rows(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    measured_anew(assembled[0], tmp_path / "same", lambda row: row)
+    with pytest.raises(UserError, match="in the logs; figures made again belong to --repeats"):
+        assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "same"])
+    measured_anew(assembled[0], tmp_path / "size", lambda row: dataclasses.replace(row, gpu=PART, workload="other"))
+    with pytest.raises(UserError, match=r"not measured on .* on the workloads it has in the logs: .*other"):
+        assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "size"])
+    assert not (tmp_path / "corpus").exists()

@@ -122,6 +122,6 @@ def test_agreement_compares_stored_and_new_figures(rows: dict[str, Measurement])
     row = rows["ok"]
     assert row.runtime_us is not None
     stored = to_dict(row) | {"runtime_us": row.runtime_us * 1.01}
-    report = agreement({row.kernel_id: stored}, {row.kernel_id: [row]})
+    report = agreement({row.kernel_id: {row.gpu: stored}}, {row.kernel_id: [row]})
     assert report["compared"] == 1
     assert report["agreement"]["median |log ratio|"] == pytest.approx(0.00995, abs=1e-4)

@@ -15,7 +15,7 @@ from kbench.harness.kernel.adapters import adapter_for
 from kbench.harness.plan.target import Target
 from kbench.harness.record import session
 from kbench.harness.record.record import make_measurement
-from kbench.harness.record.session import measurable
+from kbench.harness.record.selection import measurable
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.expression import read_expression
@@ -72,10 +72,9 @@ def test_other_suites_names_lead_to_our_problems() -> None:
 def test_rows_that_cannot_be_measured_are_left_out() -> None:
     row: dict[str, Any] = {"problem_id": "kernelbench_v0_l1_19", "backend": "triton", "source": "def run(x): ..."}
     rows = [row, row | {"backend": "config"}, row | {"problem_id": "kernelbench_l3_chain"}]
-    found, left_out = measurable(rows, None)
-    assert [kernel.problem_id for kernel, _ in found.values()] == ["relu"]
+    found, left_out = measurable(rows)
+    assert [one.kernel.problem_id for one in found.values()] == ["relu"]
     assert left_out == ["of problem 'kernelbench_l3_chain' we have no reference"]
-    assert measurable(rows, 0) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -86,10 +85,10 @@ def test_a_kernel_of_a_task_that_shares_our_problems_name_is_measured_on_the_tas
     source: str, measured_on: str
 ) -> None:
     row = {"problem_id": "fp8_quant", "backend": "triton", "source": source}
-    found, left_out = measurable([row], None)
-    ((kernel, stored),) = found.values()
-    assert (kernel.problem_id, stored["problem_id"]) == (measured_on, "fp8_quant")
-    assert list(found) == [kernel.kernel_id]
+    found, left_out = measurable([row])
+    (one,) = found.values()
+    assert (one.kernel.problem_id, one.first["problem_id"]) == (measured_on, "fp8_quant")
+    assert list(found) == [one.kernel.kernel_id]
     assert not left_out
 
 

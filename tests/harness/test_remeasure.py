@@ -1,0 +1,137 @@
+"""A corpus measured on another device: which kernels, until when, and what the rows say."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench.harness.device.environment import make_environment
+from kbench.harness.record import session
+from kbench.harness.record.record import make_measurement
+from kbench.harness.record.selection import EACH, Selection, StoredKernel, evenly, rotation, select, spread
+from kbench.harness.record.session import MeasureOptions
+from kbench.loaders.corpus.corpus import load
+from kbench.schemas import Backend, Environment, KernelSource, Measurement, UserError
+
+DATASET = Path(__file__).parents[2] / "benchmark" / "dataset"
+FACTS: dict[str, Any] = {
+    "compute_capability": "9.0", "sm_count": 64, "memory_bytes": 1, "l2_bytes": 1, "shared_bytes_per_block": 1,
+    "driver": "580", "cuda": "13.0",
+}  # fmt: skip
+
+
+def stored(problems: int, each: int) -> Selection:
+    """Kernels of some problems of three families in both backends, faster with their number."""
+    found: Selection = {}
+    for problem, backend, number in itertools.product(range(problems), (Backend.TRITON, Backend.CUDA), range(each)):
+        kernel = KernelSource(f"p{problem}", backend, f"# {number}")
+        row = {"speedup": number / 4 or None, "family": f"f{problem % 3}", "split": "test" if problem == 4 else "train"}
+        found[kernel.kernel_id] = StoredKernel(kernel, {"G": row})
+    return found
+
+
+def test_a_limited_selection_has_every_problem_and_backend_and_then_whole_pools_of_test_problems() -> None:
+    everything = stored(6, 20)
+    chosen = spread(everything, 12 * EACH + 24)
+    cells = Counter((one.kernel.problem_id, one.kernel.backend) for one in chosen.values())
+    assert len(cells) == 12
+    assert {problem for (problem, _), count in cells.items() if count == 20} == {"p4"}
+    assert sorted(set(cells.values())) == [EACH, 20]
+    for cell in cells:
+        speeds = [
+            one.first["speedup"] for one in chosen.values() if (one.kernel.problem_id, one.kernel.backend) == cell
+        ]
+        assert {19 / 4, None} <= set(speeds)
+
+
+def test_a_selection_depends_on_the_rows_and_not_on_their_order() -> None:
+    everything = stored(6, 20)
+    backwards = dict(reversed(everything.items()))
+    assert list(spread(everything, 150)) == list(spread(backwards, 150))
+    assert [len(spread(everything, limit)) for limit in (1, 5, 12, 100, 240, 999)] == [1, 5, 12, 100, 240, 240]
+
+
+def test_items_are_taken_evenly_with_both_ends() -> None:
+    assert evenly("abcdefghi", 3) == ["a", "e", "i"]
+    assert evenly("abc", 1) == ["a"]
+    assert evenly("abc", 5) == ["a", "b", "c"]
+
+
+def test_every_family_has_its_turn_before_one_has_its_second() -> None:
+    order = rotation({"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c", "c2": "c"})
+    assert {name[0] for name in order[:3]} == {"a", "b", "c"}
+    assert order[-1][0] == "a"
+
+
+def test_four_thousand_kernels_of_the_dataset_cover_all_problems_and_backends() -> None:
+    everything, left_out = select(str(DATASET), None, None)
+    chosen = spread(everything, 4200)
+    cells = {(one.kernel.problem_id, one.kernel.backend) for one in everything.values()}
+    assert not left_out
+    assert len(chosen) == 4200
+    assert {(one.kernel.problem_id, one.kernel.backend) for one in chosen.values()} == cells
+    pools = Counter(one.kernel.problem_id for one in everything.values())
+    taken = Counter(one.kernel.problem_id for one in chosen.values())
+    assert sum(taken[name] == count for name, count in pools.items()) >= 15
+
+
+class FakeHarness:
+    """Measures every kernel as twice as fast as the reference."""
+
+    gpus = (0,)
+
+    def __init__(self, gpu: str) -> None:
+        self.gpu, self.asked = gpu, 0
+
+    def __enter__(self) -> FakeHarness:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        return None
+
+    def environment(self, lane: int) -> Environment:
+        return make_environment(FACTS | {"gpu": self.gpu}, "none", None)
+
+    def measure(self, kernels: Iterable[KernelSource], on_lost: Any) -> Iterator[Measurement]:
+        for kernel in kernels:
+            self.asked += 1
+            result = {"workload": "large", "status": "incorrect", "error": "wrong"}
+            where = {"gpu": self.gpu, "env_id": self.environment(0).env_id, "started_at": "2026-01-01T00:00:00+00:00"}
+            yield make_measurement(kernel, None, result, build_s=0.0, **where)
+
+
+def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = "NVIDIA H200 (64 of 132 SMs)"
+    harness = FakeHarness(part)
+    monkeypatch.setattr(session, "make_harness", lambda options: harness)
+    told: dict[str, Any] = {
+        "corpus": str(DATASET),
+        "where": "problem_id = 'softmax'",
+        "limit": 5,
+        "out": tmp_path / "out",
+    }
+    report = session.remeasure(MeasureOptions(**told, deadline_s=1e-9))
+    assert (report["kernels"], report["chosen"], report["gpus"]) == (1, 5, [part])
+    assert "the deadline left 4 of 5 kernels" in capsys.readouterr().err
+    monkeypatch.setattr(session, "make_harness", lambda options: FakeHarness("another"))
+    with pytest.raises(UserError, match=r"is being filled on NVIDIA H200 \(64 of 132 SMs\)"):
+        session.remeasure(MeasureOptions(**told))
+    monkeypatch.setattr(session, "make_harness", lambda options: harness)
+    before = harness.asked
+    report = session.remeasure(MeasureOptions(**told))
+    assert (report["kernels"], report["compared"], harness.asked - before) == (5, 0, 4)
+    assert report["agreement"] == {}, "figures of another GPU are not compared"
+    rows = load(tmp_path / "out").to_arrow().to_pylist()
+    old = {row["kernel_id"]: row for row in load(str(DATASET), where="problem_id = 'softmax'").to_arrow().to_pylist()}
+    assert len(rows) == 5
+    for row in rows:
+        for name in ("run_id", "step", "parent_id", "search_method", "proposer", "split", "cluster_id", "license"):
+            assert row[name] == old[row["kernel_id"]][name]
+        assert (row["gpu"], row["status"], row["runtime_us"]) == (part, "incorrect", None)

@@ -189,6 +189,10 @@ def status(run: Path, as_json: bool) -> None:
     "--other-gpus", multiple=True, type=EXISTING,
     help="Corpus of these kernels measured on another GPU, by kbench measure --corpus; may be given several times.",
 )  # fmt: skip
+@click.option(
+    "--references", multiple=True, type=EXISTING,
+    help="Reference times of `kbench problems references`, for the config references; may be given several times.",
+)  # fmt: skip
 @json_option
 def assemble(
     runs: tuple[Path, ...],
@@ -197,10 +201,11 @@ def assemble(
     corrections: tuple[Path, ...],
     plans: tuple[Path, ...],
     other_gpus: tuple[Path, ...],
+    references: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -1,4 +1,4 @@
-"""The commands measure, compare and doctor."""
+"""The commands measure, compare, doctor and problems references."""
 
 from __future__ import annotations
 
@@ -189,3 +189,22 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
 
     report = examine(parse_gpus(gpu), measure=not quick)
     click.echo(json.dumps(report) if as_json else render(report))
+
+
+@click.command(short_help="Time references: eager, compiled and the vendor's.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="JSON Lines file; a stopped run is resumed."
+)
+@click.option("--problem", "names", multiple=True, help="Only these problems; by default all, retired ones too.")
+@click.option("--deadline", type=click.FloatRange(0.0), help="Start no workload after this many seconds; resume later.")
+@click.option("--gpu", default=0, show_default=True, help="GPU to time on.")
+@click.option("--cpu", is_flag=True, help="Dry run of the tiny workloads on the CPU, without compiling.")
+def references(out: Path, names: tuple[str, ...], deadline: float | None, gpu: int, cpu: bool) -> None:
+    """Time every reference in eager PyTorch, through torch.compile and as the vendor's call where there is one."""
+    from kbench.benchmark.problems.registry import known, problem
+    from kbench.harness.references import default_compiler, measure_references, open_device
+
+    chosen = [problem(name) for name in names] or list(known().values())
+    compiler = (lambda call: call) if cpu else default_compiler
+    for row in measure_references(chosen, out, open_device(None if cpu else gpu), deadline, compiler):
+        click.echo(f"failed  {row}" if isinstance(row, str) else json.dumps(to_dict(row)))

@@ -19,14 +19,15 @@ from kbench.schemas.records.measurement import Measurement
 from kbench.schemas.records.pair import Pair, PairKind
 from kbench.schemas.records.problem import Problem
 from kbench.schemas.records.query import Query
+from kbench.schemas.records.reference_time import ReferenceTime
 from kbench.schemas.records.score import Score
 from kbench.schemas.records.submission import Submission
 from kbench.schemas.records.workload import Workload
 from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
-    Problem, Workload, Kernel, LaunchPlan, PlanSummary, Measurement, Environment, Pair, Query, Forecast, Submission,
-    Score, Event,
+    Problem, Workload, ReferenceTime, Kernel, LaunchPlan, PlanSummary, Measurement, Environment, Pair, Query, Forecast,
+    Submission, Score, Event,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
@@ -50,6 +51,7 @@ __all__ = [
     "Problem",
     "Query",
     "Record",
+    "ReferenceTime",
     "Score",
     "Status",
     "Submission",

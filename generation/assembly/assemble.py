@@ -23,6 +23,7 @@ def assemble(
     corrections: Sequence[Path] = (),
     plans: Sequence[Path] = (),
     other_gpus: Sequence[Path] = (),
+    references: Sequence[Path] = (),
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
 
@@ -35,6 +36,7 @@ def assemble(
         plans: records of these kernels' plans.
         other_gpus: corpora with measurements of these kernels on GPUs that the logs do not have; they become further
             rows, with the lineage and split of the logs' own.
+        references: files of reference times (`kbench problems references`).
 
     Returns:
         what the corpus holds and what it cost.
@@ -43,6 +45,7 @@ def assemble(
         DataError: a log or another file is damaged, or a lineage is incomplete.
         UserError: the logs hold no measurement, or one of the other inputs no kernel of theirs.
     """
+    from kbench.harness.references import read_references
     from kbench.loaders.corpus.writer import CorpusWriter
 
     gathered = gather(folders)
@@ -64,6 +67,7 @@ def assemble(
         writer.replace("kernels", kernels)
         writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
         writer.replace("problems", [definition.record() for definition in known().values()])
+        writer.replace("references", [row for path in references for row in read_references(path)])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)

@@ -133,15 +133,16 @@ def workloads(problems: list[Part]) -> pa.Table:
 
 
 def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Measurements of ours on a workload that their problem does not have; other people name theirs as they like."""
+    """Times of ours on a workload that their problem does not have; other people name theirs as they like."""
     if not parts["problems"]:
         return
     problems = whole(parts["problems"], ["problem_id"])
     known = joined(workloads(parts["problems"]).columns).combine_chunks()
-    for file, table in parts["measurements"] + parts["repeats"]:
+    for file, table in parts["measurements"] + parts["repeats"] + parts["references"]:
         problem, workload = table.column("problem_id"), table.column("workload")
         listed = pc.is_in(problem, value_set=problems.column("problem_id").combine_chunks())
-        asked = pc.and_(pc.is_valid(table.column("env_id")), listed)
+        ours = pc.is_valid(table.column("env_id")) if "env_id" in table.column_names else listed
+        asked = pc.and_(ours, listed)
         strange = pc.and_(asked, pc.invert(pc.is_in(joined([problem, workload]), value_set=known)))
         yield from rows_where(strange, file, "workload", workload, "the problem has no workload of this name")
 

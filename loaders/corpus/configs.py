@@ -6,7 +6,18 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kbench.schemas import Environment, Event, Kernel, Measurement, Pair, PlanSummary, Problem, Record, UnknownNameError
+from kbench.schemas import (
+    Environment,
+    Event,
+    Kernel,
+    Measurement,
+    Pair,
+    PlanSummary,
+    Problem,
+    Record,
+    ReferenceTime,
+    UnknownNameError,
+)
 from kbench.schemas.record import optional_fields
 
 SPLITS = ("train", "validation", "test", "test_seen")
@@ -84,6 +95,11 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
             Config(
                 "plans", PlanSummary, "what one kernel launches on one workload: grids, blocks, memory",
                 key=("kernel_id", "gpu", "workload"), sort=("problem_id", "gpu", "kernel_id", "workload"),
+                facets=("problem_id", "gpu"),
+            ),
+            Config(
+                "references", ReferenceTime, "a problem's PyTorch reference on one workload and GPU, timed three ways",
+                key=("problem_id", "workload", "gpu"), sort=("problem_id", "workload", "gpu"),
                 facets=("problem_id", "gpu"),
             ),
         )

@@ -48,7 +48,7 @@ def load(
 
     Args:
         path: a corpus folder, a Hub id, Parquet files, or several of them; the shipped dataset when left out.
-        config: kernels, measurements, problems, pairs, environments, events, repeats or plans.
+        config: kernels, measurements, problems, pairs, environments, events, repeats, plans or references.
         problem: problem id or ids.
         backend: backend or backends.
         gpu: GPU name or names, as the driver reports them or any unambiguous part, such as H200.

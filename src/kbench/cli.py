@@ -36,7 +36,11 @@ COMMANDS = {
     "compare": CommandEntry("kbench.harness.cli:compare", "Say which of two kernels is faster, and how sure."),
     "doctor": CommandEntry("kbench.harness.cli:doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
     "generate": CommandEntry("kbench.generation.cli:generate", "Search for kernels and record a corpus."),
-    "problems": CommandEntry("kbench.benchmark.problems.cli:problems", "List, show and check problems."),
+    "problems": CommandEntry(
+        "kbench.benchmark.problems.cli:problems",
+        "List, show, check and time problems.",
+        adds=("kbench.harness.cli:references",),
+    ),
     "data": CommandEntry(
         "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN, quotient
@@ -35,10 +36,12 @@ from kbench.schemas import (
     Measurement,
     Pair,
     PlanSummary,
+    ReferenceTime,
     Status,
     UserError,
     bins,
     from_dict,
+    to_dict,
 )
 from kbench.schemas.ids import kernel_id
 
@@ -319,6 +322,20 @@ def test_plans_become_a_row_per_kernel_and_measured_workload(
     assert validate(corpus) == []
     before = Corpus.open(assembled[0]).manifest.config_hashes
     assert {name: value for name, value in corpus.manifest.config_hashes.items() if name != "plans"} == before
+
+
+def test_reference_times_become_rows_with_three_columns_of_times(campaign: Path, tmp_path: Path) -> None:
+    definition = problem("softmax")
+    row = ReferenceTime(
+        problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", reference_us=70.0,
+        compiled_us=68.5, compiled_error=None, vendor_us=None, vendor=None, vendor_error=None, torch="2.11",
+        driver="580", measured_at="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    (tmp_path / "references.jsonl").write_text(json.dumps(to_dict(row)) + "\n")
+    assemble([campaign], tmp_path / "corpus", references=[tmp_path / "references.jsonl"])
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
+    assert validate(corpus) == []
 
 
 def test_a_kernel_refuted_by_plan_is_relabelled_and_loses_its_figures(

@@ -22,6 +22,7 @@ from kbench.schemas import (
     PairKind,
     PlanSummary,
     Problem,
+    ReferenceTime,
     Status,
     Workload,
 )
@@ -147,6 +148,14 @@ def make_plan(kernel: Kernel) -> PlanSummary:
     )  # fmt: skip
 
 
+def make_reference(name: str) -> ReferenceTime:
+    return ReferenceTime(
+        problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5, compiled_error=None,
+        vendor_us=None, vendor=None, vendor_error="cuDNN: RuntimeError: no plan", torch="2.11", driver="580",
+        measured_at="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+
+
 def make_problem(name: str) -> Problem:
     size = Workload(
         name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",), seed=0, flops=8, min_bytes=64
@@ -175,6 +184,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("plans", [make_plan(row) for row in rows])
         writer.append("pairs", [make_pair(row) for row in rows if row.speedup is not None])
         writer.append("problems", [make_problem(name) for name in PROBLEMS])
+        writer.append("references", [make_reference(name) for name in PROBLEMS])
         writer.append("environments", [make_environment()])
         event = Event(run_id="run_1", index=0, kind="started", step=0, at="2026-01-01T00:00:00Z", payload_json="{}")
         writer.append("events", [event])

@@ -22,9 +22,9 @@ from kbench.benchmark.problems.check import first_line
 from kbench.benchmark.problems.definition import COMPUTE_UNITS, ProblemDefinition, Size
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.benchmark.problems.registry import problem, problems
-from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.device import Device
 from kbench.harness.device.environment import device_facts, software_facts
-from kbench.harness.device.nvml import NvmlReader
+from kbench.harness.references import open_device
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import ANCHOR, ramp
 from kbench.harness.verify.context import ContextCache
@@ -139,18 +139,6 @@ def measure_all(bench: Bench, chosen: Sequence[ProblemDefinition]) -> dict[str, 
     return {"environment": facts, "bandwidth_gbps": bandwidth, "peak_tflops": peaks, "references": rows}
 
 
-def open_device(cpu: bool) -> Device:
-    """The device to time on, set up as a worker of the harness sets it up."""
-    torch.set_grad_enabled(False)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    if not cpu and not torch.cuda.is_available():
-        raise UserError("no CUDA device is visible; time references on a GPU, or give --cpu for a dry run")
-    if cpu:
-        return CpuDevice()
-    NvmlReader(0)  # opens NVML, which the facts about the GPU come from
-    return CudaDevice(0)
-
-
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), help="Measure, and write the record here.")
 @click.option("--problem", "names", multiple=True, help="Only these problems.")
@@ -169,7 +157,7 @@ def main(out: Path | None, names: tuple[str, ...], cpu: bool, record: Path | Non
     if out is None:
         raise UserError("nothing to do; give --out to measure or --render to write a table")
     chosen = [problem(name) for name in names] or list(problems().values())
-    found = measure_all(Bench(open_device(cpu)), chosen)
+    found = measure_all(Bench(open_device(None if cpu else 0)), chosen)
     out.write_text(json.dumps(found, indent=1) + "\n")
     rows = found["references"]
     named = {

@@ -26,7 +26,8 @@ class Track:
 FORECAST = Track(
     "forecast",
     "pairs",
-    "How good is the forecast distribution? Skill is against the training prior: 0 is no better, 1 is perfect.",
+    "How good is the forecast distribution, kernel against kernel? Skill is against the training prior of each kind of "
+    "pair: 0 is no better, 1 is perfect.",
 )
 SELECT = Track(
     "select",
@@ -36,14 +37,16 @@ SELECT = Track(
 RANK = Track(
     "rank",
     "pools",
-    "Does it order a pool? How much slower than the pool's best is the fastest kernel in its top tenth?",
+    "Does it order a pool? The share of pools whose top tenth holds a kernel within 5 % of the best.",
 )
 SEARCH = Track(
     "search",
     "pools",
-    "Does search find more at an equal GPU budget? Best speedup found, relative to search without the surrogate.",
+    "Does search find more at an equal GPU budget? The share of the gain of an oracle that it attains.",
 )
-VALIDITY = Track("validity", "pools", "Will the kernel compile, run and give correct results?")
+VALIDITY = Track(
+    "validity", "pools", "Will the kernel compile, run and give correct results? Compared within proposer."
+)
 
 TRACKS = (FORECAST, SELECT, RANK, SEARCH, VALIDITY)
 TRACK_NAMES = tuple(track.name for track in TRACKS)

@@ -29,12 +29,15 @@ class MetricResult:
     low: float | None
     high: float | None
     ceiling: float | None
+    """What a second measurement scores."""
+    floor: float | None
+    """What the training frequencies, or a random order, score."""
 
     @classmethod
-    def of(cls, figure: Figure, ceiling: float | None) -> MetricResult:
+    def of(cls, figure: Figure, ceiling: float | None, floor: float | None) -> MetricResult:
         """From a figure with its draws."""
-        best = None if ceiling is None else finite(ceiling)
-        return cls(finite(figure.value), finite(figure.low), finite(figure.high), best)
+        ends = [None if end is None else finite(end) for end in (ceiling, floor)]
+        return cls(finite(figure.value), finite(figure.low), finite(figure.high), *ends)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class EvaluationResults:
     def of(cls, evaluation: Evaluation) -> EvaluationResults:
         """The results of an evaluation."""
         scored, questions, options = evaluation.scored, evaluation.questions, evaluation.options
+        bounds = (scored.ceilings, scored.floors)
         return cls(
             surrogate=evaluation.name,
             found_at=evaluation.target.found_at,
@@ -132,7 +136,7 @@ class EvaluationResults:
             lower_is_better=tuple(sorted({metric.name for metric in METRICS if metric.better is Better.LOW})),
             tracks={
                 track: {
-                    name: MetricResult.of(figure, scored.ceilings.get(track, {}).get(name))
+                    name: MetricResult.of(figure, *(b.get(track, {}).get(name) for b in bounds))
                     for name, figure in figures.items()
                 }
                 for track, figures in scored.figures.items()

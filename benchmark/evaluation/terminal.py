@@ -13,7 +13,7 @@ MOST_REASONS = 5
 
 def terminal(found: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
     """The results of one surrogate, with the values of others beside it."""
-    head = ["", found.surrogate, "95 % interval", "ceiling", *(other.surrogate for other in others)]
+    head = ["", found.surrogate, "95 % interval", "floor", "ceiling", *(other.surrogate for other in others)]
     rows = [head]
     for track, metrics in found.tracks.items():
         rows.append([track.upper(), *[""] * (len(head) - 1)])
@@ -39,6 +39,7 @@ def _row(metric: Metric, result: MetricResult, others: Sequence[EvaluationResult
         f" {mark} {metric.name} {metric.arrow}",
         metric.text(result.value),
         interval,
+        metric.text(result.floor),
         metric.text(result.ceiling),
         *(metric.text(None if other is None else other.value) for other in beside),
     ]
@@ -62,5 +63,6 @@ def _notes(found: EvaluationResults) -> list[str]:
         notes += [f"  {count:,} × {reason}" for reason, count in list(failures.reasons.items())[:MOST_REASONS]]
     if found.stray_answers:
         notes.append(f"{found.stray_answers:,} answers to queries that were not asked were ignored")
+    notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
     return notes

@@ -52,6 +52,13 @@ class Figure:
         """Another value with the same spread of draws around it."""
         return Figure(value, self.draws + (value - self.value))
 
+    def widened(self, factor: float, low: float, high: float) -> Figure:
+        """Draws this many times as far apart, within these bounds, and without the bias that resampling shows."""
+        if not len(self.draws) or math.isnan(self.value):
+            return self
+        mean = float(np.nanmean(self.draws))
+        return Figure(self.value, np.clip(2 * self.value - mean + (self.draws - mean) * factor, low, high))
+
     def _quantile(self, share: float) -> float:
         known = self.draws[~np.isnan(self.draws)]
         return float(np.quantile(known, share)) if len(known) else math.nan
@@ -69,6 +76,7 @@ class Bootstrap:
             seed: of the generator; equal seeds and cluster names give equal draws.
         """
         names, self.index = encode(clusters)
+        self.seed = seed
         self.count = len(names)
         resamples = resamples if self.count > 1 else 0
         chances = np.full(self.count, 1 / max(self.count, 1))
@@ -98,6 +106,63 @@ class Bootstrap:
     def skill(self, values: Floats, baseline: Floats) -> Figure:
         """One minus the ratio of two means."""
         return Figure.of(1.0 - divide(self.totals(values), self.totals(baseline))[:, 0])
+
+    def cluster_means(self, values: Floats) -> Floats:
+        """Mean of a column in each cluster; rows that are NaN are left out, and NaN stands where none is left."""
+        known = ~np.isnan(values)
+        columns = (np.where(known, values, 0.0), known.astype(np.float64))
+        totals, rows = (np.bincount(self.index, column, self.count).astype(np.float64) for column in columns)
+        return divide(totals, rows)
+
+    def mean_of_clusters(self, values: Floats) -> Figure:
+        """Mean of numbers, one for each cluster, which count alike; NaN is left out."""
+        known = ~np.isnan(values)
+        return Figure.of(divide(self.weights @ np.where(known, values, 0.0), self.weights @ known.astype(np.float64)))
+
+    def skill_of_clusters(self, values: Floats, baseline: Floats) -> Figure:
+        """One minus the ratio of two means over clusters, which count alike; rows that are NaN are left out."""
+        means = [np.nan_to_num(self.cluster_means(column)) for column in (values, baseline)]
+        return Figure.of(1.0 - divide(self.weights @ means[0], self.weights @ means[1]))
+
+    def median(self, values: Floats) -> Figure:
+        """Median of a column: the lower middle where rows are even in number."""
+        order = np.argsort(values, kind="stable")
+        reached = np.cumsum(self.weights[:, self.index[order]], axis=1)
+        middle = (2 * reached >= reached[:, -1:]).argmax(axis=1)
+        return Figure.of(values[order][middle])
+
+    def share(self, values: Floats, wholes: Floats | None = None) -> Figure:
+        """Sum of parts over the sum of their wholes, with draws from the clusters, an imagined hit and a miss.
+
+        Without these two, a share near 0 or 1 has draws that hardly differ, and intervals that cover far too seldom.
+
+        Args:
+            values: the parts: hits and misses, or what was attained.
+            wholes: the most each could be; 1 when not given.
+        """
+        columns = (values, np.ones_like(values) if wholes is None else wholes)
+        parts, most = (np.bincount(self.index, column, self.count) for column in columns)
+        value = float(divide(parts.sum(keepdims=True), most.sum(keepdims=True))[0])
+        chances = np.full(self.count + 2, 1 / (self.count + 2))
+        weights = np.random.default_rng((self.seed, 1)).multinomial(self.count, chances, size=len(self.weights) - 1)
+        typical = most.mean()
+        found = weights @ np.append(parts, [0.0, typical]), weights @ np.append(most, [typical, typical])
+        return Figure(value, divide(*(each.astype(np.float64) for each in found)))
+
+    def widening(self, weights: Floats) -> float:
+        """How much wider draws must be where a few clusters carry most of the weight.
+
+        As for a mean of few numbers: Student's quantile over the normal one, with Kish's effective number of clusters.
+
+        Args:
+            weights: how much each row counts.
+        """
+        from scipy.special import ndtri, stdtrit
+
+        carried = np.bincount(self.index, weights, self.count)
+        number = max(float(carried.sum() ** 2 / max((carried**2).sum(), 1e-300)), 2.0)
+        quantile = (1 + LEVEL) / 2
+        return float(stdtrit(number - 1, quantile) / ndtri(quantile) * math.sqrt(number / (number - 1)))
 
     def levels(self, keys: Floats) -> Levels:
         """Rows grouped by descending key into at most 1,024 levels, for metrics of an order."""

@@ -21,10 +21,8 @@ class Better(enum.StrEnum):
 
 
 class Ceiling(enum.StrEnum):
-    """What a second measurement of the same kernels says about a metric."""
+    """What the score of a second measurement of the same kernels means."""
 
-    NONE = "none"
-    """Nothing: a second measurement answers another question."""
     SHOWN = "shown"
     """What a perfect forecaster would score; shown beside the value."""
     BINDING = "binding"

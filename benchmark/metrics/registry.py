@@ -7,14 +7,21 @@ from typing import Any
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.forecast.accuracy import ACCURACY, SIGN_ACCURACY, WITHIN_ONE
 from kbench.benchmark.metrics.forecast.brier import BRIER
-from kbench.benchmark.metrics.forecast.ece import ECE, ECE_ADAPTIVE
+from kbench.benchmark.metrics.forecast.ece import ECE, ECE_ADAPTIVE, ECE_PER_PROBLEM
 from kbench.benchmark.metrics.forecast.log_score import LOG_SCORE
-from kbench.benchmark.metrics.forecast.rps import RPS, RPS_SKILL
+from kbench.benchmark.metrics.forecast.rps import LEVEL_SKILL, RPS, RPS_SKILL, SKILL
 from kbench.benchmark.metrics.forecast.sharpness import SHARPNESS
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank.order import KENDALL, NDCG, SPEARMAN, TOP_10_RECALL
-from kbench.benchmark.metrics.rank.regret import OTHER_REGRETS, REGRET, WITHIN_20
-from kbench.benchmark.metrics.search import BEST_FOUND, GAINS
+from kbench.benchmark.metrics.rank.regret import (
+    CAPPED_REGRET,
+    MEDIAN_REGRET,
+    OTHER_REGRETS,
+    REGRET,
+    WITHIN_05,
+    WITHIN_20,
+)
+from kbench.benchmark.metrics.search import ATTAINED, BEST_FOUND, GAINS
 from kbench.benchmark.metrics.select.aurc import AURC, EXCESS_AURC, SIGN_AURC
 from kbench.benchmark.metrics.select.coverage_at_risk import (
     COVERAGE_AT_RISK,
@@ -22,15 +29,16 @@ from kbench.benchmark.metrics.select.coverage_at_risk import (
     SIGN_COVERAGE_AT_RISK,
     SIGN_GPU_SECONDS_PER_DECISION,
 )
-from kbench.benchmark.metrics.validity import ANSWERED, AUROC, LOG_SKILL, VALIDITY_LOG_SCORE
+from kbench.benchmark.metrics.validity import ANSWERED, AUROC, AUROC_WITHIN_PROPOSER, LOG_SKILL, VALIDITY_LOG_SCORE
 
 METRICS: tuple[Metric, ...] = (
-    RPS_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE, BRIER, ECE, ECE_ADAPTIVE, SHARPNESS,
+    SKILL, LEVEL_SKILL, RPS_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE, BRIER,
+    ECE, ECE_PER_PROBLEM, ECE_ADAPTIVE, SHARPNESS,
     AURC, EXCESS_AURC, *COVERAGE_AT_RISK, SIGN_AURC, *SIGN_COVERAGE_AT_RISK,
     GPU_SECONDS_PER_DECISION, SIGN_GPU_SECONDS_PER_DECISION,
-    REGRET, WITHIN_20, SPEARMAN, KENDALL, NDCG, TOP_10_RECALL, *OTHER_REGRETS,
-    *(metric for at_budget in zip(GAINS, BEST_FOUND, strict=True) for metric in at_budget),
-    AUROC, VALIDITY_LOG_SCORE, LOG_SKILL, ANSWERED,
+    WITHIN_05, MEDIAN_REGRET, CAPPED_REGRET, REGRET, WITHIN_20, SPEARMAN, KENDALL, NDCG, TOP_10_RECALL, *OTHER_REGRETS,
+    *(metric for at_budget in zip(ATTAINED, GAINS, BEST_FOUND, strict=True) for metric in at_budget),
+    AUROC_WITHIN_PROPOSER, AUROC, VALIDITY_LOG_SCORE, LOG_SKILL, ANSWERED,
 )  # fmt: skip
 """In the order of every table; a track's headline comes first."""
 

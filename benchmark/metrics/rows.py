@@ -25,25 +25,32 @@ class PairRows:
     failed: Booleans
     """Where there is no answer and the uniform forecast stands in."""
     prior: Floats
-    """Bin frequencies of the training pairs: the baseline of skill."""
+    """Bin frequencies of all training pairs: the baseline of version 1's skill."""
+    kind_prior: Floats
+    """[rows, 8]: bin frequencies of the training pairs of the row's kind: the baseline of skill."""
+    level: Booleans
+    """Where the anchor is the PyTorch reference."""
     measure_seconds: float | None = None
     """GPU-seconds one measurement takes; None when it is not known."""
 
     @classmethod
     def all_answered(cls, probabilities: Floats, truth: Ints, prior: Floats, seconds: float | None = None) -> PairRows:
-        """Forecasts without a failure, as sure as their most probable bin."""
+        """Forecasts of one kind of pair between kernels, without a failure, as sure as their most probable bin."""
         return cls(
             probabilities=probabilities,
             confidence=probabilities.max(axis=1),
             bins=truth,
             failed=np.zeros(len(truth), dtype=np.bool_),
             prior=prior,
+            kind_prior=np.tile(prior, (len(truth), 1)),
+            level=np.zeros(len(truth), dtype=np.bool_),
             measure_seconds=seconds,
         )
 
     def take(self, rows: Ints) -> PairRows:
         """The rows at these positions."""
-        parts = {name: getattr(self, name)[rows] for name in ("probabilities", "confidence", "bins", "failed")}
+        whole = ("prior", "measure_seconds")
+        parts = {f.name: getattr(self, f.name)[rows] for f in dataclasses.fields(self) if f.name not in whole}
         return dataclasses.replace(self, **parts)
 
     @property
@@ -96,6 +103,8 @@ class SearchRows:
     """Logarithm of the best speedup found with the filter over the best found without."""
     best_share: Mapping[float, Floats]
     """Best speedup found with the filter over the pool's best."""
+    oracle_log_gain: Mapping[float, Floats]
+    """The log gain of a filter that knows every speedup."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,6 +115,8 @@ class ValidityRows:
     """NaN where none was given."""
     valid: Floats
     """1 for a correct kernel, 0 for one that failed."""
+    proposer: Ints
+    """A number for who proposed the kernel."""
     valid_rate: float
     """Share of correct kernels in training: stands in for a missing P(valid)."""
 

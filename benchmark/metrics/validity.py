@@ -7,10 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats, as_vectors
+from kbench.benchmark.metrics.arrays import Floats, Ints, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
 from kbench.benchmark.metrics.forecast.log_score import FLOOR
-from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.rows import ValidityRows
 from kbench.benchmark.tracks import VALIDITY
 
@@ -25,26 +25,51 @@ def auroc(scores: npt.ArrayLike, happened: npt.ArrayLike) -> float:
     return float(roc_auc_score(truth, predicted))
 
 
-def auroc_figure(bootstrap: Bootstrap, scores: Floats, happened: Floats) -> Figure:
-    """AUROC with draws over levels of the score; draws in which only one outcome occurs are undefined."""
+def _comparisons(happened: Floats) -> float:
+    return float(happened.sum() * (1.0 - happened).sum())
+
+
+def auroc_within(scores: npt.ArrayLike, happened: npt.ArrayLike, group: Ints) -> float:
+    """AUROC over the comparisons of rows of one group; NaN where no group holds both outcomes."""
+    predicted, truth = as_vectors(scores, happened)
+    parts = [(truth[rows], predicted[rows]) for rows in (group == each for each in np.unique(group))]
+    counted = [(_comparisons(yes), auroc(given, yes)) for yes, given in parts if _comparisons(yes)]
+    return sum(n * area for n, area in counted) / sum(n for n, _ in counted) if counted else float("nan")
+
+
+def auroc_figure(bootstrap: Bootstrap, scores: Floats, happened: Floats, group: Ints) -> Figure:
+    """The same with draws over levels of the score; draws without any comparison are undefined."""
     levels = bootstrap.levels(scores)
-    yes, no = levels.running(happened), levels.running(1.0 - happened)
-    # Each failed kernel is compared with the correct ones above its level and half of those in it.
-    failed_here = np.diff(no, axis=1, prepend=0.0)
-    correct_above = yes - np.diff(yes, axis=1, prepend=0.0) / 2
-    areas = divide((failed_here * correct_above).sum(axis=1), yes[:, -1] * no[:, -1])
-    exact = auroc(scores, happened)
+    won, comparisons = np.zeros(len(bootstrap.weights)), np.zeros(len(bootstrap.weights))
+    for each in np.unique(group):
+        here = group == each
+        yes, no = levels.running(happened * here), levels.running((1.0 - happened) * here)
+        # Each failed kernel is compared with the correct ones above its level and half of those in it.
+        failed_here = np.diff(no, axis=1, prepend=0.0)
+        correct_above = yes - np.diff(yes, axis=1, prepend=0.0) / 2
+        won += (failed_here * correct_above).sum(axis=1)
+        comparisons += yes[:, -1] * no[:, -1]
+    areas = divide(won, comparisons)
+    exact = auroc_within(scores, happened, group)
     return Figure(exact, areas[1:]) if math.isnan(exact) else Figure.of(areas).moved_to(exact)
 
 
-def _figure(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
-    return auroc_figure(bootstrap, rows.p_valid, rows.valid)
+def _within_proposer(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
+    figure = auroc_figure(bootstrap, rows.p_valid, rows.valid, rows.proposer)
+    # Failed kernels are few, and most of them belong to a few problems.
+    return figure.widened(bootstrap.widening(1.0 - rows.valid), 0.0, 1.0)
 
 
+AUROC_WITHIN_PROPOSER = Metric(
+    name="auroc_within_proposer", track=VALIDITY, label="AUROC within proposer",
+    meaning="Chance that a correct kernel is rated above a failed one of the same proposer; ½ is a coin.",
+    figure=_within_proposer, better=Better.HIGH, headline=True, shown=Shown.BOARD,
+)  # fmt: skip
 AUROC = Metric(
     name="auroc", track=VALIDITY, label="AUROC",
-    meaning="Chance that a correct kernel is rated above a failed one; ½ is a coin.",
-    figure=_figure, better=Better.HIGH, headline=True, shown=Shown.BOARD, ceiling=Ceiling.NONE,
+    meaning="Chance that a correct kernel is rated above a failed one, whoever proposed them, which tells much.",
+    figure=lambda bootstrap, rows: auroc_figure(bootstrap, rows.p_valid, rows.valid, np.zeros_like(rows.proposer)),
+    better=Better.HIGH, shown=Shown.TERMINAL,
 )  # fmt: skip
 
 
@@ -59,7 +84,7 @@ VALIDITY_LOG_SCORE = Metric(
     name="log_score", track=VALIDITY, label="Log score",
     meaning="Negative logarithm of the probability given to what happened, in nats.",
     figure=lambda bootstrap, rows: bootstrap.mean(binary_log_score_rows(rows.p_valid, rows.valid)), better=Better.LOW,
-    bounds=(0.0, float(-np.log(FLOOR))), shown=Shown.BOARD, ceiling=Ceiling.NONE,
+    bounds=(0.0, float(-np.log(FLOOR))), shown=Shown.BOARD,
 )  # fmt: skip
 
 
@@ -71,7 +96,7 @@ def _skill(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
 LOG_SKILL = Metric(
     name="log_skill", track=VALIDITY, label="Log skill",
     meaning="Share of the training rate's log score that P(valid) removes: 0 is no better, 1 is perfect.",
-    figure=_skill, better=Better.HIGH, bounds=(None, 1.0), shown=Shown.TERMINAL, ceiling=Ceiling.NONE,
+    figure=_skill, better=Better.HIGH, bounds=(None, 1.0), shown=Shown.TERMINAL,
 )  # fmt: skip
 
 
@@ -79,5 +104,4 @@ ANSWERED = Metric(
     name="answered", track=VALIDITY, label="Answered",
     meaning="Share of kernels for which P(valid) was given; the training rate stands in for the others.",
     figure=lambda bootstrap, rows: bootstrap.mean((~np.isnan(rows.stated)).astype(np.float64)), better=Better.HIGH,
-    ceiling=Ceiling.NONE,
 )  # fmt: skip

@@ -1,41 +1,57 @@
-"""Rows of every track: a surrogate's forecasts beside the answers, and those of the oracle that sets the ceiling."""
+"""Rows of every track: a surrogate's forecasts beside the answers."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities
+from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, encode
 from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
 from kbench.benchmark.metrics.search import BUDGETS, replay
-from kbench.benchmark.scoring.ceiling import oracle_forecasts, remeasured
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.labels import PoolLabels
 from kbench.benchmark.tasks.questions import Questions
-from kbench.schemas import bins
+from kbench.benchmark.tracks import PAIR_TRACKS, RANK, SEARCH, VALIDITY
+from kbench.schemas import PairKind, bins
+
+TrackRows = dict[str, PairRows | PoolRows | SearchRows | ValidityRows]
+"""By track."""
 
 
 def pair_rows(questions: Questions, table: ForecastTable) -> PairRows:
     """The forecasts of the pairs, one repeat after the other."""
     at = questions.pairs.query
-    return PairRows(
-        probabilities=table.probabilities[:, at].reshape(-1, table.probabilities.shape[-1]),
+    return dataclasses.replace(
+        answered_pairs(questions, table.probabilities[:, at].reshape(-1, bins.COUNT)),
         confidence=table.confidence[:, at].reshape(-1),
-        bins=np.tile(questions.pairs.bin, table.repeats),
         failed=table.failed[:, at].reshape(-1),
+    )
+
+
+def answered_pairs(questions: Questions, probabilities: Floats) -> PairRows:
+    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin."""
+    pairs = questions.pairs
+    repeats = len(probabilities) // max(len(pairs), 1)
+    return PairRows(
+        probabilities=probabilities,
+        confidence=probabilities.max(axis=1),
+        bins=np.tile(pairs.bin, repeats),
+        failed=np.zeros(len(probabilities), dtype=np.bool_),
         prior=questions.prior,
+        kind_prior=np.tile(kind_priors(questions), (repeats, 1)),
+        level=np.tile(pairs.kind == PairKind.REFERENCE.value, repeats),
         measure_seconds=questions.measure_seconds,
     )
 
 
-def oracle_pair_rows(questions: Questions, seed: int) -> PairRows | None:
-    """What a second measurement would forecast; None where no pair has an interval to draw it from."""
-    pairs = questions.pairs
-    if np.isnan(pairs.speedup_low).all():
-        return None
-    generator = np.random.default_rng((seed, 1))
-    given = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
-    return PairRows.all_answered(given, pairs.bin, questions.prior, questions.measure_seconds)
+def kind_priors(questions: Questions) -> Floats:
+    """The training frequencies of every pair's kind: [pairs, 8]."""
+    names, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
+    table = np.array([questions.kind_priors[name] for name in names]).reshape(-1, bins.COUNT)
+    result: Floats = table[index]
+    return result
 
 
 LEAST_RANKED = 5
@@ -76,14 +92,6 @@ def pool_scores(pools: PoolLabels, table: ForecastTable, weigh_validity: bool) -
     return rounded
 
 
-def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
-    """The order a second measurement would give: [1, rows]."""
-    generator = np.random.default_rng((seed, 2))
-    repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
-    result: Floats = -repeat[None, :]
-    return result
-
-
 def ranked_pools(labels: PoolLabels) -> list[Ints]:
     """Positions of the correct kernels of every pool that has enough of them."""
     pools = [rows[labels.valid[rows]] for rows in labels.pools()]
@@ -119,20 +127,57 @@ def rank_rows(labels: PoolLabels, pools: list[Ints], scores: Floats) -> PoolRows
 def search_rows(labels: PoolLabels, pools: list[Ints], scores: Floats, seed: int) -> SearchRows:
     """Replayed searches of every pool at every budget; all surrogates see the same orders."""
     speeds = np.where(labels.valid, np.nan_to_num(labels.speedup), 0.0)
-    found = {
-        budget: np.array(
-            [
-                replay(one[rows], speeds[rows], budget, np.random.default_rng((seed, index)))
-                for one in scores
-                for index, rows in enumerate(pools)
-            ]
-        )
-        for budget in BUDGETS
-    }
-    return SearchRows({b: pair[:, 0] for b, pair in found.items()}, {b: pair[:, 1] for b, pair in found.items()})
+
+    def replayed(scores: Floats, budget: float) -> Floats:
+        """Log gain and share of the best, of every repeat and pool."""
+        searches = [
+            replay(one[rows], speeds[rows], budget, np.random.default_rng((seed, index)))
+            for one in scores
+            for index, rows in enumerate(pools)
+        ]
+        return np.array(searches)
+
+    found = {budget: replayed(scores, budget) for budget in BUDGETS}
+    return SearchRows(
+        log_gain={budget: pair[:, 0] for budget, pair in found.items()},
+        best_share={budget: pair[:, 1] for budget, pair in found.items()},
+        oracle_log_gain={budget: np.tile(replayed(speeds[None], budget)[:, 0], len(scores)) for budget in BUDGETS},
+    )
 
 
-def validity_rows(labels: PoolLabels, table: ForecastTable, valid_rate: float) -> ValidityRows:
-    """P(valid) of every pool kernel, one repeat after the other."""
-    valid = np.tile(labels.valid.astype(np.float64), table.repeats)
-    return ValidityRows(table.p_valid[:, labels.query].reshape(-1), valid, valid_rate)
+def pool_track_rows(labels: PoolLabels, ranked: Floats, searched: Floats, seed: int) -> TrackRows:
+    """Rows of the tracks rank and search; a track without a pool that is large enough is left out.
+
+    Args:
+        labels: the pool rows.
+        ranked: [repeats, rows], what orders the correct kernels.
+        searched: the same for a search, which pays for failures.
+        seed: of the replayed searches.
+    """
+    found: TrackRows = {}
+    if pools := ranked_pools(labels):
+        found[RANK.name] = rank_rows(labels, pools, ranked)
+    if pools := searched_pools(labels):
+        found[SEARCH.name] = search_rows(labels, pools, searched, seed)
+    return found
+
+
+def surrogate_rows(questions: Questions, table: ForecastTable, seed: int) -> TrackRows:
+    """Rows of every track that the questions ask and can be scored."""
+    labels = questions.pools
+    found: TrackRows = {}
+    if len(questions.pairs):
+        found |= dict.fromkeys(PAIR_TRACKS, pair_rows(questions, table))
+    if len(labels) and not set(questions.tracks) <= set(PAIR_TRACKS):
+        ranked, searched = (pool_scores(labels, table, weigh_validity=weighed) for weighed in (False, True))
+        found |= pool_track_rows(labels, ranked, searched, seed)
+        found[VALIDITY.name] = stated_validity(labels, table.p_valid[:, labels.query], questions.valid_rate)
+    return {track: rows for track, rows in found.items() if track in questions.tracks}
+
+
+def stated_validity(labels: PoolLabels, p_valid: Floats, valid_rate: float) -> ValidityRows:
+    """Rows of [repeats, kernels] of P(valid), for the kernels that are asked about."""
+    asked, repeats = labels.take(labels.asked_valid), len(p_valid)
+    valid, proposer = asked.valid.astype(np.float64), encode(asked.proposer)[1]
+    stated = p_valid[:, labels.asked_valid].reshape(-1)
+    return ValidityRows(stated, np.tile(valid, repeats), np.tile(proposer, repeats), valid_rate)

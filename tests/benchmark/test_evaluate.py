@@ -36,7 +36,7 @@ def test_json_has_the_documented_form(corpus_path: Path, in_folder: Path) -> Non
     assert set(found["tracks"]) == {"forecast", "select", "rank", "search", "validity"}
     for metrics in found["tracks"].values():
         for figure in metrics.values():
-            assert set(figure) == {"value", "low", "high", "ceiling"}
+            assert set(figure) == {"value", "low", "high", "ceiling", "floor"}
     assert found["cost"]["forecasts"] == found["queries"]
     assert found["failures"]["count"] == 0
 
@@ -44,7 +44,7 @@ def test_json_has_the_documented_form(corpus_path: Path, in_folder: Path) -> Non
 def test_out_holds_everything_and_is_a_submission(corpus_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine"
     result = call(corpus_path, "--surrogate", "length", "--out", str(out))
-    assert "* rps_skill" in result.stdout
+    assert "* skill" in result.stdout
     assert "ceiling" in result.stdout
     results = json.loads((out / "results.json").read_text())
     submission = from_dict(Submission, json.loads((out / "submission.json").read_text()))

@@ -10,14 +10,15 @@ import pytest
 
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.bootstrap import Bootstrap
-from kbench.benchmark.metrics.registry import figures
-from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.metrics.registry import figures, headline
+from kbench.benchmark.metrics.rows import PairRows, ValidityRows
 from kbench.benchmark.metrics.search import replay
-from kbench.benchmark.scoring.ceiling import interval_distribution, log_sigma, remeasured
+from kbench.benchmark.scoring.ceiling import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import Questions
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
 
@@ -86,10 +87,9 @@ def test_failures_are_never_covered_whatever_the_truth(questions: Questions, spe
     count, number = 100, bins.bin_of(speedup)
     right = np.eye(bins.COUNT)[np.full(count, number - 1)]
     failed = np.arange(count) >= count // 2
-    rows = PairRows(
-        probabilities=np.where(failed[:, None], 1 / bins.COUNT, right), confidence=np.where(failed, 0.0, 1.0),
-        bins=np.full(count, number), failed=failed, prior=np.full(bins.COUNT, 1 / bins.COUNT), measure_seconds=1.0,
-    )  # fmt: skip
+    given = np.where(failed[:, None], 1 / bins.COUNT, right)
+    answered = PairRows.all_answered(given, np.full(count, number), np.full(bins.COUNT, 1 / bins.COUNT), 1.0)
+    rows = dataclasses.replace(answered, confidence=np.where(failed, 0.0, 1.0), failed=failed)
     found = figures("select", Bootstrap(np.arange(count) % 10, resamples=20), rows)
     for name in ("coverage_at_risk_05", "coverage_at_risk_20", "sign_coverage_at_risk_05", "sign_coverage_at_risk_20"):
         assert found[name].value == 0.5
@@ -144,8 +144,43 @@ def test_interval_becomes_a_distribution() -> None:
     assert given.sum(axis=1) == pytest.approx([1.0, 1.0])
     assert given[0, 3] > 0.999
     assert given[1, 2] == pytest.approx(0.5, abs=1e-5)
-    exact = remeasured(np.ones(3), np.ones(3), np.ones(3), np.random.default_rng(0))
-    assert exact.tolist() == [1.0, 1.0, 1.0]
+    unknown = np.full(3, np.nan)
+    assert remeasured(np.ones(3), unknown, unknown, np.random.default_rng(0)).tolist() == [1.0, 1.0, 1.0]
+    assert log_sigma(np.ones(3), np.ones(3)).tolist() == [MACHINE_LOG_SIGMA] * 3
+
+
+def test_every_headline_has_a_ceiling_and_a_floor(questions: Questions, truth: list[Forecast]) -> None:
+    scored = score(questions, table_of(questions, truth[::2]), FEW)
+    bounds = {track: (scored.floors[track][name], scored.ceilings[track][name])
+              for track, name in ((track, headline(track).name) for track in TRACK_NAMES)}  # fmt: skip
+    assert bounds["forecast"][0] == pytest.approx(0.0)
+    assert bounds["validity"] == (0.5, 1.0)
+    assert bounds["search"][0] == pytest.approx(0.0)
+    for track, (floor, ceiling) in bounds.items():
+        assert headline(track).sign * (ceiling - floor) > 0.2, track
+
+
+def test_skill_is_over_each_kind_s_own_prior(questions: Questions) -> None:
+    """The prior of each kind scores zero on the headline and on the level, whatever one prior for all would score."""
+    by_query = dict(zip(questions.pairs.query.tolist(), questions.pairs.kind.tolist(), strict=True))
+    prior = [
+        Forecast(query_id=query.query_id, probabilities=tuple(questions.kind_priors[by_query[at]]))
+        for at, query in enumerate(questions.queries)
+        if at in by_query
+    ]
+    found = score(questions, table_of(questions, prior), FEW).figures["forecast"]
+    assert found["skill"].value == pytest.approx(0.0)
+    assert found["level_skill"].value == pytest.approx(0.0)
+    assert found["rps_skill"].value != pytest.approx(0.0, abs=1e-3)
+
+
+def test_auroc_within_proposer_does_not_reward_knowing_the_proposer() -> None:
+    proposer = np.repeat([0, 1], 50)
+    valid = np.r_[np.arange(50) % 10 > 0, np.arange(50) % 2 > 0].astype(np.float64)
+    rows = ValidityRows(1.0 - 0.5 * proposer, valid, proposer, 0.9)
+    found = figures("validity", Bootstrap(np.arange(100) % 10, 50), rows)
+    assert found["auroc"].value > 0.7
+    assert found["auroc_within_proposer"].value == 0.5
 
 
 def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: list[Forecast], corpus: Corpus) -> None:
@@ -156,7 +191,7 @@ def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: l
     assert found.tracks["rank"]["regret_at_10"].verdict == "better"
     assert Comparison.of("nothing", worst, "truth", best).tracks["select"]["aurc"].verdict == "worse"
     assert Comparison.of("a", best, "b", best).tracks["forecast"]["rps"].verdict == "undecided"
-    assert "forecast rps_skill: +" in found.text()
+    assert "forecast skill: +" in found.text()
 
 
 def test_search_with_perfect_forecasts_finds_the_best_of_what_it_draws() -> None:

@@ -84,11 +84,11 @@ def test_a_filter_recomputes_ranks_and_figures(tab: Any, faceted: tuple[list[Res
     expected = {
         result.submission.name: next(
             s.value for s in result.scores
-            if (s.track, s.metric, s.slice) == ("forecast", "rps_skill", f"family={family}")
+            if (s.track, s.metric, s.slice) == ("forecast", "skill", f"family={family}")
         )
         for result in results
     }  # fmt: skip
-    shown = dict(zip(tab.names(), tab.column("rps_skill"), strict=True))
+    shown = dict(zip(tab.names(), tab.column("skill"), strict=True))
     for name, value in expected.items():
         assert value is not None
         assert float(shown[name].split()[0]) == pytest.approx(value, abs=6e-4)

@@ -55,7 +55,7 @@ def test_score_then_build_then_verify(submissions: dict[str, Path], board_corpus
     folder, results, site = submissions["prior"].parent, tmp_path / "results", tmp_path / "site"
     scored = _run("score", folder, "--dataset", board_corpus, "--out", results, "--resamples", 20)
     assert scored.exit_code == 0, scored.output
-    assert "RPS skill" in scored.output
+    assert "Skill" in scored.output
     built = _run("build", "--results", results, "--dataset", board_corpus, "--out", site, "--json")
     assert json.loads(built.output)["entries"] == 3
     assert (site / "index.html").is_file()

@@ -86,6 +86,18 @@ ECE_ADAPTIVE = Metric(
 )  # fmt: skip
 
 
+def _gap_per_problem(bootstrap: Bootstrap, rows: PairRows) -> Figure:
+    confidences, hits = _confidences(rows.probabilities, rows.bins)
+    return bootstrap.mean_of_clusters(np.abs(bootstrap.cluster_means(confidences - hits)))
+
+
+ECE_PER_PROBLEM = Metric(
+    name="ece_per_problem", track=FORECAST, label="ECE per problem",
+    meaning="Gap between mean confidence and accuracy within a problem, averaged over problems: what pooling hides.",
+    figure=_gap_per_problem, better=Better.LOW, shown=Shown.BOARD,
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReliabilityCurve:
     """Buckets that hold rows, from the least confident."""

@@ -35,7 +35,7 @@ def test_draws_equal_metrics_of_resampled_rows() -> None:
     bootstrap = Bootstrap(clusters, resamples=7, seed=1)
     hits, sure = correct(probabilities, numbers), probabilities.max(axis=1)
     mean = bootstrap.mean(rps_rows(probabilities, numbers))
-    valid = auroc_figure(bootstrap, sure, hits)
+    valid = auroc_figure(bootstrap, sure, hits, np.zeros(len(hits), dtype=np.int64))
     for draw in range(7):
         rows = resampled_rows(bootstrap, draw)
         assert mean.draws[draw] == pytest.approx(metrics.rps(probabilities[rows], numbers[rows]))
@@ -116,3 +116,42 @@ def test_rows_without_a_value_are_left_out_of_the_mean() -> None:
     bootstrap = Bootstrap(np.arange(4), 50, 0)
     assert bootstrap.mean(np.array([1.0, math.nan, 3.0, math.nan])).value == 2.0
     assert math.isnan(bootstrap.mean(np.full(4, math.nan)).value)
+
+
+def test_share_is_exact_and_never_quite_sure() -> None:
+    bootstrap = Bootstrap(np.arange(24), resamples=2000, seed=0)
+    sure = bootstrap.share(np.ones(24))
+    assert sure.value == 1.0
+    assert sure.low < 0.95
+    assert sure.high == 1.0
+    half = bootstrap.share(np.arange(24) % 2 * 3.0, np.full(24, 3.0))
+    assert half.value == 0.5
+    assert (half.low + half.high) / 2 == pytest.approx(0.5, abs=0.02)
+    assert len(Bootstrap(np.arange(24), 0).share(np.ones(24)).draws) == 0
+
+
+def test_median_and_means_of_clusters_count_as_often_as_drawn() -> None:
+    _, _, clusters = drawn()
+    values = np.random.default_rng(1).normal(size=len(clusters))
+    values[::7] = np.nan
+    bootstrap = Bootstrap(clusters, resamples=5, seed=1)
+    means = bootstrap.cluster_means(values)
+    assert means == pytest.approx([np.nanmean(values[clusters == each]) for each in range(12)])
+    figure = bootstrap.mean_of_clusters(means)
+    known = values[~np.isnan(values)]
+    middle = Bootstrap(clusters[~np.isnan(values)], resamples=5, seed=1).median(known)
+    for draw in range(5):
+        weights = bootstrap.weights[1 + draw]
+        assert figure.draws[draw] == pytest.approx(weights @ means / weights.sum())
+        rows = np.repeat(known, weights[clusters[~np.isnan(values)]].astype(int))
+        assert middle.draws[draw] == np.sort(rows)[(len(rows) - 1) // 2]
+
+
+def test_few_clusters_that_carry_the_weight_widen_the_interval() -> None:
+    bootstrap = Bootstrap(np.arange(24), resamples=100, seed=0)
+    even, uneven = bootstrap.widening(np.ones(24)), bootstrap.widening(np.r_[np.ones(4), np.full(20, 0.01)])
+    assert 1.05 < even < 1.1 < 1.5 < uneven
+    figure = bootstrap.mean(np.arange(24.0))
+    wide = figure.widened(2.0, -100, 100)
+    assert wide.high - wide.low == pytest.approx(2 * (figure.high - figure.low))
+    assert figure.widened(2.0, 10, 12).high == 12

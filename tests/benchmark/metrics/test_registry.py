@@ -57,13 +57,16 @@ def test_the_docs_hold_the_table_of_metrics() -> None:
 def test_figures_stay_within_the_bounds_a_metric_states(track: str) -> None:
     generator = np.random.default_rng(4)
     share = {budget: generator.random(30) for budget in BUDGETS}
+    pairs = PairRows.all_answered(
+        generator.dirichlet(np.ones(8), 30), generator.integers(1, 9, 30), np.full(8, 1 / 8), 2.0
+    )
     rows = {
-        "forecast": PairRows.all_answered(
-            generator.dirichlet(np.ones(8), 30), generator.integers(1, 9, 30), np.full(8, 1 / 8), 2.0
-        ),
+        "forecast": dataclasses.replace(pairs, level=np.arange(30) % 2 == 0),
         "rank": PoolRows(tuple(Pool(generator.random(20), generator.random(20) + 1) for _ in range(30))),
-        "search": SearchRows(share, share),
-        "validity": ValidityRows(generator.random(30), generator.integers(0, 2, 30).astype(np.float64), 0.5),
+        "search": SearchRows(share, share, {budget: values + 0.1 for budget, values in share.items()}),
+        "validity": ValidityRows(
+            generator.random(30), generator.integers(0, 2, 30).astype(np.float64), np.arange(30) % 3, 0.5
+        ),
     }
     found = figures(track, Bootstrap(np.arange(30) % 7, 50), rows.get(track, rows["forecast"]))
     assert set(found) == {metric.name for metric in of_track(track)}

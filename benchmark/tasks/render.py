@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.loaders.source.stripped import stripped
 from kbench.schemas import Backend, DataError, PairKind, Query
+from kbench.schemas.gpus import partition_size, whole_gpu
 from kbench.schemas.ids import content_hash
 
 FACTS = ("compute_capability", "sm_count", "memory_bytes", "l2_bytes", "shared_bytes_per_block", "bandwidth_gbs",
@@ -31,7 +32,7 @@ DATA_SHEETS: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-def gpu_facts(gpu: str, environments: Iterable[Mapping[str, Any]] = ()) -> str:
+def gpu_facts(gpu: str, environments: Sequence[Mapping[str, Any]] = ()) -> str:
     """Facts of one GPU as JSON; what is not known is null.
 
     Args:
@@ -43,11 +44,22 @@ def gpu_facts(gpu: str, environments: Iterable[Mapping[str, Any]] = ()) -> str:
         if name in gpu.split() or name in gpu:
             facts |= dict(zip(FACTS, sheet, strict=True))
             break
-    seen = sorted((row for row in environments if row["gpu"] == gpu), key=lambda row: str(row["env_id"]))
-    for row in seen[:1]:
-        facts |= {name: row[name] for name in FACTS if row.get(name) is not None}
-        facts["bandwidth_gbs"] = row.get("copy_bandwidth_gbs") or facts["bandwidth_gbs"]
+    row = _environment(gpu, environments)
+    facts |= {name: row[name] for name in FACTS if row.get(name) is not None}
+    facts["bandwidth_gbs"] = row.get("copy_bandwidth_gbs") or facts["bandwidth_gbs"]
+    size = partition_size(gpu)
+    if size is not None:
+        facts["sm_count"] = size[0]
+        # The sheet's rates are the whole GPU's; a partition has the share of them that a matrix product showed.
+        rates = [one.get("matmul_peak_tflops") for one in (row, _environment(whole_gpu(gpu), environments))]
+        share = rates[0] / rates[1] if rates[0] and rates[1] else size[0] / size[1]
+        facts |= {name: facts[name] and share * facts[name] for name in FACTS if name.endswith("_tflops")}
     return json.dumps({"gpu": gpu} | facts)
+
+
+def _environment(gpu: str, environments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The first environment of a GPU; empty when there is none."""
+    return min((row for row in environments if row["gpu"] == gpu), key=lambda row: str(row["env_id"]), default={})
 
 
 WORKLOAD_FACTS = ("name", "params_json", "inputs", "outputs", "flops", "min_bytes")

@@ -10,6 +10,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kbench.harness.device.driver import DriverError
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.partition import Partition
@@ -102,7 +103,7 @@ class CudaDevice:
             # A torch built without CUDA lacks the functions themselves.
             raise InfrastructureError(f"GPU {chosen} cannot be used: {error}") from error
         total = int(self.properties.multi_processor_count)
-        self.torch_name, self.model = f"cuda:{index}", chosen.name(str(self.properties.name), total)
+        self.torch_name, self.model = f"cuda:{index}", chosen.named(str(self.properties.name), total)
         self.partition: Partition | None = None
         if chosen.sms is not None:
             torch.cuda.synchronize(index)
@@ -191,9 +192,15 @@ class CudaDevice:
         """Check that work still runs where it should.
 
         Raises:
-            InfrastructureError: it runs on other multiprocessors.
+            InfrastructureError: it runs on other multiprocessors, or they do not answer.
         """
-        if self.partition is not None and self.partition.look() != self.partition.sm_ids:
+        if self.partition is None:
+            return
+        try:
+            found = self.partition.look()
+        except (DriverError, RuntimeError) as error:
+            raise InfrastructureError(f"{self.model} does not answer: {error}") from error
+        if found != self.partition.sm_ids:
             raise InfrastructureError(f"work on {self.model} has left its partition")
 
 

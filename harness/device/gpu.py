@@ -7,6 +7,7 @@ import os
 import re
 
 from kbench.schemas import UserError
+from kbench.schemas.gpus import partition_name
 
 STEP = 8
 """Partitions come in multiples of this many multiprocessors, which every architecture accepts."""
@@ -51,9 +52,9 @@ class Gpu:
     def __str__(self) -> str:
         return (self.uuid or str(self.index)) + ("" if self.sms is None else f":{self.sms}")
 
-    def name(self, model: str, sm_count: int) -> str:
+    def named(self, model: str, sm_count: int) -> str:
         """What records call it, given the whole GPU's name and number of multiprocessors."""
-        return model if self.sms is None else f"{model} ({self.sms} of {sm_count} SMs)"
+        return model if self.sms is None else partition_name(model, self.sms, sm_count)
 
     def check_size(self, sm_count: int) -> None:
         """Check that a GPU with this many multiprocessors has such a partition.

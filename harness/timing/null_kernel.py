@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from kbench.harness.timing.centre import centre
+from kbench.schemas.gpus import whole_gpu
 
 NULL_KERNEL = "null kernel"
 NOMINAL_US: Mapping[str, float] = {"NVIDIA H200": 3.27}
@@ -25,8 +26,8 @@ class NullKernel:
     """The null kernel's samples in one process on one GPU."""
 
     def __init__(self, model: str) -> None:
-        """Start without samples on a GPU of this name."""
-        self.nominal_us = NOMINAL_US.get(model)
+        """Start without samples on a device of this name; a partition is held to its GPU's usual time."""
+        self.nominal_us = NOMINAL_US.get(model, NOMINAL_US.get(whole_gpu(model)))
         self._recent: deque[float] = deque(maxlen=WINDOW)
 
     def add(self, times_us: Iterable[float]) -> None:

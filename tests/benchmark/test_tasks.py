@@ -140,6 +140,19 @@ def test_gpu_facts_come_from_the_environment_then_the_data_sheet() -> None:
     assert json.loads(gpu_facts("Unheard Of"))["sm_count"] is None
 
 
+def test_a_partition_has_its_own_bandwidth_and_the_share_of_the_rates_that_was_measured() -> None:
+    part = "NVIDIA H200 (64 of 132 SMs)"
+    whole = {"gpu": "NVIDIA H200", "env_id": "b", "sm_count": 132, "matmul_peak_tflops": 800.0}
+    row = {"gpu": part, "env_id": "a", "sm_count": 64, "matmul_peak_tflops": 400.0, "copy_bandwidth_gbs": 3700.0}
+    facts = json.loads(gpu_facts(part, [whole, row]))
+    sheet = json.loads(gpu_facts("NVIDIA H200"))
+    assert (facts["sm_count"], facts["bandwidth_gbs"]) == (64, 3700.0)
+    assert facts["bf16_tflops"] == sheet["bf16_tflops"] / 2
+    assert facts["memory_bytes"] == sheet["memory_bytes"]
+    unmeasured = json.loads(gpu_facts(part, [whole]))
+    assert (unmeasured["sm_count"], unmeasured["fp32_tflops"]) == (64, sheet["fp32_tflops"] * 64 / 132)
+
+
 @pytest.mark.parametrize(
     ("speedup", "label", "told"), [(0.25, 1, 1), (0.26, 1, 2), (0.7071, 2, 3), (1.0, 4, 4), (1.2, 4, 5), (3.0, 7, 7)]
 )

@@ -26,7 +26,7 @@ from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
-from kbench.harness.timing.null_kernel import NullKernel
+from kbench.harness.timing.null_kernel import NOMINAL_US, NullKernel
 from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -93,7 +93,7 @@ def test_records_and_plans_name_the_multiprocessors_of_the_partition(monkeypatch
     device: Any = object.__new__(CudaDevice)
     device.properties = SimpleNamespace(**dataclasses.asdict(H200))
     device.sm_count, device.l2_bytes = 64, 1
-    device.model = Gpu.parse("0:64").name("NVIDIA H200", 132)
+    device.model = Gpu.parse("0:64").named("NVIDIA H200", 132)
     device.partition = SimpleNamespace(sm_ids=(2, 3, 6, 7))
     facts = device_facts(device)
     environment = make_environment(facts, "plan", None)
@@ -102,9 +102,10 @@ def test_records_and_plans_name_the_multiprocessors_of_the_partition(monkeypatch
     assert facts["sm_ids"] == [2, 3, 6, 7]
 
 
-def test_the_whole_gpu_keeps_its_name_and_its_launch_overhead() -> None:
-    assert Gpu.parse("0").name("NVIDIA H200", 132) == "NVIDIA H200"
-    assert NullKernel("NVIDIA H200").nominal_us == 3.27
+@pytest.mark.parametrize("text", ["0", "0:64"])
+def test_figures_of_a_partition_are_stated_relative_to_the_null_kernel_of_its_gpu(text: str) -> None:
+    name = Gpu.parse(text).named("NVIDIA H200", 132)
+    assert NullKernel(name).nominal_us == NOMINAL_US["NVIDIA H200"]
 
 
 @pytest.mark.parametrize("source", [partition.SOURCE, ceilings.READ_SOURCE], ids=["look", "read"])

@@ -1,8 +1,6 @@
 """Does the source reader of `static` read what kernels really launch? It is checked against launch plans.
 
 PYTHONPATH=src python docs/evidence/scripts/launch_reader.py      # prints tables, writes launch-reader.json
-
-`launch_reader_sample.py` makes the plans of problems that planned.jsonl.xz does not have.
 """
 
 from __future__ import annotations
@@ -29,10 +27,7 @@ from kbench.benchmark.surrogates.static.reader.values import Trace
 from kbench.benchmark.tasks.render import stripped, workload_facts
 
 EVIDENCE = Path(__file__).parents[1]
-PLANS = EVIDENCE / "harness" / "planned.jsonl.xz"
-SAMPLE = EVIDENCE / "launch-reader-sample.jsonl.xz"
-PLANNED_ON = "b73b159d01bf7df61f71ce5a3ffabe9c"
-"""Id of the environment the plans were made in; those of the sample were made without a GPU."""
+PLANS = sorted((EVIDENCE / "harness").glob("planned*.jsonl.xz"))
 SM_COUNT = 132
 """Of the H200 the plans are for."""
 ELEMENT_BYTES = 4
@@ -150,13 +145,9 @@ class Checked:
     workload: str
     found: Launches | None
     truth: Launches
-    sample: str | None
-    """Its group, where its plan is of the sample."""
 
     def groups(self) -> tuple[str, ...]:
         """The rows of the table it counts in."""
-        if self.sample:
-            return () if self.workload == "tiny" else (self.sample,)
         if self.workload == "tiny":
             return ("all, tiny workload",)
         backend = self.kernel["backend"]
@@ -185,13 +176,12 @@ def read_kernel(source: str, problem: Mapping[str, Any]) -> list[Trace]:
 
 def checked(line: Mapping[str, Any], kernel: Mapping[str, Any], problem: Mapping[str, Any]) -> Iterator[Checked]:
     """Each plan of a kernel; the tiny workload, which no query states, is read on its own."""
-    sample = {None: None, True: "sample, hard to read", False: "sample, other"}[line.get("hard")]
     for part in (problem["workloads"], [problem["tiny"]]):
         found = read_kernel(kernel["source"], {"workloads": part})
         for at, workload in enumerate(part):
             # `static` takes a `run` without launches for one that it cannot read.
             mine = read(found[at], workload) if found and found[at].launches else None
-            yield Checked(kernel, workload["name"], mine, planned(line["plans"][workload["name"]], workload), sample)
+            yield Checked(kernel, workload["name"], mine, planned(line["plans"][workload["name"]], workload))
 
 
 def tallies(every: Sequence[Checked]) -> dict[str, Tally]:
@@ -203,7 +193,7 @@ def tallies(every: Sequence[Checked]) -> dict[str, Tally]:
         for group in each.groups():
             rows[group] += check(each.found, each.truth)
             kernels[group].add(each.kernel["kernel_id"])
-        if each.workload != "tiny" and each.sample is None:
+        if each.workload != "tiny":
             alike[each.kernel["problem_id"], each.workload, each.kernel["backend"]].append(each)
     found = {group: rows[group] | Counter(kernels=len(kernels[group])) for group in sorted(rows, key=order)}
     guessed: Tally = Counter(kernels=len(kernels["all"]))
@@ -213,9 +203,9 @@ def tallies(every: Sequence[Checked]) -> dict[str, Tally]:
     return found | {"all, most common answer": guessed}
 
 
-def order(group: str) -> tuple[bool, bool, bool, str]:
-    """Groups by backend and proposer first, then what they sum to, then the sample."""
-    return group.startswith("sample"), group.startswith("all"), group.endswith(", all"), group
+def order(group: str) -> tuple[bool, bool, str]:
+    """Groups by backend and proposer first, then what they sum to."""
+    return group.startswith("all"), group.endswith(", all"), group
 
 
 def coverage(kernels: Sequence[Mapping[str, Any]], problems: Mapping[str, Any]) -> dict[str, dict[str, Tally]]:
@@ -257,7 +247,7 @@ def main() -> None:
     problems = {row["problem_id"]: row for row in corpus.select("problems").to_arrow().to_pylist()}
     every = [
         each
-        for path in (PLANS, SAMPLE)
+        for path in PLANS
         for line in plans_in(path)
         for each in checked(line, by_id[line["kernel_id"]], problems[line["problem_id"]])
     ]
@@ -265,15 +255,15 @@ def main() -> None:
     document = {
         "environment": {
             "dataset": corpus.fingerprint, "kbench": __version__, "python": platform.python_version(),
-            "machine": platform.machine(), "planned_on": PLANNED_ON,
-            "plans_sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (PLANS, SAMPLE)},
+            "machine": platform.machine(),
+            "plans_sha256": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in PLANS},
         },
-        "problems": sorted({each.kernel["problem_id"] for each in every if each.sample is None}),
+        "problems": sorted({each.kernel["problem_id"] for each in every}),
         "rows": rows,
         "coverage": covered,
         "disagreements": [each.to_json() for each in every if each.differs()],
     }  # fmt: skip
-    (EVIDENCE / "launch-reader.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (EVIDENCE / "launch-reader.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
     click.echo(table(rows))
     for part in covered.values():
         for name, tally in part.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 if TYPE_CHECKING:
     from kbench.benchmark.tasks.questions import Questions
     from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.storage.atomic import replace_together
 
 
 def write_baselines(
@@ -41,8 +41,7 @@ def write_baselines(
             # One resample: the figures of this run are not kept, the leaderboard computes its own.
             files = write_folder(evaluate(name, corpus, Options(resamples=1), questions=questions), Path(scratch))
             target = folder / name
-            target.mkdir(parents=True, exist_ok=True)
-            for kept in (METADATA_FILE, FORECAST_FILES[0]):
-                shutil.copyfile(files[kept], target / kept)
+            kept = (METADATA_FILE, FORECAST_FILES[0])
+            replace_together(target, {file: files[file].read_bytes() for file in kept})
         made.append(target)
     return made

@@ -38,7 +38,7 @@ def load_questions(dataset: str | None, labels: Path | None, split: str = "test"
         return read_labels(labels)
     from kbench.loaders.corpus.corpus import Corpus
 
-    return build_questions(Corpus.open(dataset), split)
+    return build_questions(Corpus.open(dataset, verified=True), split)
 
 
 def expected_of(questions: Questions) -> Expected:

@@ -155,7 +155,7 @@ def baselines(submissions: Path | None, dataset: str | None, split: str, as_json
     from kbench.leaderboard.board import SUBMISSIONS
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = Corpus.open(dataset)
+    corpus = Corpus.open(dataset, verified=True)
     questions = build_questions(corpus, split)
     paths = write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
     if as_json:

@@ -81,7 +81,7 @@ class Command:
 
     def corpus(self) -> Corpus:
         """The corpus asked for; the name of a pulled dataset finds it in the data folder."""
-        return Corpus.open(self.dataset)
+        return Corpus.open(self.dataset, verified=True)
 
     def questions(self, corpus: Corpus, progress: EvaluationProgress) -> Questions:
         """What is asked."""

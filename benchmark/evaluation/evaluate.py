@@ -33,4 +33,4 @@ def evaluate(
     Returns:
         The evaluation. `.scored.scores()` gives every figure as a `Score` record.
     """
-    return evaluate_on(surrogate, Corpus.open(dataset), Options(**options), out=out, compiler=compiler)
+    return evaluate_on(surrogate, Corpus.open(dataset, verified=True), Options(**options), out=out, compiler=compiler)

@@ -11,10 +11,10 @@ from typing import Any
 from kbench.benchmark.evaluation.results import EvaluationResults
 from kbench.benchmark.evaluation.run import Evaluation, Options
 from kbench.benchmark.evaluation.submission import UNKNOWN, submission
-from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, write_forecasts
+from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, forecasts_file
 from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
 from kbench.benchmark.tasks import Questions
-from kbench.loaders.storage.atomic import write_atomically
+from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
@@ -142,15 +142,20 @@ def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
 
     What an author wrote into submission.json since the last run of the same surrogate stays.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    files = {name: out / name for name in (RESULTS, FORECASTS, SUBMISSION)}
     kept = earlier(out).kept(evaluation.target, evaluation.options)
-    write_forecasts(files[FORECASTS], evaluation.run.forecasts, evaluation.questions.dataset)
-    write_json(files[SUBMISSION], to_dict(dataclasses.replace(submission(evaluation), **kept)))
-    write_json(files[RESULTS], EvaluationResults.of(evaluation).to_json())
-    return files
+    files = {
+        FORECASTS: forecasts_file(evaluation.run.forecasts, evaluation.questions.dataset),
+        SUBMISSION: _json(to_dict(dataclasses.replace(submission(evaluation), **kept))),
+        RESULTS: _json(EvaluationResults.of(evaluation).to_json()),
+    }
+    replace_together(out, files)
+    return {name: out / name for name in files}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write one JSON file, whole or not at all."""
-    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(path, _json(value))
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

@@ -128,7 +128,6 @@ def read_results(path: Path) -> Results:
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
     """One JSON file per entry, all of them or none: results of one scoring belong together."""
     files = {f"{result.entry_id}.json": results_text(result).encode() for result in results}
-    folder.mkdir(parents=True, exist_ok=True)
     replace_together(folder, files)
     return [folder / name for name in files]
 

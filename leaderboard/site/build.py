@@ -17,7 +17,7 @@ from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
-from kbench.loaders.storage.atomic import write_atomically
+from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import Forecast, Submission, UserError, json_schema
 
 HERE = Path(__file__).parent
@@ -50,16 +50,16 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
     """
     _check_comparable(results)
     data = page_data(results, dataset)
-    (out / "data").mkdir(parents=True, exist_ok=True)
-    for entry in data["entries"]:
-        write_atomically(out / "data" / f"{entry['id']}.json", _json({"columns": data["columns"], **entry}))
+    files: dict[str, bytes | None] = {
+        f"data/{entry['id']}.json": _json({"columns": data["columns"], **entry}).encode() for entry in data["entries"]
+    }
     # An entry's slices and curves are in its own file: with them here too the site would be half as large again.
     brief = [{k: v for k, v in entry.items() if k not in ("curves", "scores")} | {"all": entry["scores"].get("all")}
              for entry in data["entries"]]  # fmt: skip
-    write_atomically(out / "data" / "leaderboard.json", _json({**data, "entries": brief}))
-    page = out / "index.html"
-    write_atomically(page, render_page(data))
-    return page
+    files["data/leaderboard.json"] = _json({**data, "entries": brief}).encode()
+    files["index.html"] = render_page(data).encode()
+    replace_together(out, files)
+    return out / "index.html"
 
 
 def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +16,10 @@ from kbench.loaders.checks.folder import folder_issues
 from kbench.loaders.checks.references import Part, duplicates, reference_issues
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.fingerprint import rows_hash
-from kbench.loaders.corpus.manifest import FileEntry, file_sha256
+from kbench.loaders.corpus.manifest import FileEntry
 from kbench.loaders.corpus.shards import read_parquet
-from kbench.loaders.corpus.writer import facet_values
-from kbench.schemas import DataError, PairKind, arrow_schema
+from kbench.loaders.corpus.verify import manifest_faults, whole
+from kbench.schemas import DataError, PairKind
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id
 
@@ -60,38 +58,8 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
     issues = list(columns.schema_issues(config, table.schema, str(path)))
     if issues:
         return None, issues
-    for field in arrow_schema(config.record):
-        if field.name not in table.column_names:
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    table = table.select(arrow_schema(config.record).names)
-    return table, [Issue(str(path), None, *fault) for fault in _manifest_faults(config, path, entry, table)]
-
-
-def _manifest_faults(
-    config: Config, path: Path, entry: FileEntry, table: pa.Table
-) -> Iterator[tuple[str | None, Any, str]]:
-    """(field, value, message) for what the manifest says of a file and is not so; other rows explain all the rest."""
-    if table.num_rows != entry.rows:
-        yield "rows", table.num_rows, f"the manifest says {entry.rows}"
-    elif f"{rows_hash(table, config.later):064x}" != entry.rows_hash:
-        yield None, None, "the content differs from what the manifest's hash says"
-    elif path.stat().st_size != entry.bytes:
-        yield "bytes", path.stat().st_size, f"the manifest says {entry.bytes}"
-    elif file_sha256(path) != entry.sha256:
-        yield "sha256", file_sha256(path), f"the manifest says {entry.sha256}"
-    else:
-        yield from _listing_faults(config, entry, table)
-
-
-def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterator[tuple[str, Any, str]]:
-    """Values by which a filter would skip the file wrongly, or read it for nothing."""
-    found = facet_values(table, config.facets)
-    for name, listed in entry.values.items():
-        if name not in config.facets:
-            yield name, None, "the manifest lists values of it, but it is not a facet"
-        for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
-            where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
-            yield name, value, f"{where}; filters skip files by this list"
+    table = whole(config, table)
+    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, table)]
 
 
 def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -> Iterator[Issue]:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, config
 from kbench.loaders.corpus.manifest import FileEntry, Manifest, read_manifest
-from kbench.loaders.corpus.places import Location, folder_of
+from kbench.loaders.corpus.places import Location, folder_of, from_hub
 from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.shards import describe_shards
-from kbench.schemas import UnknownNameError, UserError
+from kbench.loaders.corpus.verify import verify
+from kbench.loaders.storage.hub_client import evict_damaged
+from kbench.schemas import DataError, UnknownNameError, UserError
 from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
@@ -95,12 +97,16 @@ class Corpus:
         return cls(files, manifest, [folder])
 
     @classmethod
-    def open(cls, path: Location | Sequence[Location] | None = None, *, check_files: bool = True) -> Corpus:
+    def open(
+        cls, path: Location | Sequence[Location] | None = None, *, check_files: bool = True, verified: bool = False
+    ) -> Corpus:
         """Open a corpus.
 
         Args:
             path: a corpus folder, a Hub id, Parquet files, or several of them; the shipped dataset when left out.
             check_files: whether to look that every file is there and has its size.
+            verified: whether to compare every file's bytes, rows and facets with the manifest, and the rows with the
+                fingerprint; a corpus from the Hub always is.
 
         Raises:
             UserError: the path is not a corpus.
@@ -111,9 +117,11 @@ class Corpus:
             raise UserError("no path given; give a corpus folder, a Hub id or Parquet files")
         files: dict[str, list[tuple[Path, FileEntry]]] = {}
         loose = [Path(item) for item in paths if item is not None and str(item).endswith(".parquet")]
-        folders = [folder_of(item) for item in paths if item is None or not str(item).endswith(".parquet")]
-        for folder in folders:
-            for name, entries in read_manifest(folder, check_files=check_files).files.items():
+        folders: list[Path] = []
+        for item in (item for item in paths if item is None or not str(item).endswith(".parquet")):
+            folder, manifest = _opened(item, check_files, verified)
+            folders.append(folder)
+            for name, entries in manifest.files.items():
                 files.setdefault(name, []).extend((folder / entry.path, entry) for entry in entries)
         for name, found in describe_shards(loose).items():
             files.setdefault(name, []).extend(found)
@@ -185,6 +193,25 @@ class Corpus:
         if found is None or not self._files.get(chosen.name):
             return values
         return tuple(_resolve(column, value, found) for value in values)
+
+
+def _opened(item: Location | None, check_files: bool, verified: bool) -> tuple[Path, Manifest]:
+    """A folder and its manifest; what is damaged in the Hub's cache is fetched again, once."""
+    folder = folder_of(item)
+    try:
+        return folder, _checked(folder, check_files, verified)
+    except DataError:
+        if not isinstance(item, str) or Path(item).exists() or not evict_damaged(folder, unproven=True):
+            raise
+    folder = folder_of(item)
+    return folder, _checked(folder, check_files, verified)
+
+
+def _checked(folder: Path, check_files: bool, verified: bool) -> Manifest:
+    manifest = read_manifest(folder, check_files=check_files)
+    if verified or (check_files and from_hub(folder)):
+        verify(folder, manifest)
+    return manifest
 
 
 def _resolve(column: str, value: Any, known: Iterable[str]) -> str:

@@ -6,8 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from kbench.loaders.corpus.manifest import NAME
+from kbench.loaders.corpus.manifest import NAME, PULLED
 from kbench.loaders.corpus.shards import first_line
+from kbench.loaders.storage.hub_client import in_hub_cache, limit_waits
 from kbench.schemas import UserError
 
 Location = str | os.PathLike[str]
@@ -35,6 +36,11 @@ def pulled(name: str) -> Path | None:
 def is_corpus(folder: Path) -> bool:
     """Whether a folder holds a corpus."""
     return (folder / NAME).is_file()
+
+
+def from_hub(folder: Path) -> bool:
+    """Whether a folder came from the Hub: it lies in the Hub's cache, or was pulled."""
+    return in_hub_cache(folder) or (folder / PULLED).is_file()
 
 
 def folder_of(path: Location | None) -> Path:
@@ -65,14 +71,17 @@ def fetch(repository: str, revision: str | None = None) -> Path:
         UserError: there is no such local folder and the Hub does not answer with one.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError
 
+    limit_waits()
     try:
         return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
     except HFValidationError as error:
         raise UserError(
             f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"
         ) from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"path {repository!r} is no local folder, and the Hub did not serve it: {reason}") from error
+    except Exception as error:
+        # What the Hub answers makes its client raise errors of every kind.
+        raise UserError(
+            f"path {repository!r} is no local folder, and the Hub did not serve it: {first_line(error)}"
+        ) from error

@@ -25,7 +25,8 @@ from kbench.loaders.corpus.fingerprint import rows_hash
 from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, take_lock, texts
 from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, file_sha256, read_manifest
 from kbench.loaders.corpus.shards import marked
-from kbench.loaders.storage.atomic import replace_together, write_new
+from kbench.loaders.corpus.verify import facet_values
+from kbench.loaders.storage.atomic import replace_in_order, write_new
 from kbench.schemas import DataError, Record, UserError
 from kbench.schemas.status import TIMED_FIELDS
 
@@ -37,8 +38,6 @@ LEVEL, DENSE_LEVEL = 12, 19
 """zstd levels: of every writer (about 50 MB/s), and of files that are written once and kept (5 MB/s, 8 % smaller)."""
 SHARD_ROWS = 65_536
 """Rows of a file, and rows held in memory before one is written."""
-LISTED_VALUES = 1024
-"""A facet with more values than this is not listed in the manifest."""
 
 
 class CorpusWriter:
@@ -117,7 +116,7 @@ class CorpusWriter:
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
         with plain_errors(self.folder):
             files = describe(Corpus.of(self.folder, manifest), self.folder)
-            replace_together(self.folder, {**files, NAME: manifest.to_json().encode()})
+            replace_in_order(self.folder, {**files, NAME: manifest.to_json().encode()})
             self._new.clear()
             remove_strays(self.folder, manifest)
         return manifest.fingerprint
@@ -222,12 +221,6 @@ def _by_split(chosen: Config, table: pa.Table) -> Iterator[tuple[str, pa.Table]]
         part = table.filter(pc.equal(table.column("split"), split))
         if part.num_rows:
             yield split, part
-
-
-def facet_values(table: pa.Table, facets: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The values that occur of each facet that has few."""
-    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in facets}
-    return {name: tuple(sorted(values)) for name, values in found.items() if len(values) <= LISTED_VALUES}
 
 
 def _number(relative: str) -> int:

@@ -12,14 +12,15 @@ from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
-from kbench.loaders.corpus.manifest import PULLED, file_sha256, read_manifest
+from kbench.loaders.corpus.manifest import PULLED, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
-from kbench.loaders.hub.repository import commit_of, fetch_files, plain_errors
+from kbench.loaders.hub.repository import commit_of, fetch_files
 from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.published import release as published
 from kbench.loaders.importers.run import REPORT, import_files
 from kbench.loaders.storage.atomic import whole_folder
+from kbench.loaders.storage.hub_client import evict_damaged
 from kbench.schemas import DataError, UnknownNameError, UserError
 
 UNSAID = f"which does not say where it came from (no readable {PULLED}; an earlier kbench wrote none)"
@@ -115,14 +116,14 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
     commit = commit_of(repository, revision)
     _refuse_other(target, repository, lambda: _has_rows_of(target, repository, commit))
     folder = fetch_files(repository, commit)
-    corpus = Corpus.open(folder)
-    with whole_folder(target, replace=out is None and is_corpus(target)) as aside, plain_errors(repository):
-        for name in corpus.configs:
-            for path, entry in corpus.select(name).files:
-                if file_sha256(path) != entry.sha256:
-                    raise DataError(
-                        f"{entry.path} of {repository!r} is damaged: its bytes differ from the manifest's hash"
-                    )
+    try:
+        corpus = Corpus.open(folder, verified=True)
+    except DataError:
+        # The cache may be damaged, not the repository: a second look is at bytes that were fetched again.
+        evict_damaged(folder, unproven=True)
+        folder = fetch_files(repository, commit)
+        corpus = Corpus.open(folder, verified=True)
+    with whole_folder(target, replace=out is None and is_corpus(target)) as aside:
         for path in sorted(item for item in folder.rglob("*") if item.is_file()):
             relative = path.relative_to(folder)
             if relative.parts[0].startswith(".") or relative.name == MANIFEST:

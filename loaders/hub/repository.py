@@ -16,7 +16,8 @@ from kbench.loaders.corpus.manifest import NAME as MANIFEST
 from kbench.loaders.corpus.places import HUB_ID
 from kbench.loaders.corpus.shards import first_line
 from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import DataError, InfrastructureError, UserError
+from kbench.loaders.storage.hub_client import check_names, evict_damaged, limit_waits, within
+from kbench.schemas import DataError, InfrastructureError, KbenchError, UserError
 
 COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
 """What is pushed beside the tables."""
@@ -66,6 +67,21 @@ def plain_errors(repository: str) -> Iterator[None]:
         raise InfrastructureError(f"the connection to the Hub broke ({reason}); run the command again") from error
 
 
+@contextmanager
+def hub_answers(repository: str) -> Iterator[None]:
+    """Around calls of the Hub's client alone: an answer that it cannot make sense of is the Hub's fault."""
+    from huggingface_hub.errors import HFValidationError
+
+    with plain_errors(repository):
+        try:
+            yield
+        except (KbenchError, HFValidationError):
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, AssertionError, RecursionError) as error:
+            reason = f"{type(error).__name__}: {first_line(error)[:200]}"
+            raise InfrastructureError(f"the Hub's answer for {repository!r} makes no sense ({reason})") from error
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
@@ -94,11 +110,11 @@ def commit_of(repository: str, revision: str | None = None) -> str:
 
     if revision is not None and COMMIT.fullmatch(revision):
         return revision
-    with plain_errors(repository):
-        found = HfApi().dataset_info(repository, revision=revision).sha
-    if found is None:
+    with hub_answers(repository):
+        found = within(lambda: HfApi().dataset_info(repository, revision=revision).sha, repository)
+    if not isinstance(found, str) or COMMIT.fullmatch(found) is None:
         raise InfrastructureError(f"the Hub names no commit for {repository!r}; try again")
-    return str(found)
+    return found
 
 
 def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = None) -> Path:
@@ -112,12 +128,24 @@ def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = N
     Raises:
         UserError: there is no such repository or commit.
         InfrastructureError: the Hub does not answer, or the disk is full.
+        DataError: a file is not what the Hub's hash says, or has a name that no file has.
     """
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import HfApi, snapshot_download
 
-    with plain_errors(repository):
+    def fetched() -> Path:
         allowed = None if patterns is None else list(patterns)
         return Path(snapshot_download(repository, repo_type="dataset", revision=commit, allow_patterns=allowed))
+
+    with hub_answers(repository):
+        listed = within(lambda: HfApi().dataset_info(repository, revision=commit).siblings, repository)
+        check_names(repository, [getattr(one, "rfilename", one) for one in listed or ()])
+        folder = fetched()
+        if evict_damaged(folder):
+            folder = fetched()
+    damaged = evict_damaged(folder)
+    if damaged:
+        raise DataError(f"{damaged[0]} of {repository!r} is damaged: its bytes differ from the hash the Hub states")
+    return folder
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -179,7 +207,8 @@ def _upload(folder: Path, plan: Push, private: bool) -> str:
     from huggingface_hub import HfApi
 
     api = HfApi()
-    with plain_errors(plan.repository):
+    limit_waits()
+    with hub_answers(plan.repository):
         url = api.create_repo(plan.repository, repo_type="dataset", private=private, exist_ok=True)
         api.upload_folder(
             repo_id=plan.repository,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import glob
 import hashlib
 import os
 import shutil
@@ -14,6 +17,8 @@ from kbench.schemas import InfrastructureError, UserError
 
 ENDING = ".part"
 """How the name of a file that is not in its place yet ends."""
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""Arguments of Linux's renameat2: paths as they are, and each gets the other's name."""
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
@@ -29,7 +34,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         yield file
         _finish(file)
         aside.replace(path)
-    _sync_folder(path.parent)
+    _sync(path.parent)
 
 
 def write_new(places: Iterator[Path], write: Callable[[IO[bytes]], object]) -> Path:
@@ -50,12 +55,54 @@ def write_new(places: Iterator[Path], write: Callable[[IO[bytes]], object]) -> P
             path = next(places)
         if not path.exists():
             aside.replace(path)
-    _sync_folder(path.parent)
+    _sync(path.parent)
     return path
 
 
 def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
-    """Put files into a folder, all or none.
+    """Put files into a folder, all or none, whenever the process is killed.
+
+    A copy of the folder is made beside it, of links to its files; the new files go there, and the two folders are
+    exchanged in one step.
+
+    Args:
+        folder: the folder; made when missing.
+        files: content by relative path; None removes the file.
+
+    Raises:
+        OSError: the disk is full or does not let itself be written; nothing has changed.
+    """
+    target = Path(os.path.realpath(folder))
+    if Path.cwd().is_relative_to(target):
+        # Whoever works inside a folder would find it gone.
+        replace_in_order(target, files)
+        return
+    with _folder_aside(target) as aside:
+        if target.is_dir():
+            shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
+        for name, data in files.items():
+            (aside / name).unlink(missing_ok=True)  # never written through: it may be a link to the file in place
+            if data is not None:
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                with (aside / name).open("wb") as file:
+                    file.write(data)
+                    _finish(file)
+        _exchange(aside, target)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # a file system without links
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _leftovers(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith(".") and name.endswith(ENDING)]
+
+
+def replace_in_order(folder: Path, files: Mapping[str, bytes | None]) -> None:
+    """Put files into a folder one by one, in an order whose every beginning is a sound state for its readers.
 
     All are written aside before the first takes its place, so a full disk is met while nothing has changed. They take
     their places in the order given; when one cannot, those before it become what they were.
@@ -79,7 +126,7 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
                 moved.append(name)
                 _take_place(folder / name, staged.get(name))
             for parent in sorted({(folder / name).parent for name in staged}):
-                _sync_folder(parent)
+                _sync(parent)
         except BaseException:
             for name in reversed(moved):
                 _restore(folder / name, before[name])
@@ -100,20 +147,78 @@ def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     """
     if out.exists() and not replace and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {str(out)!r} exists and is not an empty folder; choose another or remove it")
-    aside = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        aside.mkdir(parents=True)
-        yield aside
-        if replace:
-            shutil.rmtree(out)
-        elif out.exists():
-            out.rmdir()
-        aside.replace(out)
+        with _folder_aside(out) as aside:
+            yield aside
+            _exchange(aside, out)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InfrastructureError(f"writing to {str(out)!r} failed: {reason}; nothing was kept") from error
+
+
+@contextmanager
+def _folder_aside(out: Path) -> Iterator[Path]:
+    """An empty folder beside a place, gone after the block unless it was moved; what it was exchanged with goes too."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(out)
+    aside = out.with_name(f".{out.name}.{os.getpid()}{ENDING}")
+    try:
+        aside.mkdir()
+        yield aside
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes that were killed left beside a place when they were about to write it."""
+    for item in path.parent.glob(f".{glob.escape(path.name)}.*{ENDING}"):
+        number = item.name.removeprefix(f".{path.name}.").removesuffix(ENDING)
+        if number.isdecimal() and not _is_alive(int(number)):
+            with suppress(OSError):
+                shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _exchange(aside: Path, out: Path) -> None:
+    """Put a folder in the place of another, which is then where the first was, in one step."""
+    for folder, _, files in os.walk(aside):
+        for name in files:
+            _sync(Path(folder) / name)
+        _sync(Path(folder))
+    if not out.exists():
+        aside.rename(out)
+    elif not _renamed_at_once(aside, out):
+        # A file system that cannot exchange: for a moment there is no folder, and what was there is beside it.
+        kept = aside.with_name(f"{aside.name.removesuffix(ENDING)}.old{ENDING}")
+        out.rename(kept)
+        try:
+            aside.rename(out)
+        except OSError:
+            kept.rename(out)
+            raise
+        shutil.rmtree(kept, ignore_errors=True)
+    _sync(out.parent)
+
+
+def _renamed_at_once(one: Path, other: Path) -> bool:
+    """Exchange two paths; False where the system cannot."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
+        return True
+    if ctypes.get_errno() in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
 
 
 def _same_bytes(*paths: Path) -> bool:
@@ -152,6 +257,7 @@ def _content(path: Path) -> bytes | None:
 def _aside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """A file beside its place, gone after the block unless it was moved."""
     # Processes that write one file at the same time must not write into each other's.
+    remove_leftovers(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}{ENDING}")
     with aside.open("wb") as file:
         try:
@@ -166,8 +272,8 @@ def _finish(file: IO[bytes]) -> None:
     file.close()
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

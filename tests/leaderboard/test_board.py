@@ -59,7 +59,7 @@ def test_results_are_written_all_or_none(results: list[Results], tmp_path: Path)
         write_results([*results[:-1], broken], tmp_path)
     assert list(tmp_path.iterdir()) == []
     earlier = {path: path.read_bytes() for path in write_results(results, tmp_path)}
-    (tmp_path / f".{results[-1].entry_id}.json.{os.getpid()}.part").mkdir()
-    with pytest.raises(OSError, match="directory"):
+    (tmp_path.parent / f".{tmp_path.name}.{os.getpid()}.part").write_text("in the way")
+    with pytest.raises(OSError, match="exists"):
         write_results([dataclasses.replace(result, seed=9) for result in results], tmp_path)
     assert {path: path.read_bytes() for path in earlier} == earlier

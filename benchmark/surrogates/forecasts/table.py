@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS, allowed
 from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE
-from kbench.loaders.storage.atomic import replacing
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, Forecast, arrow_schema, bins, to_dict
 
 if TYPE_CHECKING:
@@ -106,12 +107,18 @@ def conform(table: pa.Table, where: str) -> pa.Table:
     return pa.table(columns, schema=schema).replace_schema_metadata(table.schema.metadata)
 
 
-def write_forecasts(path: Path, forecasts: Sequence[Forecast], dataset: str) -> None:
-    """Write Parquet, the dataset's fingerprint in its metadata; the file appears whole or not at all."""
+def forecasts_file(forecasts: Sequence[Forecast], dataset: str) -> bytes:
+    """A forecasts file as Parquet, the dataset's fingerprint in its metadata."""
     import pyarrow.parquet as pq
 
-    with replacing(path) as file:
-        pq.write_table(to_arrow(forecasts).replace_schema_metadata({DATASET_KEY: dataset}), file, compression="zstd")
+    file = io.BytesIO()
+    pq.write_table(to_arrow(forecasts).replace_schema_metadata({DATASET_KEY: dataset}), file, compression="zstd")
+    return file.getvalue()
+
+
+def write_forecasts(path: Path, forecasts: Sequence[Forecast], dataset: str) -> None:
+    """Write a forecasts file, whole or not at all."""
+    write_atomically(path, forecasts_file(forecasts, dataset))
 
 
 def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -> ForecastTable:

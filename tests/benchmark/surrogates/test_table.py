@@ -13,7 +13,7 @@ import pytest
 from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
 from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
-from kbench.benchmark.surrogates.forecasts.table import align, from_forecasts, read_forecasts, to_arrow, write_forecasts
+from kbench.benchmark.surrogates.forecasts.table import align, forecasts_file, from_forecasts, read_forecasts, to_arrow
 from kbench.benchmark.tasks import Questions
 from kbench.schemas import DataError, Forecast, UserError, to_dict
 
@@ -95,7 +95,7 @@ def test_no_rows_at_all_are_all_failures() -> None:
 
 def test_files_round_trip(tmp_path: Path) -> None:
     forecasts = [forecast(i, speedup=1.5, elapsed_s=0.1) for i in IDS]
-    write_forecasts(tmp_path / "f.parquet", forecasts, "d" * 32)
+    (tmp_path / "f.parquet").write_bytes(forecasts_file(forecasts, "d" * 32))
     (tmp_path / "f.jsonl").write_text("".join(json.dumps(to_dict(f)) + "\n" for f in forecasts))
     for name in ("f.parquet", "f.jsonl"):
         table = read_forecasts(tmp_path / name)
@@ -138,7 +138,7 @@ def test_damaged_files_are_refused(tmp_path: Path, data: bytes) -> None:
 
 def test_replay_answers_from_the_file_and_fails_for_the_rest(questions: Questions, tmp_path: Path) -> None:
     some = questions.queries[:3]
-    write_forecasts(tmp_path / "f.parquet", UniformSurrogate().forecast(some), questions.dataset)
+    (tmp_path / "f.parquet").write_bytes(forecasts_file(UniformSurrogate().forecast(some), questions.dataset))
     replay = ReplaySurrogate(str(tmp_path / "f.parquet"))
     replay.check_dataset(questions.dataset)
     answers = replay.forecast(questions.queries[:5])
@@ -146,7 +146,7 @@ def test_replay_answers_from_the_file_and_fails_for_the_rest(questions: Question
 
 
 def test_forecasts_for_another_dataset_are_refused(tmp_path: Path) -> None:
-    write_forecasts(tmp_path / "f.parquet", [forecast()], "e" * 32)
+    (tmp_path / "f.parquet").write_bytes(forecasts_file([forecast()], "e" * 32))
     with pytest.raises(UserError, match="holds forecasts for dataset " + "e" * 32):
         ReplaySurrogate(str(tmp_path / "f.parquet")).check_dataset("d" * 32)
     (tmp_path / "f.jsonl").write_text(json.dumps(to_dict(forecast())) + "\n")

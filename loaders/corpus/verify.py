@@ -1,0 +1,148 @@
+"""Verify that a corpus is what its manifest says: bytes, rows, facets and the fingerprint that follows from them.
+
+A fingerprint names what was scored, so it is computed from the rows, never believed. Files that were verified once are
+not read again while size, inode and times stay the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
+from kbench.loaders.corpus.manifest import FileEntry, Manifest, file_sha256
+from kbench.loaders.corpus.places import data_home
+from kbench.loaders.corpus.shards import read_parquet
+from kbench.loaders.storage.atomic import write_atomically
+from kbench.schemas import DataError, arrow_schema
+from kbench.schemas.ids import content_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION = "1"
+"""Of what is verified: what an earlier version let pass is looked at again."""
+KEPT = "verified"
+"""Folder in the data folder with one empty file for each state of a corpus that was verified."""
+MOST_KEPT = 256
+LISTED_VALUES = 1024
+"""A facet with more values than this is not listed in the manifest."""
+FIX = "fetch the corpus again"
+
+Fault = tuple[str | None, Any, str]
+"""Field, value and message."""
+
+
+def verify(folder: Path, manifest: Manifest) -> None:
+    """Refuse a corpus that is not what its manifest says.
+
+    Raises:
+        DataError: names the file and what differs.
+    """
+    if manifest.stated is not None and manifest.stated != manifest.fingerprint:
+        raise DataError(
+            f"corpus {str(folder)!r} states the fingerprint {manifest.stated[:32]!r}, and its files make it "
+            f"{manifest.fingerprint!r}; {FIX}"
+        )
+    state = _state(folder, manifest)
+    mark = data_home() / KEPT / state
+    if mark.is_file():
+        return
+    for name, entries in manifest.files.items():
+        for entry in entries:
+            for field, value, message in _faults(CONFIGS[name], folder / entry.path, entry):
+                told = "" if field is None else f"{field} is {value!r:.80}: "
+                raise DataError(f"{folder / entry.path}: {told}{message}; {FIX}")
+    if _state(folder, manifest) == state:
+        _keep(mark)
+
+
+def _state(folder: Path, manifest: Manifest) -> str:
+    """A name for the corpus as it lies there; the time of the last change cannot be set back as that of a write can."""
+    paths = [folder / entry.path for entries in manifest.files.values() for entry in entries]
+    facts = [path.stat() for path in paths]
+    files = [f"{f.st_dev} {f.st_ino} {f.st_size} {f.st_mtime_ns} {f.st_ctime_ns}" for f in facts]
+    return content_hash("verified", VERSION, manifest.to_json(), *map(str, paths), *files)
+
+
+def _keep(mark: Path) -> None:
+    with suppress(OSError):  # a folder that cannot be written costs a second look, nothing else
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(mark, b"")
+        marks = sorted(mark.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for old in marks[:-MOST_KEPT]:
+            old.unlink(missing_ok=True)
+
+
+def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
+    import pyarrow as pa
+
+    # The bytes first: what is not as it was published is not parsed.
+    if os.stat(path).st_size != entry.bytes or file_sha256(path) != entry.sha256:
+        yield None, None, "its bytes differ from the manifest's hash"
+        return
+    try:
+        table = whole(config, read_parquet(path))
+        yield from manifest_faults(config, path, entry, table)
+        if config.is_split and entry.split != WHOLE and set(table.column("split").to_pylist()) - {entry.split}:
+            yield "split", entry.split, "the file holds rows of another split"
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        yield None, None, f"it does not have the columns of config {config.name!r} ({str(error).splitlines()[0][:120]})"
+
+
+def whole(config: Config, table: pa.Table) -> pa.Table:
+    """The table with all columns of its config; those that joined later are null in older files.
+
+    Raises:
+        DataError: the table has a column that the config does not have.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(config.record)
+    strange = sorted(set(table.column_names) - set(schema.names))
+    if strange:
+        raise DataError(f"column {strange[0]!r:.80} is none of config {config.name!r}")
+    for field in schema:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(schema.names)
+
+
+def manifest_faults(config: Config, path: Path, entry: FileEntry, table: pa.Table) -> Iterator[Fault]:
+    """What the manifest says of a file and is not so; other rows explain all the rest."""
+    from kbench.loaders.corpus.fingerprint import rows_hash
+
+    if table.num_rows != entry.rows:
+        yield "rows", table.num_rows, f"the manifest says {entry.rows}"
+    elif f"{rows_hash(table, config.later):064x}" != entry.rows_hash:
+        yield None, None, "the content differs from what the manifest's hash says"
+    elif path.stat().st_size != entry.bytes:
+        yield "bytes", path.stat().st_size, f"the manifest says {entry.bytes}"
+    elif file_sha256(path) != entry.sha256:
+        yield "sha256", file_sha256(path), f"the manifest says {entry.sha256}"
+    else:
+        yield from _listing_faults(config, entry, table)
+
+
+def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterator[Fault]:
+    """Values by which a filter would skip the file wrongly, or read it for nothing."""
+    found = facet_values(table, config.facets)
+    for name, listed in entry.values.items():
+        if name not in config.facets:
+            yield name, None, "the manifest lists values of it, but it is not a facet"
+        for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
+            where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
+            yield name, value, f"{where}; filters skip files by this list"
+
+
+def facet_values(table: pa.Table, facets: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The values that occur of each facet that has few."""
+    import pyarrow.compute as pc
+
+    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in facets}
+    return {name: tuple(sorted(values)) for name, values in found.items() if len(values) <= LISTED_VALUES}

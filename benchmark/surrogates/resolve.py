@@ -23,6 +23,7 @@ BUILT_IN: Mapping[str, str] = {
     "length": "baselines.binned:LengthSurrogate",
     "roofline": "baselines.binned:RooflineSurrogate",
     "nearest": "baselines.nearest:NearestSurrogate",
+    "transfer": "baselines.transfer:TransferSurrogate",
     "static": "static.surrogate:StaticSurrogate",
     "static-compiler": "static.surrogate:CompiledStaticSurrogate",
     "llm": "language.llm:LlmSurrogate",

@@ -69,8 +69,10 @@ class LineageCorpus:
 
         # Which clusters are held out depends on all kernels, so a filter comes after.
         whole = self._corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
-        ids, problems, clusters = (column.to_pylist() for column in whole.columns)
-        splits = dict(zip(ids, kernel_splits(problems, clusters, self.splits), strict=True))
+        # One entry per kernel, on however many GPUs it was measured.
+        known = {key: place for key, *place in zip(*(column.to_pylist() for column in whole.columns), strict=True)}
+        problems, clusters = zip(*known.values(), strict=True) if known else ((), ())
+        splits = dict(zip(known, kernel_splits(problems, clusters, self.splits), strict=True))
         needed = None if columns is None else [*dict.fromkeys((*columns, "kernel_id", "split"))]
         table = self._corpus.table("kernels", columns=needed, **filters)
         own = pa.array([splits[kernel] for kernel in table.column("kernel_id").to_pylist()], pa.string())

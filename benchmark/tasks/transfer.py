@@ -1,0 +1,67 @@
+"""Transfer: a corpus as one sees it who has measured on other GPUs and is asked about one that was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables, version_of
+from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas.ids import content_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BY_GPU = ("kernels", "pairs")
+
+
+class HeldOutGpu:
+    """Training splits of the other GPUs, and the splits that are asked about on the one left out.
+
+    What is built from a corpus is built from this in the same way: questions, training material and priors.
+    """
+
+    def __init__(self, corpus: Tables, gpu: str) -> None:
+        """Leave a GPU out of training.
+
+        Raises:
+            UserError: the corpus has no such GPU, or no other.
+        """
+        gpus = sorted(set(corpus.table("kernels", columns=["gpu"]).column("gpu").to_pylist()) - {None})
+        if gpu not in gpus:
+            raise UnknownNameError("GPU", gpu, gpus)
+        if len(gpus) < 2:
+            raise UserError(f"the corpus has {gpu} alone; transfer needs kernels measured on another GPU too")
+        self._corpus, self.gpu = corpus, gpu
+        self.training_gpus = tuple(name for name in gpus if name != gpu)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the corpus and the GPU left out."""
+        return content_hash("held out", self._corpus.fingerprint, self.gpu)
+
+    @property
+    def configs(self) -> Sequence[str]:
+        """Names of the tables it holds."""
+        return self._corpus.configs
+
+    @property
+    def benchmark(self) -> int:
+        """The version of the benchmark that asks."""
+        return version_of(self._corpus)
+
+    def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered; of kernels and pairs, what training or the questions may see."""
+        import pyarrow.compute as pc
+
+        if name not in BY_GPU:
+            return self._corpus.table(name, columns=columns, **filters)
+        needed = None if columns is None else [*dict.fromkeys((*columns, "gpu", "split"))]
+        table = self._corpus.table(name, columns=needed, **filters)
+        training, here = pc.field("split").isin(TRAIN_SPLITS), pc.field("gpu") == self.gpu
+        seen = table.filter((training & ~here) | (~training & here))
+        return seen if columns is None else seen.select(columns)
+
+    def elsewhere(self, columns: list[str]) -> pa.Table:
+        """Kernels of all splits on the other GPUs: what only a surrogate may see that says so."""
+        return self._corpus.table("kernels", columns=columns, gpu=list(self.training_gpus))

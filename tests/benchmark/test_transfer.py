@@ -1,0 +1,96 @@
+"""A GPU left out of training: what is asked, what may be learnt from, and the baseline that speedups stay."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.surrogates.baselines.transfer import TransferSurrogate, moved, normal_shares
+from kbench.benchmark.tasks import build_questions
+from kbench.benchmark.tasks.build import training_pairs
+from kbench.benchmark.tasks.transfer import HeldOutGpu
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import Kernel, Pair, PairKind, UnknownNameError, UserError, bins, from_dict
+from kbench.schemas.gpus import partition_name
+from kbench.schemas.ids import content_hash
+
+WHOLE = "NVIDIA H200"
+PART = partition_name(WHOLE, 64, 132)
+FACTOR = 1.1
+"""How much faster the partition's kernels are over their reference."""
+
+
+@pytest.fixture(scope="module")
+def two_gpus(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """The tests' corpus with the same kernels on a partition."""
+    kernels = [from_dict(Kernel, row) for row in corpus.table("kernels").to_pylist()]
+    pairs = [from_dict(Pair, row) for row in corpus.table("pairs").to_pylist()]
+    folder = tmp_path_factory.mktemp("transfer") / "corpus"
+    with CorpusWriter(folder) as writer:
+        writer.append("problems", corpus.table("problems"))
+        writer.append("environments", corpus.table("environments"))
+        writer.append("kernels", [*kernels, *map(on_the_partition, kernels)])
+        writer.append("pairs", [*pairs, *map(pair_on_the_partition, pairs)])
+    return Corpus.open(folder)
+
+
+def on_the_partition(kernel: Kernel) -> Kernel:
+    figures = {name: getattr(kernel, name) for name in ("speedup", "speedup_low", "speedup_high")}
+    return dataclasses.replace(kernel, gpu=PART, **{name: v and FACTOR * v for name, v in figures.items()})
+
+
+def pair_on_the_partition(pair: Pair) -> Pair:
+    factor = FACTOR if pair.kind is PairKind.REFERENCE else 1.0
+    figures = {name: factor * getattr(pair, name) for name in ("speedup", "speedup_low", "speedup_high")}
+    identity = content_hash("pair", pair.pair_id, PART)
+    return dataclasses.replace(pair, gpu=PART, pair_id=identity, bin=bins.bin_of(figures["speedup"]), **figures)
+
+
+def test_training_sees_the_other_gpus_and_the_questions_are_about_the_one_left_out(two_gpus: Corpus) -> None:
+    held_out = HeldOutGpu(two_gpus, PART)
+    train = list(training_pairs(held_out))
+    assert {query.gpu for query, _ in train} == {pair.gpu for _, pair in train} == {WHOLE}
+    questions = build_questions(held_out)
+    assert {query.gpu for query in questions.queries} == {PART}
+    assert not {query.query_id for query, _ in train} & {query.query_id for query in questions.queries}
+    whole = build_questions(HeldOutGpu(two_gpus, WHOLE))
+    assert {query.gpu for query in whole.queries} == {WHOLE}
+    assert questions.dataset != whole.dataset != two_gpus.fingerprint
+
+
+def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Corpus, two_gpus: Corpus) -> None:
+    with pytest.raises(UnknownNameError, match="64 of 132"):
+        HeldOutGpu(two_gpus, "NVIDIA H200 (63 of 132 SMs)")
+    with pytest.raises(UserError, match="measured on another GPU"):
+        HeldOutGpu(corpus, WHOLE)
+
+
+def test_transfer_answers_with_the_speedup_on_the_training_gpus(two_gpus: Corpus) -> None:
+    held_out = HeldOutGpu(two_gpus, PART)
+    surrogate = TransferSurrogate()
+    surrogate.fit_corpus(held_out)
+    questions = build_questions(held_out, tracks=["forecast"])
+    answers = surrogate.forecast(questions.queries)
+    wanted = questions.pairs.speedup[np.argsort(questions.pairs.query)]
+    factors = [FACTOR if query.kind is PairKind.REFERENCE else 1.0 for query in questions.queries]
+    assert [answer.speedup for answer in answers] == pytest.approx((wanted / factors).tolist())
+    assert all(math.fsum(answer.probabilities or ()) == pytest.approx(1.0) for answer in answers)
+    right = [np.argmax(one.probabilities or ()) + 1 == bins.bin_of(one.speedup or 0.0) for one in answers]
+    assert np.mean(right) > 0.9
+
+
+def test_transfer_says_what_it_looks_at_and_refuses_where_no_gpu_is_left_out(corpus: Corpus) -> None:
+    assert TransferSurrogate.inputs == "labels of other GPUs"
+    with pytest.raises(UserError, match="none is left out"):
+        TransferSurrogate().fit_corpus(corpus)
+
+
+def test_the_spread_is_what_two_training_gpus_show() -> None:
+    assert moved([{"a": (1.0, 2.0), "b": (1.0, 2.0 * math.exp(gap))} for gap in (-0.3, 0.3)]) == pytest.approx(0.3)
+    assert moved([{"a": (1.0, 2.0), "b": None}]) == 0.2
+    assert normal_shares(0.0, 0.01)[2] == pytest.approx(0.5, abs=0.01)
+    assert math.fsum(normal_shares(1.0, 0.5)) == pytest.approx(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from kbench.loaders.card import datasheet
 from kbench.loaders.card.findings import Findings, findings_of
+from kbench.loaders.card.provenance import NOT_STATED, Provenance, provenance_of, sheet_of
 from kbench.loaders.card.sections import findings_sections
 from kbench.loaders.card.sections import markdown_table as _table
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT
@@ -20,6 +22,8 @@ from kbench.schemas import arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
 from kbench.schemas.record import field_docs
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What no card may hold, whatever the rows do: a terminal would obey it."""
 SIZES = (
     (1_000, "n<1K"),
     (10_000, "1K<n<10K"),
@@ -36,14 +40,17 @@ def render_card(corpus: Corpus, found: Findings | None = None) -> str:
         corpus: the corpus.
         found: its findings, where they are known already.
     """
-    counts = count(corpus)
-    front = yaml.safe_dump(front_matter(corpus, counts), sort_keys=False, allow_unicode=True, width=1000)
-    sections = _sections(corpus, counts, found or findings_of(corpus))
-    return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
+    counts, whose = count(corpus), provenance_of(corpus)
+    front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
+    if found is None and whose.ours:
+        found = findings_of(corpus)
+    sections = _sections(corpus, counts, whose, found)
+    return CONTROL.sub("", f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n")
 
 
-def front_matter(corpus: Corpus, counts: Counts) -> dict[str, Any]:
+def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None) -> dict[str, Any]:
     """What the Hub and `datasets` read."""
+    whose = whose or provenance_of(corpus)
     versions = corpus.manifest.versions()
     configs = []
     for name in corpus.configs:
@@ -56,8 +63,8 @@ def front_matter(corpus: Corpus, counts: Counts) -> dict[str, Any]:
     infos = [{"config_name": name, "features": features(arrow_schema(CONFIGS[name].record))} for name in corpus.configs]
     kernels = counts.rows.get(DEFAULT, 0)
     return {
-        "license": datasheet.LICENSE_NAME.lower(),
-        "pretty_name": "kbench",
+        "license": whose.licence_word,
+        "pretty_name": sheet_of(whose).title,
         "language": ["code"],
         "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance", "croissant"],
         "size_categories": [next((label for bound, label in SIZES if kernels < bound), "n>10M")],
@@ -80,8 +87,9 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
 
 
-def _sections(corpus: Corpus, counts: Counts, found: Findings) -> Iterator[str]:
-    yield f"# kbench\n\n{datasheet.SUMMARY}"
+def _sections(corpus: Corpus, counts: Counts, whose: Provenance, found: Findings | None) -> Iterator[str]:
+    sheet = sheet_of(whose)
+    yield f"# {sheet.title}\n\n{sheet.summary}"
     yield f"Fingerprint: `{corpus.fingerprint}`. This page is generated from the data."
     yield "## Configs\n\n" + _table(
         ("config", "one row is", "rows", "version"),
@@ -96,17 +104,25 @@ def _sections(corpus: Corpus, counts: Counts, found: Findings) -> Iterator[str]:
     ):  # fmt: skip
         if values:
             yield _table((title, "kernels"), [(key, f"{number:,}") for key, number in values.items()])
-    yield from findings_sections(found)
-    yield f"## Splits\n\n{datasheet.PREPROCESSING} {_shares()}"
+    if found is not None:
+        yield from findings_sections(found)
+    yield f"## Splits\n\n{sheet.preprocessing}{_shares() if whose.ours else ''}"
     yield "## Speedup bins\n\n" + _table(
         ("bin", "S = anchor time / candidate time"),
         [(str(number), label) for number, label in zip(NUMBERS, LABELS, strict=True)],
     )
-    yield f"## How it was made\n\n{datasheet.COLLECTION}\n\n{datasheet.MISSING}\n\n{datasheet.PRECISION}"
-    yield f"## Limits and biases\n\n{_machines(corpus)}{datasheet.LIMITATIONS}\n\n{datasheet.BIASES}"
-    yield f"## Datasheet\n\n{_datasheet(counts)}"
-    yield f"## Licence\n\n[{datasheet.LICENSE_NAME}]({datasheet.LICENSE_URL}); each row names its origin and licence."
-    yield f"## Citation\n\n```bibtex\n{datasheet.CITATION}\n```"
+    yield f"## How it was made\n\n{sheet.collection}\n\n{sheet.missing}\n\n{sheet.precision}"
+    yield f"## Limits and biases\n\n{_machines(corpus)}{sheet.limitations}\n\n{sheet.biases}"
+    yield f"## Datasheet\n\n{_datasheet(counts, sheet)}"
+    yield f"## Licence\n\n{whose.licence_text()}"
+    if not whose.ours:
+        yield _table(
+            ("origin", "licence", "kernels"),
+            [(origin, licence or NOT_STATED, f"{number:,}") for (origin, licence), number in whose.groups.items()],
+        )
+    yield "## Citation\n\n" + (
+        f"```bibtex\n{sheet.citation}\n```" if sheet.citation else "Cite the origins of the rows."
+    )
     yield "## Columns"
     for name in corpus.configs:
         yield f"### {name}\n\n" + _columns(name)
@@ -150,27 +166,27 @@ def _machines(corpus: Corpus) -> str:
     return f"{kinds}: {', '.join(gpus)}; {'; '.join(software)}.\n\n"
 
 
-def _datasheet(counts: Counts) -> str:
+def _datasheet(counts: Counts, sheet: datasheet.Sheet) -> str:
     """The questions of a datasheet, each with its answer."""
     composition = (
         f"{counts.rows.get(DEFAULT, 0):,} kernels, {counts.rows.get('measurements', 0):,} measurements, "
-        f"{counts.rows.get('pairs', 0):,} pairs and {counts.problems:,} problems; {datasheet.COMPOSITION}"
+        f"{counts.rows.get('pairs', 0):,} pairs and {counts.problems:,} problems; {sheet.composition}"
     )
     answers = (
-        ("Motivation", datasheet.MOTIVATION),
-        ("Composition", f"{composition} {datasheet.PERSONAL}"),
-        ("Collection", datasheet.COLLECTION),
-        ("Preprocessing", f"{datasheet.PREPROCESSING} {datasheet.MISSING}"),
-        ("Uses", f"{datasheet.USE_CASES} {datasheet.EXECUTION} {datasheet.SOCIAL_IMPACT}"),
-        ("Distribution", datasheet.DISTRIBUTION),
-        ("Maintenance", datasheet.MAINTENANCE),
+        ("Motivation", sheet.motivation),
+        ("Composition", f"{composition} {sheet.personal}"),
+        ("Collection", sheet.collection),
+        ("Preprocessing", f"{sheet.preprocessing} {sheet.missing}"),
+        ("Uses", f"{sheet.use_cases} {datasheet.EXECUTION} {sheet.social_impact}"),
+        ("Distribution", sheet.distribution),
+        ("Maintenance", sheet.maintenance),
     )
     return "\n\n".join(f"**{question}.** {answer}" for question, answer in answers)
 
 
 def _shares() -> str:
     return (
-        f"About {TEST_SHARE:.0%} of problems are test, {VALIDATION_SHARE:.0%} validation; about {SEEN_SHARE:.0%} of "
+        f" About {TEST_SHARE:.0%} of problems are test, {VALIDATION_SHARE:.0%} validation; about {SEEN_SHARE:.0%} of "
         "the kernels of training problems are test_seen. Problems that share a near-duplicate stay on one side."
     )
 

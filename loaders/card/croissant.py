@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from kbench.loaders.card import datasheet
+from kbench.loaders.card.provenance import provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import dataset_version
@@ -39,56 +41,59 @@ CONTEXT: dict[str, Any] = {
     "rai": "http://mlcommons.org/croissant/RAI/",
     "sc": "https://schema.org/",
 }
+CONTROL = re.compile(r"\\u00[01][0-9a-f]|\\[bf]")
+"""Control characters as JSON spells them; none is part of a description."""
 _TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
 
 
 def render_croissant(corpus: Corpus) -> str:
     """The metadata of a corpus, as croissant.json."""
-    return json.dumps(croissant(corpus), indent=1, ensure_ascii=False) + "\n"
+    return CONTROL.sub("", json.dumps(croissant(corpus), indent=1, ensure_ascii=False)) + "\n"
 
 
 def croissant(corpus: Corpus) -> dict[str, Any]:
     """The metadata of a corpus."""
-    counts = count(corpus)
+    counts, sheet = count(corpus), sheet_of(provenance_of(corpus))
     dated = {"datePublished": counts.last_measured[:10]} if counts.last_measured else {}
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": list(CONFORMS_TO),
-        "name": "kbench",
-        "description": datasheet.SUMMARY,
-        "license": datasheet.LICENSE_URL,
-        "citeAs": datasheet.CITATION,
-        "creator": {"@type": "sc:Organization", "name": "The kbench authors"},
+        "name": sheet.name,
+        "description": sheet.summary,
+        "license": sheet.license_url,
+        **({"citeAs": sheet.citation} if sheet.citation else {}),
+        "creator": {"@type": "sc:Organization", "name": sheet.creator},
         "keywords": ["GPU", "CUDA", "Triton", "kernel", "benchmark", "runtime", "forecasting"],
         "isLiveDataset": False,
         "version": dataset_version(corpus.fingerprint, Kernel.VERSION),
         **dated,
-        **responsible(counts),
+        **responsible(counts, sheet),
         "distribution": list(_distribution(corpus)),
         "recordSet": [_record_set(name) for name in corpus.configs],
     }
 
 
-def responsible(counts: Counts) -> dict[str, Any]:
+def responsible(counts: Counts, sheet: datasheet.Sheet) -> dict[str, Any]:
     """The responsible-AI and provenance statements."""
     span = [date for date in (counts.first_measured, counts.last_measured) if date]
     origins = ", ".join(counts.origins) or "none"
     return {
-        "rai:dataCollection": datasheet.COLLECTION,
+        "rai:dataCollection": sheet.collection,
         "rai:dataCollectionType": ["Experiments", "Software Collection"],
-        "rai:dataCollectionMissingData": datasheet.MISSING,
+        "rai:dataCollectionMissingData": sheet.missing,
         **({"rai:dataCollectionTimeFrame": span} if span else {}),
-        "rai:dataPreprocessingProtocol": [datasheet.PREPROCESSING],
-        "rai:dataUseCases": [datasheet.USE_CASES],
-        "rai:dataBiases": [datasheet.BIASES],
-        "rai:dataLimitations": [datasheet.LIMITATIONS, datasheet.EXECUTION],
-        "rai:dataSocialImpact": datasheet.SOCIAL_IMPACT,
-        "rai:personalSensitiveInformation": [datasheet.PERSONAL],
-        "rai:dataReleaseMaintenancePlan": datasheet.MAINTENANCE,
-        "rai:hasSyntheticData": True,
+        "rai:dataPreprocessingProtocol": [sheet.preprocessing],
+        "rai:dataUseCases": [sheet.use_cases],
+        "rai:dataBiases": [sheet.biases],
+        "rai:dataLimitations": [sheet.limitations, datasheet.EXECUTION],
+        "rai:dataSocialImpact": sheet.social_impact,
+        "rai:personalSensitiveInformation": [sheet.personal],
+        "rai:dataReleaseMaintenancePlan": sheet.maintenance,
+        **({"rai:hasSyntheticData": True} if sheet.generated_by is None else {}),
         "prov:wasDerivedFrom": f"Rows by origin: {origins}.",
-        "prov:wasGeneratedBy": (
+        "prov:wasGeneratedBy": sheet.generated_by
+        or (
             f"Searches ({', '.join(counts.search_methods) or 'none'}) with proposers "
             f"({', '.join(counts.proposers) or 'none'}); timings by the kbench harness."
         ),

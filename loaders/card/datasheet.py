@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 SUMMARY = (
     "GPU kernels in CUDA and Triton, made by automated search or written by a language model, each verified against a "
     "PyTorch reference and timed on an NVIDIA GPU: a dataset for forecasting how fast a kernel will run, and how sure "
@@ -77,3 +79,38 @@ CITATION = (
 EXECUTION = (
     "Sources are programs. Run them only in a sandbox; `kbench measure` runs each in a worker process it can end."
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """The texts of one corpus."""
+
+    name: str
+    title: str
+    summary: str
+    motivation: str
+    composition: str
+    distribution: str
+    collection: str
+    missing: str
+    precision: str
+    preprocessing: str
+    use_cases: str
+    biases: str
+    limitations: str
+    social_impact: str
+    personal: str
+    maintenance: str
+    license_url: str
+    citation: str | None
+    creator: str
+    generated_by: str | None = None
+    """Who made the rows; None where the rows say it."""
+
+
+OURS = Sheet(
+    name="kbench", title="kbench", summary=SUMMARY, motivation=MOTIVATION, composition=COMPOSITION,
+    distribution=DISTRIBUTION, collection=COLLECTION, missing=MISSING, precision=PRECISION, preprocessing=PREPROCESSING,
+    use_cases=USE_CASES, biases=BIASES, limitations=LIMITATIONS, social_impact=SOCIAL_IMPACT, personal=PERSONAL,
+    maintenance=MAINTENANCE, license_url=LICENSE_URL, citation=CITATION, creator="The kbench authors",
+)  # fmt: skip

@@ -8,6 +8,7 @@ from kbench.loaders.card.card import render_card
 from kbench.loaders.card.croissant import render_croissant
 from kbench.loaders.card.eval_tasks import render_eval
 from kbench.loaders.card.findings import findings_of
+from kbench.loaders.card.provenance import provenance_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.summary.ledger import render_ledger
@@ -18,9 +19,10 @@ def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
 
     The order is the one to write in: the card follows the plots it shows, and what goes is gone after it.
     """
-    found = findings_of(corpus)
-    files = {f"{PLOTS}/{name}": text for name, text in found.plots.items()}
-    if found.costs:
+    # Findings are about what kbench measured; of other people's figures it has nothing to explain.
+    found = findings_of(corpus) if provenance_of(corpus).ours else None
+    files = {f"{PLOTS}/{name}": text for name, text in found.plots.items()} if found else {}
+    if found and found.costs:
         files[LEDGER] = render_ledger(found.costs)
     tasks = render_eval(corpus)
     if tasks is not None:

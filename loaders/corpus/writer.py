@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -46,18 +47,19 @@ class CorpusWriter:
     A clean exit commits; an exception leaves the corpus as it was.
     """
 
-    def __init__(self, path: str | os.PathLike[str], level: int = LEVEL) -> None:
+    def __init__(self, path: str | os.PathLike[str], level: int = LEVEL, shard_bytes: int | None = None) -> None:
         """Prepare to write.
 
         Args:
             path: the corpus folder; made when missing.
             level: how hard files are compressed; DENSE_LEVEL for a corpus that is published.
+            shard_bytes: bytes of rows after which a shard is written, however few its rows; no bound when left out.
 
         Raises:
             UserError: the target cannot be written, is not a corpus, or another process is writing to it.
         """
         self.folder = Path(path)
-        self._level = level
+        self._level, self._shard_bytes = level, shard_bytes or sys.maxsize
         self._files: dict[str, list[FileEntry]] = {}
         self._buffers: dict[str, list[pa.Table]] = {}
         self._new: list[Path] = []
@@ -94,7 +96,9 @@ class CorpusWriter:
         table = conform(chosen, rows) if isinstance(rows, pa.Table) else tabulate(chosen, rows)
         if table.num_rows:
             self._buffers.setdefault(name, []).append(table)
-        if sum(part.num_rows for part in self._buffers.get(name, [])) >= SHARD_ROWS:
+        waiting = self._buffers.get(name, [])
+        rows, size = sum(part.num_rows for part in waiting), sum(part.nbytes for part in waiting)
+        if rows >= SHARD_ROWS or size >= self._shard_bytes:
             self._flush(name)
 
     def replace(self, name: str, rows: Iterable[Record] | pa.Table) -> None:

@@ -14,8 +14,8 @@ from kbench.schemas import UserError
 
 SHOWN = 20
 FORMATS = (
-    "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, flashinfer-trace, gpu-mode or gpu-forecasters;"
-    " read from the files' content when left out."
+    "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, ktt, flashinfer-trace, gpu-mode, table or "
+    "gpu-forecasters; read from the files' content when left out."
 )
 """Named here so that help reads no importer; a test compares."""
 bad_rows = click.Choice(["error", "skip"])
@@ -81,29 +81,43 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
 @click.option(
     "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report and skip it."
 )
-@click.option("--gpu", help="GPU of files that do not name one.")
+@click.option("--gpu", "gpus", multiple=True, metavar="[FILE=]NAME",
+              help="GPU of files that do not name one, or of one of them. Repeatable.")  # fmt: skip
+@click.option("--map", "columns", metavar="LIST", help="Columns of a table, such as source=code,runtime_us=time*1000.")
 @click.option("--license", "license_", help="Licence of kernels whose file states none, as an SPDX name.")
 @click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the times, where a file states none.")
 @click.option("--suite", type=click.Choice(["v0", "v0.1"]), help="KernelBench suite of the files.")
-@click.option("--level", type=click.IntRange(1, 4), help="KernelBench level of the files.")
+@click.option("--level", type=click.IntRange(1, 9), help="KernelBench level of the files.")
 @click.option("--first-id", type=click.IntRange(0, 1), help="Number of the first KernelBench problem: 0 or 1.")
 @click.option("--split", type=click.Choice(["train", "validation", "test", "test_seen"]), default="test",
               show_default=True, help="Split the rows are put in.")  # fmt: skip
 @json_option
 def import_command(
-    files: tuple[Path, ...], form: str | None, out: Path, license_: str | None, as_json: bool, **given: Any
+    files: tuple[Path, ...],
+    form: str | None,
+    out: Path,
+    gpus: tuple[str, ...],
+    columns: str | None,
+    license_: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
-    """Import measured kernels from FILES of other formats into a new corpus."""
+    """Import measured kernels from FILES of other formats into a new corpus.
+
+    FILES may be packed with gzip. With --map, any CSV, JSON or Parquet table is read.
+    """
     from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES
     from kbench.loaders.importers.run import import_files
+    from kbench.loaders.importers.suites.table import parse_mapping
     from kbench.schemas import UnknownNameError
 
     if form is not None and form not in NAMES:
         raise UnknownNameError("import format", form, NAMES)
+    given |= {"license": license_, "columns": parse_mapping(columns) if columns else {}} | _gpus(gpus, files)
     size = sum(path.stat().st_size for path in files if path.is_file())
     with progress(size, "importing") as bar:
-        report = import_files(form, files, out, ImportSettings(license=license_, **given), bar.update)
+        report = import_files(form, files, out, ImportSettings(**given), bar.update)
     if as_json:
         echo_json(report.to_json() | {"folder": str(out)})
         return
@@ -111,9 +125,28 @@ def import_command(
     click.echo(f"corpus: {out}")
 
 
+def _gpus(given: tuple[str, ...], files: tuple[Path, ...]) -> dict[str, Any]:
+    """`--gpu`: one name for all files, or a name for each."""
+    names = {name for path in files for name in (str(path), path.name)}
+    by_file, for_all = {}, []
+    for item in given:
+        file, equals, name = item.rpartition("=")
+        if equals and (file in names or "=" not in item.replace("=", "", 1)):
+            by_file[file] = name.strip()
+        else:
+            for_all.append(item)
+    if len(for_all) > 1:
+        raise UserError(f"--gpu names {for_all[0]!r} and {for_all[1]!r}; name one GPU, or one per file with FILE=NAME")
+    return {"gpu": for_all[0] if for_all else None, "gpus": by_file}
+
+
 def show_report(report: Mapping[str, Any]) -> None:
     """What an import found, for people."""
     click.echo(", ".join(f"{count:,} {name}" for name, count in report["rows"].items()))
+    for source in report.get("sources", [])[:SHOWN]:
+        click.echo(f"{source['file']}: {source['entries']:,} entries")
+        for fate, count in source["became"].items():
+            click.echo(f"  {count:,} {fate}")
     for title, values in (("null", report.get("nulls", {})), ("note", report.get("notes", {}))):
         for text, count in sorted(values.items(), key=lambda item: -item[1])[:SHOWN]:
             click.echo(f"{title}: {count:,} × {text}")

@@ -1,4 +1,4 @@
-"""What an import was told, and what came of it: rows, bad rows, and every value that is null with the reason."""
+"""What an import was told, and what came of it: rows, the fate of every entry, and every null with the reason."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, overload
 
-from kbench.loaders.importers.fields import RowError, shown
+from kbench.loaders.importers.fields import RowError, plain, shown
+from kbench.loaders.importers.files import gpu_named
 from kbench.schemas import DataError
 
 KEPT_BAD_ROWS = 1000
 """Bad rows listed in the report; the rest are counted."""
+NEW, AGAIN, BAD = "kernels", "further measurements of a kernel that an earlier entry holds", "bad rows"
+"""What becomes of an entry, besides being left out for a reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,8 @@ class ImportSettings:
     on_bad_rows: str = "error"
     """error stops at the first bad row; skip leaves it out and reports it."""
     gpu: str | None = None
+    gpus: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """GPU by file: its path as given, or its name."""
     license: str | None = None
     unit: str | None = None
     """Unit of times: s, ms, us or ns."""
@@ -32,6 +37,8 @@ class ImportSettings:
     first_id: int | None = None
     """Number of the first KernelBench problem in the file: 0 or 1."""
     split: str = "test"
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """For tables: the column each field is read from."""
     revisions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Commit the files are of, by dataset of the published release."""
 
@@ -57,6 +64,8 @@ class Report:
     format: str = ""
     rows: Counter[str] = dataclasses.field(default_factory=Counter)
     """Rows written, by config."""
+    sources: dict[str, Counter[str]] = dataclasses.field(default_factory=dict)
+    """By file: how many entries became what. Every entry is counted once, so the counts add up to the entries."""
     bad: list[BadRow] = dataclasses.field(default_factory=list)
     bad_count: int = 0
     nulls: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -71,6 +80,10 @@ class Report:
         return {
             "format": self.format,
             "rows": dict(self.rows),
+            "sources": [
+                {"file": file, "entries": fates.total(), "became": {fate: n for fate, n in fates.items() if n}}
+                for file, fates in self.sources.items()
+            ],
             "bad_rows": self.bad_count,
             "bad": [dataclasses.asdict(row) for row in self.bad],
             "nulls": dict(self.nulls),
@@ -88,13 +101,25 @@ class Context:
     advance: Callable[[int], object] = lambda _: None
     """Told how many bytes were read since the last call."""
 
-    def bad(self, file: Path, row: object, error: RowError) -> None:
+    def became(self, file: Path, fate: str, times: int = 1) -> None:
+        """Count what an entry of a file became: a kernel, a further measurement, or why it was left out."""
+        self.report.sources.setdefault(plain(str(file)), Counter())[fate] += times
+
+    def bad(self, file: Path, row: object, error: RowError, *, entry: bool = True) -> None:
         """Report a bad row.
+
+        Args:
+            file: the file.
+            row: where in the file.
+            error: what is wrong.
+            entry: whether it is an entry of its own, rather than one of several rows an entry became.
 
         Raises:
             DataError: bad rows are not to be skipped.
         """
-        found = BadRow(str(file), str(row), error.field, error.value, error.message)
+        found = BadRow(plain(str(file)), plain(str(row)), error.field, error.value, error.message)
+        if entry:
+            self.became(file, BAD)
         if self.settings.on_bad_rows == "error":
             raise DataError(f"{found}; correct it, or skip bad rows with --on-bad-rows skip")
         self.report.bad_count += 1
@@ -112,7 +137,7 @@ class Context:
         another GPU, unit or licence would become false without a trace.
 
         Args:
-            option: gpu, unit or license.
+            option: unit or license.
             stated: what the file states; None when it states nothing.
         """
         told: str | None = getattr(self.settings, option)
@@ -121,6 +146,33 @@ class Context:
         if told is not None and told != stated:
             self.note(f"--{option} {told} was not used: {shown(stated)} is stated")
         return stated
+
+    def gpu(self, file: Path, stated: str | None, missing: str) -> str | None:
+        """The GPU of a row: what the file states, else what the caller says of this file, of all files, or its name.
+
+        Args:
+            file: the file.
+            stated: what the file states; None when it states nothing.
+            missing: the reason to record when nobody says.
+        """
+        told = self.settings.gpus.get(str(file)) or self.settings.gpus.get(file.name) or self.settings.gpu
+        if stated is not None:
+            if told is not None and told != stated:
+                self.note(f"--gpu {told} was not used: {shown(stated)} is stated")
+            return stated
+        named = gpu_named(file)
+        if told is None and named is not None:
+            self.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")
+        if told is None and named is None:
+            self.null("gpu", f"{missing}; state it with --gpu, or --gpu {plain(file.name)}=NAME")
+        return told or named
+
+    def license(self, stated: str | None = None, missing: str = "the file states none") -> str | None:
+        """The licence of a row: what the file states, else what the caller says; `missing` is recorded for neither."""
+        found = self.known("license", stated)
+        if found is None:
+            self.null("license", f"{missing}; state it with --license")
+        return found
 
     def null(self, field: str, reason: str) -> None:
         """Count a value that is null because nobody states it."""

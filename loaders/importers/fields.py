@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -12,6 +13,12 @@ UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 """Microseconds in one of each."""
 PLAUSIBLE_US = (0.1, 1e8)
 """No kernel is launched and done in less than a tenth of a microsecond; none here runs for minutes."""
+
+
+LARGEST_SOURCE = 1_000_000
+"""Characters of a kernel's text."""
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])?")
+"""Terminal escapes: colours, cursor movements, titles."""
 
 
 class RowError(Exception):
@@ -28,9 +35,18 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
+def plain(value: str) -> str:
+    """A text for people: without terminal escapes, control characters other than line breaks, and half characters."""
+    bare = ESCAPES.sub("", value.replace("\r\n", "\n"))
+    kept = "".join(char if char in "\n\t" or char.isprintable() else " " for char in bare)
+    return kept.encode("utf-8", "replace").decode("utf-8")
+
+
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number, and not a truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a finite number that a float can hold, and not a truth value."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) <= sys.float_info.max
 
 
 def positive(data: Mapping[str, Any], field: str) -> float:
@@ -38,10 +54,7 @@ def positive(data: Mapping[str, Any], field: str) -> float:
     value = data.get(field)
     if not is_number(value) or value <= 0:
         raise RowError(field, value, "must be a positive number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise RowError(field, value, "must be a number that a float can hold") from None
+    return float(value)
 
 
 def microseconds(value: object, unit: str, field: str) -> float:
@@ -107,18 +120,43 @@ def text(data: Mapping[str, Any], field: str) -> str:
     return value
 
 
+def name_text(data: Mapping[str, Any], field: str) -> str | None:
+    """A name to be shown, such as a GPU's; nothing when it is missing or blank."""
+    value = data.get(field)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    found = text(data, field)
+    if not found.isprintable():
+        raise RowError(field, value, "holds control characters; a name has none")
+    return found.strip()
+
+
+def source_text(data: Mapping[str, Any], field: str) -> str:
+    """A kernel's text."""
+    found = text(data, field)
+    if len(found) > LARGEST_SOURCE:
+        raise RowError(field, found, f"has {len(found):,} characters; a kernel has at most {LARGEST_SOURCE:,}")
+    if "\0" in found:
+        raise RowError(field, found, "holds a NUL character; it is no program text")
+    return found.removeprefix("\ufeff")
+
+
 def optional_text(data: Mapping[str, Any], field: str) -> str | None:
     """A text, or nothing; an empty one is nothing."""
     value = data.get(field)
     return None if value is None or value == "" else text(data, field)
 
 
+def an_object(value: object, what: str) -> Mapping[str, Any]:
+    """A record."""
+    if not isinstance(value, Mapping):
+        raise RowError(what, value, "must be an object")
+    return value
+
+
 def mapping(data: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     """A nested object."""
-    value = data.get(field)
-    if not isinstance(value, Mapping):
-        raise RowError(field, value, "must be an object")
-    return value
+    return an_object(data.get(field), field)
 
 
 def sequence(data: Mapping[str, Any], field: str) -> Sequence[Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.files import head
 from kbench.loaders.importers.json_stream import Opening
 from kbench.loaders.importers.published import gpu_forecasters
-from kbench.loaders.importers.rows import Items
 from kbench.loaders.importers.suites import (
     cuda_l1,
     flashinfer_trace,
@@ -17,7 +16,9 @@ from kbench.loaders.importers.suites import (
     kernel_tuner,
     kernelbench_eval,
     kernelbench_timing,
+    ktt,
     t4,
+    table,
 )
 from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import UnknownNameError, UserError
@@ -28,24 +29,26 @@ MODULES: Mapping[str, Any] = {
     "cuda-l1": cuda_l1,
     "kernel-tuner": kernel_tuner,
     "t4": t4,
+    "ktt": ktt,
     "flashinfer-trace": flashinfer_trace,
     "gpu-mode": gpu_mode,
+    "table": table,
 }
-"""Each with `rows(path, context)`, and `looks_like(opening)` or `columns_fit(columns)`."""
+"""Each with `rows(path, context)`; those a file shows have `looks_like(opening)` or `columns_fit(columns)`."""
+TABLE = "table"
 NAMES = (*MODULES, gpu_forecasters.NAME)
 HEAD_BYTES = 1 << 20
 
 
-def importer(name: str) -> Callable[[Path, Context], Items]:
-    """The function that reads a format.
+def module(name: str) -> Any:
+    """The module that reads a format.
 
     Raises:
         UnknownNameError: there is no such format.
     """
     if name not in MODULES:
         raise UnknownNameError("import format", name, NAMES)
-    found: Callable[[Path, Context], Items] = MODULES[name].rows
-    return found
+    return MODULES[name]
 
 
 def sniff_all(paths: Sequence[Path]) -> str:
@@ -67,16 +70,18 @@ def sniff(path: Path) -> str:
     Raises:
         UserError: it could be none or several; name the format.
     """
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
-    if head[:4] == b"PAR1":
+    start = head(path, HEAD_BYTES)
+    if start[:4] == b"PAR1":
         columns = read_schema(path).names
         fits = [gpu_forecasters.NAME] if gpu_forecasters.dataset_of(columns) else []
         fits += ["gpu-mode"] if gpu_mode.columns_fit(columns) else []
     else:
-        opening = Opening(head)
-        fits = [name for name in MODULES if name != "gpu-mode" and MODULES[name].looks_like(opening)]
+        opening = Opening(start)
+        fits = [
+            name for name, module in MODULES.items() if hasattr(module, "looks_like") and module.looks_like(opening)
+        ]
     if len(fits) != 1:
         reason = f"it could be {' or '.join(fits)}" if fits else "it looks like none that is known"
-        raise UserError(f"the format of {str(path)!r} is unclear: {reason}; name it with --format {'|'.join(NAMES)}")
+        choices = f"name it with --format {'|'.join(NAMES)}, or describe its columns with --map"
+        raise UserError(f"the format of {str(path)!r} is unclear: {reason}; {choices}")
     return fits[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -9,11 +10,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from kbench.loaders.importers.fields import shown
+from kbench.loaders.importers.files import open_unpacked
 from kbench.schemas import DataError
 
 CHUNK = 1 << 16
-LARGEST_VALUE = 64 << 20
-"""Characters of one value; more than any record of a format has."""
+LARGEST_VALUE = 24 << 20
+"""Characters of one value: more than any record of a format has, and few enough that a decoded one fits in memory."""
 BLANKS = " \t\r\n"
 
 
@@ -47,7 +49,7 @@ class JsonStream:
             advance: told how many characters were read since the last call.
         """
         self.path, self._advance = path, advance
-        self._file = path.open(encoding="utf-8")
+        self._file = io.TextIOWrapper(open_unpacked(path), encoding="utf-8")
         self._text, self._at, self._ended = "", 0, False
 
     def __enter__(self) -> Self:
@@ -101,14 +103,15 @@ class JsonStream:
             DataError: it is not JSON.
         """
         self.peek()
-        size = CHUNK
+        more = CHUNK
         while True:
             try:
                 value, end = DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if len(self._text) - self._at > LARGEST_VALUE:
-                    raise DataError(f"{self.path} is not JSON ({error.msg})") from None
-                if self._ended or not self._fill(size):
+                    size = f"{LARGEST_VALUE:,} characters"
+                    raise DataError(f"{self.path} holds a value of more than {size}, or is not JSON") from None
+                if self._ended or not self._fill(more):
                     raise self._broken(error) from None
             except DataError as error:
                 raise DataError(f"{self.path} {error}") from None
@@ -119,8 +122,8 @@ class JsonStream:
                 if end < len(self._text) or self._ended:
                     self._at = end
                     return value
-                self._fill(size)
-            size *= 2
+                self._fill(more)
+            more *= 2
 
     def _broken(self, error: json.JSONDecodeError) -> DataError:
         near_end = error.pos >= len(self._text.rstrip()) - 1 or "Unterminated" in error.msg
@@ -171,8 +174,8 @@ def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) ->
     Raises:
         DataError: the file is not UTF-8, or a line is not JSON.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with open_unpacked(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LARGEST_VALUE + 1), b""), start=1):
             advance(len(line))
             if not line.strip():
                 continue

@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kbench.loaders.importers.fields import plain
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits import cluster_id
-from kbench.schemas import Backend, Kernel, Measurement, Status
+from kbench.schemas import Backend, Kernel, Measurement, Status, Workload, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.record import field_types
 
 NOT_STATED = "not stated"
+NAMED = "named"
+"""Set beside a kernel's fields when its text only names it, so that nothing can be asked about the text."""
 _KERNEL = dict.fromkeys(field_types(Kernel))
 _MEASUREMENT = dict.fromkeys(field_types(Measurement))
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILINE)
@@ -39,6 +42,20 @@ def backend_of(source: str) -> Backend:
 def configuration(values: Mapping[str, Any]) -> str:
     """A configuration as the source text of a kernel: JSON with sorted keys."""
     return json.dumps(values, sort_keys=True, ensure_ascii=True)
+
+
+Source = tuple[Backend, str, Row]
+"""A kernel's backend, its text, and what else its row needs to know of it."""
+
+
+def written(source: str) -> Source:
+    """A kernel whose text is known."""
+    return backend_of(source), source, {}
+
+
+def named(**names: Any) -> Source:
+    """A kernel whose text nobody gives: the names that tell it from others stand for it."""
+    return Backend.CONFIG, configuration(names), {"keys": tuple(names), NAMED: True}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -118,4 +135,20 @@ def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> R
 
 def failure(status: Status, message: str | None) -> Row:
     """The fields of a kernel that failed."""
-    return {"status": status.value, "error": (message or f"{status.value}; the origin states no more")[:4000]}
+    said = plain(message or "").strip() or f"{status.value}; the origin states no more"
+    return {"status": status.value, "error": said[:4000]}
+
+
+NO_WORKLOAD = to_dict(Workload(name="tiny", params_json="{}", inputs=(), outputs=(), seed=0, flops=0, min_bytes=0))
+
+
+def problem_row(problem_id: str, family: str, title: str, *, reference: str = "", aliases: tuple[str, ...] = ()) -> Row:
+    """A row of the problems table for a problem of another suite: what it is called, and its reference where known."""
+    told = f"Problem {title}." + ("" if reference else " Its reference is not part of the imported files.")
+    prompt = f"{told}\n\nReference:\n\n{reference}" if reference else told
+    return {
+        "problem_id": problem_id, "title": title, "family": family, "description": told, "aliases": list(aliases),
+        "dtypes": [], "compute_unit": NOT_STATED, "atol": 0.0, "rtol": 0.0, "mismatch_share": 0.0,
+        "tolerance_reason": "the origin's own check, which is not known here", "reference_source": reference,
+        "prompt": prompt, "workloads": [], "tiny": NO_WORKLOAD,
+    }  # fmt: skip

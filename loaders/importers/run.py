@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats
-from kbench.loaders.importers.context import Context, ImportSettings, Report
+from kbench.loaders.importers.context import AGAIN, NEW, Context, ImportSettings, Report
+from kbench.loaders.importers.fields import plain
+from kbench.loaders.importers.files import has_bom, require_files
 from kbench.loaders.importers.published import gpu_forecasters
+from kbench.loaders.importers.questions import pairs
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
 from kbench.schemas import DataError, UserError
 
 REPORT = "import.json"
+SHARD_BYTES = 64 << 20
+"""Bytes of rows held before a shard is written, so that an import's memory does not depend on how long kernels are."""
 
 
 def import_files(
@@ -46,19 +52,51 @@ def import_files(
     """
     if not paths:
         raise UserError("no file given; name the files to import")
-    for path in paths:
-        if not path.is_file():
-            raise UserError(f"path {str(path)!r} does not exist; give the files to import")
-    name = form or formats.sniff_all(paths)
+    require_files(paths)
+    _refuse_repeated(paths)
+    _check_settings(settings, paths)
+    name = form or (formats.TABLE if settings.columns else formats.sniff_all(paths))
     context = Context(settings, Report(format=name), advance)
+    for path in filter(has_bom, paths):
+        context.note(f"files that begin with a byte order mark (BOM), which is not read: {plain(path.name)}")
     with whole_folder(out, replace=replace and is_corpus(out)) as folder:
         if name == gpu_forecasters.NAME:
             _import_release(paths, folder, context)
         else:
             _import_rows(name, paths, folder, context)
-        report = json.dumps(context.report.to_json() | {"files": [path.name for path in paths]}, indent=1)
+        report = json.dumps(context.report.to_json() | {"files": [plain(path.name) for path in paths]}, indent=1)
         write_atomically(folder / REPORT, (report + "\n").encode())
     return context.report
+
+
+def _check_settings(settings: ImportSettings, paths: Sequence[Path]) -> None:
+    """Refuse names that cannot be shown, and GPUs of files that are not imported.
+
+    Raises:
+        UserError: names the option.
+    """
+    stated = [("license", settings.license), *(("gpu", name) for name in (settings.gpu, *settings.gpus.values()))]
+    for option, value in stated:
+        if value is not None and not value.isprintable():
+            raise UserError(f"--{option} is {value!r}: holds control characters; a name has none")
+    strange = sorted(set(settings.gpus) - {str(path) for path in paths} - {path.name for path in paths})
+    if strange:
+        raise UserError(f"--gpu {strange[0]}={settings.gpus[strange[0]]} names no file of this import; check its name")
+
+
+def _refuse_repeated(paths: Sequence[Path]) -> None:
+    """Refuse a file named twice, whose entries would all seem measured again.
+
+    Raises:
+        UserError: names the file.
+    """
+    # By name, not by what a link leads to: the Hub's cache keeps equal files once.
+    seen: set[str] = set()
+    for path in paths:
+        name = os.path.abspath(path)
+        if name in seen:
+            raise UserError(f"path {str(path)!r} is given twice; name each file once")
+        seen.add(name)
 
 
 def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> None:
@@ -73,13 +111,22 @@ def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> No
 
 
 def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Context) -> None:
-    importer = formats.importer(name)
-    with CorpusWriter(folder) as writer, Sink(writer, context) as sink:
+    module = formats.module(name)
+    over_workloads = getattr(module, "OVER_WORKLOADS", False)
+    with (
+        CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer,
+        Sink(writer, context, over_workloads=over_workloads) as sink,
+    ):
         for path in paths:
-            for config, row, place in importer(path, context):
-                sink.add(config, row, (path, place))
+            for config, row, place in module.rows(path, context):
+                new = sink.add(config, row, (path, place))
+                if config == "kernels":
+                    context.became(path, NEW if new else AGAIN)
         sink.flush()
         _refuse_empty(context)
+        for row in pairs(((named, row) for _, named, row in sink.kernels()), context):
+            sink.add("pairs", row, (paths[0], row["pair_id"]))
+        sink.flush()
 
 
 def _refuse_empty(context: Context) -> None:

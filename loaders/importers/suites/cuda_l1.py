@@ -1,4 +1,7 @@
-"""CUDA-L1: JSON lines with reference, optimised code and scores; rows without code are failures nobody can see."""
+"""CUDA-L1: JSON lines with reference, optimised code and scores; rows without code are failures nobody can see.
+
+A file is of one GPU, which its name states alone.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import RowError, positive, text, whole
+from kbench.loaders.importers.fields import RowError, plain, positive, source_text, whole
+from kbench.loaders.importers.files import digest
 from kbench.loaders.importers.json_stream import Opening, json_lines
-from kbench.loaders.importers.rows import Items, Row, backend_of, kernel_row, measurement_row
+from kbench.loaders.importers.rows import Items, Row, kernel_row, measurement_row, written
 from kbench.loaders.importers.suites import kernelbench
 from kbench.schemas import Status
 
 EAGER = ("score_default", "default")
 """The score against PyTorch as it is; other baselines are not our reference."""
 SUSPECT = 100.0
+NO_CODE = "entries without code: failed, or slower than every baseline; so the speedups are truncated at 1"
 
 
 def looks_like(opening: Opening) -> bool:
@@ -24,48 +29,57 @@ def looks_like(opening: Opening) -> bool:
 
 
 def rows(path: Path, context: Context) -> Items:
-    """Kernels, and measurements where the GPU is stated."""
-    kernelbench.note_suite(context)
+    """Problems and kernels, and measurements where the GPU is known."""
+    kernelbench.note_unstated(context)
+    firsts = kernelbench.first_numbers(context.settings, _numbers(path), context)
+    described: set[str] = set()
     for line, record in json_lines(path, context.advance):
         try:
-            row = _row(path, context, record)
+            row = _row(path, context, record, firsts)
         except RowError as error:
             context.bad(path, line, error)
             continue
         if row is None:
+            context.became(path, NO_CODE)
             continue
+        if row["problem_id"] not in described:
+            described.add(row["problem_id"])
+            given = record.get("ref_code")
+            reference = given if isinstance(given, str) and given.isascii() else ""
+            yield "problems", kernelbench.problem_of(row["problem_id"], reference), line
         yield "kernels", row, line
         if row["gpu"] is not None and row["status"] is not None:
-            yield "measurements", measurement_row(row, "published", f"{path.name}/{line}", speedup=row["speedup"]), line
+            made = measurement_row(row, "published", f"{digest(path)}/{line}", speedup=row["speedup"])
+            yield "measurements", made, line
 
 
-def _row(path: Path, context: Context, record: Any) -> Row | None:
+def _numbers(path: Path) -> dict[int | None, set[int]]:
+    found: dict[int | None, set[int]] = {}
+    for _, record in json_lines(path):
+        if isinstance(record, Mapping) and all(isinstance(record.get(name), int) for name in ("level_id", "task_id")):
+            found.setdefault(record["level_id"], set()).add(record["task_id"])
+    return found
+
+
+def _row(path: Path, context: Context, record: Any, firsts: Mapping[int | None, int | None]) -> Row | None:
     if not isinstance(record, Mapping):
         raise RowError("record", record, "must be an object")
     level, task = whole(record, "level_id", 1), whole(record, "task_id")
     if "custom_code" not in record:
         raise RowError("custom_code", None, "must be there; null says that there is none")
     if record["custom_code"] is None:
-        context.note("rows without code: failed, or slower than every baseline; so the speedups are truncated at 1")
         return None
-    source = text(record, "custom_code")
+    backend, source, _ = written(source_text(record, "custom_code"))
     speedup = _speedup(record)
     if speedup is None:
         context.null("speedup", "no score against PyTorch as it is")
     elif speedup > SUSPECT:
         context.note(f"speedups above {SUSPECT:g}, which look like artefacts; kept as stated")
-    if context.settings.gpu is None:
-        context.null("gpu", "the file states none; state it with --gpu")
-    if context.settings.license is None:
-        context.null("license", "the file states none; state it with --license")
-    first = context.settings.first_id
-    if first is None:
-        context.note("problems whose numbering (from 0 or from 1) is not stated; state it with --first-id")
     return kernel_row(
-        kernelbench.problem_id(context.settings, level, task, first), kernelbench.FAMILY, backend_of(source), source,
-        gpu=context.settings.gpu, origin=f"cuda-l1 {path.name}", license=context.settings.license,
-        split=context.settings.split, proposer="llm", status=None if speedup is None else Status.OK.value,
-        speedup=speedup,
+        kernelbench.problem_id(context.settings, level, task, firsts.get(level)), kernelbench.FAMILY, backend, source,
+        gpu=context.gpu(path, None, "the file states none"), origin=f"cuda-l1 {plain(path.name)}",
+        license=context.license(), split=context.settings.split, proposer="llm",
+        status=None if speedup is None else Status.OK.value, speedup=speedup,
     )  # fmt: skip
 
 

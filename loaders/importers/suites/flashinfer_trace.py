@@ -1,11 +1,12 @@
 """flashinfer-bench traces: JSON lines, one evaluation of a solution on a workload each, with a latency but no samples.
 
-Sources are looked up among the solutions of the same trace set; a trace without one is named, not sourced.
+Sources are looked up among the solutions of the same trace set, references among its definitions; a solution without a
+file is named, not sourced. A trace without a solution describes a workload alone.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -15,19 +16,27 @@ from typing import Any
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import (
     RowError,
+    an_object,
+    is_number,
     mapping,
     microseconds,
+    name_text,
     non_negative,
-    optional_positive,
     optional_text,
+    plain,
     positive,
     slug,
+    source_text,
     text,
 )
+from kbench.loaders.importers.files import digest, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
-from kbench.loaders.importers.rows import Items, Row, backend_of, configuration, failure, kernel_row, measurement_row
-from kbench.schemas import Backend, Status
+from kbench.loaders.importers.problems import problem
+from kbench.loaders.importers.rows import Items, Row, Source, failure, kernel_row, measurement_row, named, written
+from kbench.schemas import Status
+from kbench.schemas.ids import content_hash
 
+OVER_WORKLOADS = True
 FAMILY = "flashinfer"
 UNIT = "ms"
 """What `latency_ms` is in, by its name."""
@@ -38,130 +47,151 @@ STATUSES = {
     "INCORRECT_SHAPE": Status.INCORRECT,
     "INCORRECT_NUMERICAL": Status.INCORRECT,
     "INCORRECT_DTYPE": Status.INCORRECT,
+    "INCORRECT": Status.INCORRECT,
     "TIMEOUT": Status.TIMEOUT,
 }
+WORKLOAD_ALONE = "traces of a workload alone, without a solution and an evaluation"
+UNKNOWN_ERRORS = ("NaN", "Infinity", "-Infinity")
 
 
 def looks_like(opening: Opening) -> bool:
     """Whether a file may be of this format."""
-    return opening.first_line is not None and {"definition", "workload", "evaluation"} <= set(opening.first_line)
-
-
-@dataclasses.dataclass(slots=True)
-class _Total:
-    """One solution on one GPU, over the workloads read so far."""
-
-    row: Row
-    count: int = 0
-    runtimes: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0])
-    speedups: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0])
-
-    def add(self, measurement: Row) -> None:
-        self.count += 1
-        if measurement["status"] != Status.OK.value and self.row["status"] in (None, Status.OK.value):
-            self.row |= {"status": measurement["status"], "error": measurement["error"]}
-        elif self.row["status"] is None:
-            self.row["status"] = Status.OK.value
-        for total, value in ((self.runtimes, measurement["runtime_us"]), (self.speedups, measurement["speedup"])):
-            if value is not None:
-                total[0] += math.log(value)
-                total[1] += 1
-
-    def kernel(self) -> Row:
-        if self.row["status"] != Status.OK.value:
-            return self.row
-        means = [math.exp(t[0] / t[1]) if t[1] == self.count else None for t in (self.runtimes, self.speedups)]
-        return self.row | {"runtime_us": means[0], "speedup": means[1]}
+    return opening.first_line is not None and {"definition", "workload"} <= set(opening.first_line)
 
 
 def rows(path: Path, context: Context) -> Items:
-    """Measurements as they come, then the kernels they are of."""
-    totals: dict[tuple[str, str, str | None], _Total] = {}
-    solutions = _Solutions(path)
+    """For each trace the kernel it is about, and its measurement."""
+    trace_set = _TraceSet(path, context)
+    described: set[str] = set()
     for line, record in json_lines(path, context.advance):
         try:
-            measurement, total = _row(path, context, (line, record), totals, solutions)
+            trace = an_object(record, "trace")
+            if trace.get("solution") is None and trace.get("evaluation") is None:
+                context.became(path, WORKLOAD_ALONE)
+                continue
+            kernel, measurement = _row(path, context, line, trace, trace_set)
         except RowError as error:
             context.bad(path, line, error)
             continue
-        total.add(measurement)
-        if measurement["gpu"] is not None:
+        if kernel["problem_id"] not in described:
+            described.add(kernel["problem_id"])
+            yield "problems", trace_set.problem(kernel["problem_id"], str(trace["definition"])), line
+        yield "kernels", kernel, line
+        if kernel["gpu"] is not None:
             yield "measurements", measurement, line
-    for key, total in totals.items():
-        yield "kernels", total.kernel(), f"{key[0]}/{key[1]}"
 
 
-def _row(
-    path: Path,
-    context: Context,
-    item: tuple[int, Any],
-    totals: dict[tuple[str, str, str | None], _Total],
-    solutions: _Solutions,
-) -> tuple[Row, _Total]:
-    line, record = item
-    if not isinstance(record, Mapping):
-        raise RowError("trace", record, "must be an object")
+def _row(path: Path, context: Context, line: int, record: Mapping[str, Any], trace_set: _TraceSet) -> tuple[Row, Row]:
     definition, solution = text(record, "definition"), text(record, "solution")
-    problem = f"flashinfer_{slug(definition, 'definition')}"
-    workload = f"w_{slug('w ' + text(mapping(record, 'workload'), 'uuid'), 'workload.uuid')[2:]}"
+    workload = _workload(mapping(record, "workload"))
     evaluation = mapping(record, "evaluation")
     environment = evaluation.get("environment")
-    gpu = context.known("gpu", optional_text(environment, "hardware") if isinstance(environment, Mapping) else None)
-    if gpu is None:
-        context.null("gpu", "the trace names no hardware; state it with --gpu")
-    figures = _figures(context, evaluation)
-    key = (definition, solution, gpu)
-    if key not in totals:
-        backend, source, keys = solutions.source(definition, solution, context)
-        if context.settings.license is None:
-            context.null("license", "the trace states none; state it with --license")
-        totals[key] = _Total(
-            kernel_row(
-                problem, FAMILY, backend, source, keys=keys, gpu=gpu, origin=f"flashinfer-trace {path.name}",
-                license=context.settings.license, split=context.settings.split,
-            )
-        )  # fmt: skip
-    measurement = measurement_row(totals[key].row, workload, f"{path.name}/{line}", **figures)
-    return measurement, totals[key]
+    gpu = context.gpu(path, _hardware(environment), "the trace names no hardware")
+    figures, errors = _figures(context, evaluation)
+    backend, source, more = trace_set.source(definition, solution)
+    kernel = kernel_row(
+        f"flashinfer_{slug(definition, 'definition')}", FAMILY, backend, source, gpu=gpu,
+        origin=f"flashinfer-trace {plain(path.name)}", license=context.license(), split=context.settings.split,
+        **more, **figures,
+    )  # fmt: skip
+    return kernel, measurement_row(kernel, workload, f"{digest(path)}/{line}", **figures, **errors)
 
 
-def _figures(context: Context, evaluation: Mapping[str, Any]) -> Row:
-    found = text(evaluation, "status")
+def _workload(workload: Mapping[str, Any]) -> str:
+    """A workload's name: its uuid, or in the early form, which has none, what it consists of."""
+    if workload.get("uuid") is not None:
+        return f"w_{slug('w ' + text(workload, 'uuid'), 'workload.uuid')[2:]}"
+    return f"w_{content_hash('workload', json.dumps(workload, sort_keys=True))[:12]}"
+
+
+def _hardware(environment: Any) -> str | None:
+    if not isinstance(environment, Mapping):
+        return None
+    device = name_text(environment, "device")
+    return name_text(environment, "hardware") or (None if device is None or device.startswith("cuda") else device)
+
+
+def _figures(context: Context, evaluation: Mapping[str, Any]) -> tuple[Row, Row]:
+    """Verdict and figures of an evaluation, and its correctness errors."""
+    found = text(evaluation, "status").upper()
     if found not in STATUSES:
         raise RowError("evaluation.status", found, f"must be one of {', '.join(STATUSES)}")
-    figures: Row = {"status": STATUSES[found].value, "error": None}
+    errors: Row = {}
     if evaluation.get("correctness") is not None:
-        errors = mapping(evaluation, "correctness")
-        figures["max_abs_error"] = non_negative(errors, "max_absolute_error")
-        figures["max_rel_error"] = non_negative(errors, "max_relative_error")
-    if STATUSES[found] is not Status.OK:
-        return figures | failure(STATUSES[found], optional_text(evaluation, "log") or found)
+        stated = mapping(evaluation, "correctness")
+        for field, name in (("max_abs_error", "max_absolute_error"), ("max_rel_error", "max_relative_error")):
+            unbounded = stated.get(name) in UNKNOWN_ERRORS or _not_finite(stated.get(name))
+            if unbounded:
+                context.null(field, "the trace states no finite number")
+            errors[field] = None if unbounded else non_negative(stated, name)
+    status = STATUSES[found]
+    if status is not Status.OK:
+        return failure(status, optional_text(evaluation, "log") or found), errors
     performance = mapping(evaluation, "performance")
     latency = positive(performance, "latency_ms")
-    reference, speedup = (optional_positive(performance, n) for n in ("reference_latency_ms", "speedup_factor"))
-    if reference and speedup and not math.isclose(reference / latency, speedup, rel_tol=0.02):
-        raise RowError("speedup_factor", speedup, f"the latencies give {reference / latency:g}")
     runtime = microseconds(latency, context.known("unit", UNIT), "latency_ms")
-    return figures | {"runtime_us": runtime, "speedup": speedup}
+    figures = {"status": status.value, "runtime_us": runtime, "speedup": _speedup(context, performance, latency)}
+    return figures, errors
 
 
-class _Solutions:
-    """Solution files of the trace set a file belongs to."""
+def _speedup(context: Context, performance: Mapping[str, Any], latency: float) -> float | None:
+    """Against the reference; none where the reference was not timed, which traces mark by a time of zero."""
+    reference, stated = performance.get("reference_latency_ms"), performance.get("speedup_factor")
+    if reference in (None, 0) or stated in (None, 0, *UNKNOWN_ERRORS) or _not_finite(stated):
+        context.null("speedup", "the reference was not timed (its latency is missing or 0)")
+        return None
+    found, factor = positive(performance, "reference_latency_ms"), positive(performance, "speedup_factor")
+    if not math.isclose(found / latency, factor, rel_tol=0.02):
+        raise RowError("speedup_factor", factor, f"the latencies give {found / latency:g}")
+    return factor
 
-    def __init__(self, path: Path) -> None:
-        self._folder = next((p / "solutions" for p in path.resolve().parents[:4] if (p / "solutions").is_dir()), None)
 
-    def source(self, definition: str, solution: str, context: Context) -> tuple[Backend, str, tuple[str, ...]]:
-        """A solution's text, or what names it."""
-        plain = all(char.isalnum() or char in "-_." for char in solution)
-        found = next(self._folder.rglob(f"{solution}.json"), None) if self._folder is not None and plain else None
+def _not_finite(value: object) -> bool:
+    return isinstance(value, float) and not is_number(value)
+
+
+class _TraceSet:
+    """Solutions and definitions of the trace set a file belongs to; nothing outside its folder is read."""
+
+    def __init__(self, path: Path, context: Context) -> None:
+        parents = path.absolute().parents[:4]
+        self._root = next((parent for parent in parents if (parent / "solutions").is_dir()), None)
+        self._context = context
+        self._files = functools.cache(self._listed)
+        self.source = functools.lru_cache(maxsize=1024)(self._source)
+
+    def _listed(self, folder: str) -> Mapping[str, Path]:
+        found = sorted((self._root / folder).rglob("*.json")) if self._root is not None else []
+        return {path.stem: path for path in reversed(found)}
+
+    def _file(self, folder: str, name: str) -> Any:
+        """The JSON file of this name below a folder; None when there is none."""
+        found = self._files(folder).get(name)
+        data = None if found is None or self._root is None else read_inside(found, self._root)
+        try:
+            return None if data is None else json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise RowError(folder, f"{name}.json", f"cannot be read ({type(error).__name__})") from None
+
+    def _source(self, definition: str, solution: str) -> Source:
+        found = self._file("solutions", solution)
         if found is not None:
             try:
-                sources = json.loads(found.read_text(encoding="utf-8"))["sources"]
-                whole = "\n".join(str(item["content"]) for item in sources)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise RowError("solution", solution, f"{found.name} cannot be read ({type(error).__name__})") from None
-            return backend_of(whole), whole, ()
-        context.null("source", "no solution file of this name lies in the trace set; the source names the solution")
-        names = {"definition": definition, "solution": solution}
-        return Backend.CONFIG, configuration(names), tuple(names)
+                whole = "\n".join(str(item["content"]) for item in found["sources"])
+            except (KeyError, TypeError):
+                raise RowError("solution", solution, "its file holds no sources") from None
+            return written(source_text({"sources": whole}, "sources"))
+        self._context.null(
+            "source", "no solution file of this name lies in the trace set; the source names the solution"
+        )
+        return named(definition=definition, solution=solution)
+
+    def problem(self, problem_id: str, definition: str) -> Row:
+        """The problem's row, with the definition's reference where the trace set holds it."""
+        try:
+            found = self._file("definitions", definition)
+        except RowError:
+            found = None
+        reference = found.get("reference") if isinstance(found, Mapping) else None
+        title = f"{plain(definition)} of flashinfer-bench"
+        return problem(problem_id, FAMILY, title, plain(reference) if isinstance(reference, str) else "")

@@ -16,14 +16,18 @@ from kbench.loaders.importers.fields import (
     RowError,
     is_number,
     microseconds,
-    optional_text,
+    name_text,
+    plain,
     sequence,
     slug,
     text,
 )
+from kbench.loaders.importers.files import digest
 from kbench.loaders.importers.json_stream import CutShortError, JsonStream, Opening
+from kbench.loaders.importers.problems import problem
 from kbench.loaders.importers.rows import Items, Row, configuration, failure, kernel_row, measurement_row
 from kbench.schemas import Backend, DataError, Status
+from kbench.schemas.ids import content_hash
 
 FAMILY = "kernel_tuner"
 FAILED = {
@@ -33,8 +37,8 @@ FAILED = {
 }
 OLD_FAILURE = 1e20
 """What caches of before these words hold for a configuration that failed."""
-DATED_SCHEMA = "1.0.0"
-"""Caches that name this schema state times in milliseconds; older ones do not say."""
+DATED_SCHEMA = "1."
+"""Caches that name a schema of version 1 state times in milliseconds; older ones do not say."""
 
 
 def looks_like(opening: Opening) -> bool:
@@ -53,6 +57,7 @@ def rows(path: Path, context: Context) -> Items:
                     head[key] = stream.value()
                     continue
                 space, opened = _Space(path, head, context), True
+                yield "problems", space.described(), "the cache"
                 for name in stream.members():
                     record = stream.value()
                     try:
@@ -78,16 +83,22 @@ class _Space:
     def __init__(self, path: Path, head: Mapping[str, Any], context: Context) -> None:
         try:
             self.keys = tuple(_names(head))
-            self.problem = f"kernel_tuner_{slug(text(head, 'kernel_name'), 'kernel_name')}"
-            self.gpu = context.known("gpu", optional_text(head, "device_name"))
+            self.kernel = text(head, "kernel_name")
+            self.size = _size(head.get("problem_size"))
+            # Two spaces of one kernel are two templates: what a parameter may be decides what the code is.
+            space = content_hash("space", configuration({"keys": self.keys, "values": head.get("tune_params")}))[:8]
+            self.problem = slug("_".join(["kernel_tuner", self.kernel, self.size, "s" + space]), "kernel_name")
+            self.gpu = context.gpu(path, name_text(head, "device_name"), "device_name is empty")
             self.unit = context.known("unit", _unit(head))
         except RowError as error:
             raise DataError(f"{path}: {error}") from None
-        self.context, self.origin, self.file = context, f"kernel-tuner {path.name}", path.name
-        if self.gpu is None:
-            context.null("gpu", "device_name is empty; state it with --gpu")
-        if context.settings.license is None:
-            context.null("license", "the file states none; state it with --license")
+        self.context, self.origin, self.file = context, f"kernel-tuner {plain(path.name)}", digest(path)
+        self.license = context.license()
+
+    def described(self) -> Row:
+        """The problem's row."""
+        title = f"{plain(self.kernel)} of Kernel Tuner, problem size {self.size or 'not stated'}"
+        return problem(self.problem, FAMILY, f"{title}, parameters {', '.join(map(plain, self.keys))}")
 
     def rows(self, name: str, record: Any) -> tuple[Row, Row | None]:
         """A configuration's kernel and measurement."""
@@ -97,12 +108,13 @@ class _Space:
         if missing:
             raise RowError(missing[0], None, "the entry lacks this tuning parameter")
         values = {key: record[key] for key in self.keys}
-        if name != ",".join(str(value) for value in values.values()):
+        # Keys are written in the order of the space at the time, which later versions sort.
+        if sorted(name.split(",")) != sorted(",".join(str(value) for value in values.values()).split(",")):
             raise RowError("cache key", name, f"contradicts the entry's parameters {list(values.values())}")
         figures, samples = self._figures(record)
         row = kernel_row(
             self.problem, FAMILY, Backend.CONFIG, configuration(values), keys=self.keys, gpu=self.gpu,
-            origin=self.origin, license=self.context.settings.license, split=self.context.settings.split,
+            origin=self.origin, license=self.license, split=self.context.settings.split,
             proposer="kernel_tuner", **figures,
         )  # fmt: skip
         if self.gpu is None or row["status"] is None:
@@ -114,6 +126,9 @@ class _Space:
 
     def _figures(self, record: Mapping[str, Any]) -> tuple[Row, list[float] | None]:
         time = record.get("time")
+        if time is None:
+            self.context.null("runtime_us", "the entry holds no time: it was not measured, or tuned for something else")
+            return {}, None
         if isinstance(time, str):
             if time not in FAILED:
                 raise RowError("time", time, f"must be a number or one of {', '.join(FAILED)}")
@@ -123,7 +138,7 @@ class _Space:
         if not is_number(time) or time <= 0:
             raise RowError("time", time, "must be a positive number, or the word of a failure")
         if self.unit is None:
-            self.context.null("runtime_us", "the cache states no unit; state it with --unit")
+            self.context.null("runtime_us", "the cache states no unit (Kernel Tuner's own is ms); state it with --unit")
             return {"status": Status.OK.value}, None
         runtime = microseconds(time, self.unit, "time")
         return {"status": Status.OK.value, "runtime_us": runtime}, self._samples(record, time)
@@ -153,4 +168,10 @@ def _unit(head: Mapping[str, Any]) -> str | None:
         if stated not in UNITS:
             raise RowError("unit", stated, f"must be one of {', '.join(UNITS)}")
         return str(stated)
-    return "ms" if head.get("schema_version") == DATED_SCHEMA else None
+    return "ms" if str(head.get("schema_version")).startswith(DATED_SCHEMA) else None
+
+
+def _size(value: Any) -> str:
+    """A problem size as part of a name: 4096 or [4096, 4096] or text."""
+    parts = value if isinstance(value, list) else [value]
+    return "x".join(str(part) for part in parts if part is not None)

@@ -1,27 +1,49 @@
-"""KernelBench `eval_results.json`: problems, each with its samples, as dict or list; times are milliseconds."""
+"""KernelBench results: samples of problems with their verdicts and times, which are milliseconds."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import RowError, is_number, mapping, microseconds, optional_text, truth
-from kbench.loaders.importers.json_stream import JsonStream, Opening
-from kbench.loaders.importers.rows import Items, Row, backend_of, configuration, failure, kernel_row, measurement_row
+from kbench.loaders.importers.fields import (
+    RowError,
+    is_number,
+    mapping,
+    microseconds,
+    name_text,
+    optional_positive,
+    plain,
+    source_text,
+)
+from kbench.loaders.importers.files import digest, kernel_text
+from kbench.loaders.importers.json_stream import Opening
+from kbench.loaders.importers.rows import (
+    NOT_STATED,
+    Items,
+    Row,
+    Source,
+    failure,
+    kernel_row,
+    measurement_row,
+    named,
+    written,
+)
 from kbench.loaders.importers.suites import kernelbench
-from kbench.schemas import Backend, Status
+from kbench.loaders.importers.suites.kernelbench_layout import RESULTS, SAMPLE_FOLDER, Sample, numbers, samples
+from kbench.schemas import Status
 
 SENTINELS = (-1, -2)
 """Stored for a runtime that was not measured."""
-RESULTS = ("correctness", "correct")
 TIMES = ("runtime", "avg_runtime")
+TEXTS = ("kernel_src", "kernel_code", "kernel", "custom_cuda", "custom_code", "generated_kernel", "code", "source")
+"""Names records have had for the kernel's text."""
+LAUNCHES = ("runtime_error", "cuda_error", "runtime_error_name")
 UNIT = "ms"
 """What every runtime is in."""
-LEVEL = re.compile(r"level[_ ]?([123])")
 
 
 def looks_like(opening: Opening) -> bool:
@@ -31,122 +53,97 @@ def looks_like(opening: Opening) -> bool:
 
 def rows(path: Path, context: Context) -> Items:
     """Kernels, and measurements of those whose GPU is known."""
-    kernelbench.note_suite(context)
-    level = context.settings.level or _level(path)
-    first = kernelbench.first_number(context.settings, level, _numbers(path), context)
-    with JsonStream(path, context.advance) as stream:
-        for key in stream.members():
-            value = stream.value()
-            try:
-                number = _number(key)
-                samples = list(_samples(value))
-                problem = kernelbench.problem_id(context.settings, level, number, first)
-            except RowError as error:
-                context.bad(path, key, error)
-                continue
-            for sample, record in samples:
-                place = f"{key}/{sample}"
-                try:
-                    kernel, runtime = _row(path, context, problem, (level, number, sample), record)
-                except RowError as error:
-                    context.bad(path, place, error)
-                    continue
-                yield "kernels", kernel, place
-                if kernel["gpu"] is not None and kernel["status"] is not None:
-                    made = measurement_row(kernel, "published", f"{path.name}/{place}", runtime_us=runtime)
-                    yield "measurements", made, place
-        stream.end()
+    outer = context.settings.level or kernelbench.level_named(path)
+    found = numbers(path, outer)
+    firsts = kernelbench.first_numbers(context.settings, found, context)
+    kernelbench.note_unstated(context, None if None in found else 0)
+    described: set[str] = set()
+    for sample in samples(path, outer, context):
+        try:
+            problem = kernelbench.problem_id(context.settings, sample.level, sample.number, firsts.get(sample.level))
+            kernel = _row(context, problem, sample)
+        except RowError as error:
+            context.bad(path, sample.place, error)
+            continue
+        if problem not in described:
+            described.add(problem)
+            yield "problems", kernelbench.problem_of(problem), sample.place
+        yield "kernels", kernel, sample.place
+        if kernel["gpu"] is not None and kernel["status"] is not None:
+            figures = {name: kernel[name] for name in ("runtime_us", "speedup")}
+            place = f"{digest(path)}/{sample.level}/{sample.stated_run}/{sample.place}"
+            yield "measurements", measurement_row(kernel, "published", place, **figures), sample.place
 
 
-def _numbers(path: Path) -> list[int]:
-    """Every problem number, for what they prove about the numbering; a damaged file is reported by the second pass."""
-    found = []
-    with JsonStream(path) as stream:
-        for key in stream.members():
-            stream.value()
-            if key.isascii() and key.isdigit():
-                found.append(int(key[:9]))
-    return found
-
-
-def _level(path: Path) -> int | None:
-    found = LEVEL.search(path.parent.name) or LEVEL.search(path.name)
-    return int(found.group(1)) if found else None
-
-
-def _number(key: str) -> int:
-    if not (key.isascii() and key.isdigit() and len(key) < 6):
-        raise RowError("problem_id", key, "must be the number of a problem")
-    return int(key)
-
-
-def _samples(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and "compiled" in value:
-        yield str(value.get("sample_id", 0)), value
-    elif isinstance(value, Mapping):
-        yield from ((str(key), record) for key, record in value.items())
-    elif isinstance(value, list):
-        for number, record in enumerate(value):
-            stated = record.get("sample_id") if isinstance(record, Mapping) else None
-            yield str(number if stated is None else stated), record
-    else:
-        raise RowError("samples", value, "must be an object or a list of samples")
-
-
-def _row(
-    path: Path, context: Context, problem: str, where: tuple[int | None, int, str], record: Any
-) -> tuple[Row, float | None]:
-    if not isinstance(record, Mapping):
-        raise RowError("sample", record, "must be an object")
-    stats = mapping(record, "runtime_stats") if record.get("runtime_stats") else {}
-    metadata = mapping(record, "metadata") if record.get("metadata") else {}
-    gpu = context.known("gpu", optional_text(stats, "hardware") or optional_text(metadata, "hardware"))
-    if gpu is None:
-        context.null("gpu", "the sample names no hardware; state it with --gpu")
-    figures = _figures(context, record, stats, metadata)
-    backend, source, keys = _source(path, context, where)
-    kernel = kernel_row(
-        problem, kernelbench.FAMILY, backend, source, gpu=gpu, origin=f"kernelbench-eval {path.name}",
-        license=context.settings.license, split=context.settings.split, keys=keys, **figures,
+def _row(context: Context, problem: str, sample: Sample) -> Row:
+    whole = sample.record or {}
+    result = mapping(whole, "eval_result") if whole.get("eval_result") else whole
+    stats = mapping(result, "runtime_stats") if result.get("runtime_stats") else {}
+    # Old records hold at their top what later ones hold in metadata.
+    metadata = {**result, **(mapping(result, "metadata") if result.get("metadata") else {})}
+    stated = name_text(stats, "hardware") or name_text(metadata, "hardware")
+    gpu = context.gpu(sample.path, stated, "the sample names no hardware")
+    figures = {} if sample.record is None else _figures(context, result, stats, metadata)
+    if sample.record is None:
+        context.null("status", "the file holds null where the sample's result would be")
+    backend, source, more = _source(context, sample, whole)
+    return kernel_row(
+        problem, kernelbench.FAMILY, backend, source, gpu=gpu, origin=f"kernelbench-eval {plain(sample.path.name)}",
+        license=context.license(name_text(whole, "license")), split=context.settings.split,
+        run_id=sample.run, proposer=name_text(whole, "model") or NOT_STATED, **more, **figures,
     )  # fmt: skip
-    if context.settings.license is None:
-        context.null("license", "the file states none; state it with --license")
-    return kernel, figures.get("runtime_us")
 
 
-def _source(path: Path, context: Context, where: tuple[int | None, int, str]) -> tuple[Backend, str, tuple[str, ...]]:
-    """The kernel's text, where KernelBench left it beside the results; else what names it."""
-    level, number, sample = where
-    for name in (f"level_{level}_problem_{number}_sample_{sample}_kernel.py",):
-        beside = path.parent / name
-        if re.fullmatch(r"\w+", sample) and beside.is_file():
-            try:
-                text = beside.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise RowError("kernel file", name, f"cannot be read as text ({error})") from None
-            return backend_of(text), text, ()
+def _source(context: Context, sample: Sample, record: Mapping[str, Any]) -> Source:
+    """The kernel's text, in the record or where KernelBench leaves it beside the results; else what names it."""
+    for name in TEXTS:
+        if isinstance(record.get(name), str) and record[name].strip():
+            return written(source_text(record, name))
+    folder, level = sample.path.parent, sample.level
+    if re.fullmatch(r"\w+", sample.sample):
+        name = f"level_{level}_problem_{sample.number}_sample_{sample.sample}_kernel.py"
+        places = [folder / name, *(folder / f"level{gap}{level}" / name for gap in ("", "_"))]
+        if SAMPLE_FOLDER.fullmatch(folder.name):
+            places += [folder / "kernel.py", folder / "kernel_src.py", folder / name]
+        for place in places:
+            text = kernel_text(place, folder)
+            if text is not None:
+                return written(text)
     context.null("source", "the results hold no kernel text, and none lies beside them; the source names the sample")
-    names = {"suite": "kernelbench", "file": path.name, "level": level, "problem": number, "sample": sample}
-    return Backend.CONFIG, configuration(names), tuple(names)
+    return named(**sample.names())
 
 
 def _figures(context: Context, record: Any, stats: Any, metadata: Any) -> Row:
-    named = [name for name in RESULTS if name in record]
-    if len(named) != 1:
-        raise RowError("correctness", None, "exactly one of correctness and correct must be there")
-    compiled, correct = truth(record, "compiled"), truth(record, named[0])
-    if not compiled:
-        return failure(Status.COMPILE_ERROR, _words(metadata, "compilation_error_name", "compilation_error"))
+    compiled = _truth(record, "compiled")
+    said = {_truth(record, name) for name in RESULTS if name in record}
+    if len(said) > 1:
+        raise RowError("correctness", [record[name] for name in RESULTS], "correctness and correct differ")
+    correct = next(iter(said), None)
+    if compiled is False:
+        words = ("compilation_error_name", "compilation_error", "other_error", "cuda_error", "runtime_error")
+        return failure(Status.COMPILE_ERROR, _words(metadata, *words))
+    if compiled is None or correct is None:
+        if "compiled" not in record or not said:
+            raise RowError("correctness", None, "compiled and correctness must be there; null says that nobody knows")
+        context.null("status", "compiled or correctness is null: nobody knows whether the kernel works")
+        return {}
     if not correct:
-        ran = metadata.get("runtime_error") is None
-        status = Status.INCORRECT if ran else Status.LAUNCH_ERROR
-        return failure(status, _words(metadata, "runtime_error_name", "runtime_error", "correctness_issue"))
+        crashed = any(metadata.get(name) is not None for name in LAUNCHES)
+        status = Status.LAUNCH_ERROR if crashed else Status.INCORRECT
+        return failure(status, _words(metadata, "runtime_error_name", *LAUNCHES[:2], "correctness_issue"))
     runtime = _runtime(record, stats)
     if runtime is None:
         context.null("runtime_us", "the sample holds the mark of a runtime that was not measured (-1, -2 or null)")
         return {"status": Status.OK.value}
     found = microseconds(runtime, context.known("unit", UNIT), "runtime")
-    return {"status": Status.OK.value, "runtime_us": found}
+    return {"status": Status.OK.value, "runtime_us": found, "speedup": _speedup(record, runtime)}
+
+
+def _truth(record: Mapping[str, Any], field: str) -> bool | None:
+    value = record.get(field)
+    if value is not None and not isinstance(value, bool):
+        raise RowError(field, value, "must be true or false")
+    return value
 
 
 def _runtime(record: Any, stats: Any) -> float | None:
@@ -160,6 +157,14 @@ def _runtime(record: Any, stats: Any) -> float | None:
     if is_number(runtime) and is_number(mean) and not math.isclose(runtime, mean, rel_tol=0.01, abs_tol=0.006):
         raise RowError("runtime", runtime, f"contradicts runtime_stats.mean {mean!r}")
     return runtime  # type: ignore[no-any-return]
+
+
+def _speedup(record: Any, runtime: float) -> float | None:
+    """Against the reference that was timed beside the sample, in files that hold one."""
+    if record.get("ref_runtime") in (None, *SENTINELS):
+        return None
+    reference = optional_positive(record, "ref_runtime")
+    return None if reference is None else reference / runtime
 
 
 def _words(metadata: Any, *names: str) -> str | None:

@@ -1,4 +1,7 @@
-"""KernelBench timing baselines: times of the PyTorch references by level and problem file, in milliseconds."""
+"""KernelBench timing baselines: times of the PyTorch references by level and problem file, in milliseconds.
+
+A file is of one mode, which its name states: eager, or one of the modes of torch.compile.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import RowError, is_number, microseconds, optional_text, positive
+from kbench.loaders.importers.fields import RowError, is_number, microseconds, name_text, plain, positive, slug
+from kbench.loaders.importers.files import digest, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening
-from kbench.loaders.importers.rows import Items, configuration, kernel_row, measurement_row
+from kbench.loaders.importers.rows import Items, Row, kernel_row, measurement_row, named
 from kbench.loaders.importers.suites import kernelbench
-from kbench.schemas import Backend, Status
+from kbench.schemas import Status
 
-LEVEL = re.compile(r"level[_ ]?([1-4])")
-NUMBER = re.compile(r"(\d+)_")
+NUMBER = re.compile(r"(\d{1,5})_")
+MODE = re.compile(r"(?:baseline_time_)?(?:torch_?)?(?:compile_?)?(.*)")
+EAGER = "eager"
 PLAUSIBLE_MS = (0.004, 500.0)
 """Between these lies the median time of a file in milliseconds; a file outside is in another unit."""
 
@@ -28,20 +33,22 @@ def looks_like(opening: Opening) -> bool:
 
 def rows(path: Path, context: Context) -> Items:
     """References, and their measurements where the hardware is stated."""
-    kernelbench.note_suite(context)
+    kernelbench.note_unstated(context)
     unit = context.known("unit", _unit(path))
     if unit is None:
         context.note("files whose unit is unclear (their median is no time in ms); state it with --unit")
     for level, name, record in _entries(path, context):
         place = f"{level}/{name}"
         try:
-            row, runtime = _row(path, context, (level, name), record, unit)
+            row = _row(path, context, (level, name), record, unit)
         except RowError as error:
             context.bad(path, place, error)
             continue
+        yield "problems", kernelbench.problem_of(row["problem_id"]), place
         yield "kernels", row, place
-        if row["gpu"] is not None:
-            yield "measurements", measurement_row(row, "published", f"{path.name}/{place}", runtime_us=runtime), place
+        if row["gpu"] is not None and row["status"] is not None:
+            at = f"{digest(path)}/{place}"
+            yield "measurements", measurement_row(row, "published", at, runtime_us=row["runtime_us"]), place
 
 
 def _entries(path: Path, context: Context | None) -> Iterator[tuple[str, str, Any]]:
@@ -59,29 +66,34 @@ def _unit(path: Path) -> str | None:
     return "ms" if PLAUSIBLE_MS[0] <= middle <= PLAUSIBLE_MS[1] else None
 
 
-def _row(path: Path, context: Context, where: tuple[str, str], record: Any, unit: str | None) -> tuple[Any, Any]:
-    if not isinstance(record, Mapping):
-        raise RowError("timing", record, "must be an object")
-    level, number = LEVEL.fullmatch(where[0]), NUMBER.match(where[1])
+def _row(path: Path, context: Context, where: tuple[str, str], record: Any, unit: str | None) -> Row:
+    if record is not None and not isinstance(record, Mapping):
+        raise RowError("timing", record, "must be an object, or null where there is none")
+    level, number = kernelbench.LEVEL.fullmatch(where[0]), NUMBER.match(where[1])
     if level is None:
-        raise RowError("level", where[0], "must be level1 to level4")
-    if number is None:
-        raise RowError("problem", where[1], "must begin with the problem's number")
+        raise RowError("level", where[0], "must be level1 to level9")
+    # Problem files are named with their number from 1; some of level 4 have a name alone.
+    which = int(number.group(1)) if number else slug("p " + where[1].removesuffix(".py"), "problem")
+    problem = kernelbench.problem_id(context.settings, int(level.group(1)), which, 1)
+    stated = name_text(record or {}, "hardware")
+    gpu = context.gpu(path, stated, "the timing names no hardware, and the folder's name is not trusted")
+    found = MODE.fullmatch(stem(path))
+    mode = (found.group(1) if found else "") or EAGER
+    backend, source, more = named(suite="kernelbench", reference=f"{where[0]}/{plain(where[1])}", mode=mode)
+    return kernel_row(
+        problem, kernelbench.FAMILY, backend, source, gpu=gpu, origin=f"kernelbench-timing {plain(path.name)}",
+        license=context.license(), split=context.settings.split, run_id=mode, **more, **_figures(context, record, unit),
+    )  # fmt: skip
+
+
+def _figures(context: Context, record: Mapping[str, Any] | None, unit: str | None) -> Row:
+    if record is None or record.get("mean") is None:
+        context.null("runtime_us", "the file holds null where the problem's time would be")
+        return {}
     mean, low, high = (positive(record, name) for name in ("mean", "min", "max"))
     if not low <= mean <= high:
         raise RowError("mean", mean, f"must lie between min {low!r} and max {high!r}")
-    gpu = context.known("gpu", optional_text(record, "hardware"))
-    if gpu is None:
-        context.null("gpu", "the timing names no hardware; the folder's name is not trusted")
-    runtime = None if unit is None else microseconds(mean, unit, "mean")
-    if runtime is None:
+    if unit is None:
         context.null("runtime_us", "the file's unit is unclear")
-    # Problem files are named with their number from 1.
-    problem = kernelbench.problem_id(context.settings, int(level.group(1)), int(number.group(1)[:6]), 1)
-    names = {"suite": "kernelbench", "reference": f"{where[0]}/{where[1]}"}
-    row = kernel_row(
-        problem, kernelbench.FAMILY, Backend.CONFIG, configuration(names), keys=tuple(names), gpu=gpu,
-        origin=f"kernelbench-timing {path.name}", license=context.settings.license, split=context.settings.split,
-        status=Status.OK.value, runtime_us=runtime,
-    )  # fmt: skip
-    return row, runtime
+        return {"status": Status.OK.value}
+    return {"status": Status.OK.value, "runtime_us": microseconds(mean, unit, "mean")}

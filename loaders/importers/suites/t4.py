@@ -1,4 +1,8 @@
-"""T4 results of auto-tuners: configurations with their measurements, which state their units."""
+"""T4 results of auto-tuners: configurations with their measurements.
+
+The unit stands beside a measurement, or once in the metadata; the device and the kernel stand in the metadata, or only
+in the names of the file and of its folder.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import UNITS, RowError, mapping, microseconds, optional_text, sequence, slug, text
+from kbench.loaders.importers.fields import (
+    UNITS,
+    RowError,
+    mapping,
+    microseconds,
+    name_text,
+    plain,
+    sequence,
+    slug,
+    text,
+)
+from kbench.loaders.importers.files import digest, gpu_named, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening
+from kbench.loaders.importers.problems import problem
 from kbench.loaders.importers.rows import Items, Row, configuration, failure, kernel_row, measurement_row
 from kbench.schemas import Backend, DataError, Status
 
@@ -22,6 +38,12 @@ INVALIDITY = {
 }
 CORRECT = "correct"
 NAMED = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"} | {u: u for u in UNITS}
+SPELLED = (
+    NAMED
+    | {name.removesuffix("s"): unit for name, unit in NAMED.items() if len(name) > 2}
+    | {"miliseconds": "ms", "milisecond": "ms", "sec": "s", "msec": "ms", "usec": "us", "µs": "us", "μs": "us"}
+)
+"""Units as files spell them, in lower case; one l is missing in what Kernel Tuner writes."""
 
 
 def looks_like(opening: Opening) -> bool:
@@ -31,13 +53,13 @@ def looks_like(opening: Opening) -> bool:
 
 def rows(path: Path, context: Context) -> Items:
     """Configurations, and their measurements where a device is named."""
-    head: dict[str, Any] = {}
+    space = _Space(path, _head(path), context)
+    yield "problems", space.described(), "metadata"
     with JsonStream(path, context.advance) as stream:
         for key in stream.members():
             if key != "results":
-                head[key] = stream.value()
+                stream.value()
                 continue
-            space = _Space(path, head, context)
             for number in stream.elements():
                 try:
                     row, measurement = space.rows(number, stream.value())
@@ -48,28 +70,55 @@ def rows(path: Path, context: Context) -> Items:
                 if measurement is not None:
                     yield "measurements", measurement, number
         stream.end()
-    if "schema_version" not in head:
-        raise DataError(f"{path} has no schema_version; it is not a T4 file")
+
+
+def _head(path: Path) -> dict[str, Any]:
+    """Everything but the results, which may stand before it."""
+    head: dict[str, Any] = {}
+    with JsonStream(path) as stream:
+        for key in stream.members():
+            if key == "results" and stream.peek() == "[":
+                for _ in stream.elements():
+                    stream.value()
+            else:
+                head[key] = stream.value()
+    return head
+
+
+def unit_spelled(stated: object, field: str) -> str | None:
+    """A unit as a file spells it; None for none.
+
+    Raises:
+        RowError: nobody knows it.
+    """
+    if stated is None or stated == "":
+        return None
+    found = SPELLED.get(str(stated).strip().lower())
+    if found is None:
+        raise RowError(field, stated, f"must be one of {', '.join(NAMED)}")
+    return found
 
 
 class _Space:
     """What all results of one file share."""
 
     def __init__(self, path: Path, head: Mapping[str, Any], context: Context) -> None:
-        metadata = head.get("metadata") if isinstance(head.get("metadata"), Mapping) else {}
-        assert isinstance(metadata, Mapping)
+        stated = head.get("metadata")
+        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
         try:
-            named = optional_text(metadata, "device") or optional_text(head, "device_name")
-            name = optional_text(metadata, "kernel_name") or optional_text(head, "kernel_name") or path.stem
-            self.problem = f"t4_{slug(name, 'kernel_name')}"
+            device = name_text(metadata, "device") or name_text(head, "device_name")
+            self.name = name_text(metadata, "kernel_name") or name_text(head, "kernel_name") or _kernel_named(path)
+            self.problem = slug(f"t4_{self.name}", "kernel_name")
+            self.unit = unit_spelled(metadata.get("timeunit"), "timeunit")
+            self.gpu = context.gpu(path, device, "the file names no device")
         except RowError as error:
             raise DataError(f"{path}: {error}") from None
-        self.gpu = context.known("gpu", named)
-        self.context, self.origin, self.file = context, f"t4 {path.name}", path.name
-        if self.gpu is None:
-            context.null("gpu", "the file names no device; state it with --gpu")
-        if context.settings.license is None:
-            context.null("license", "the file states none; state it with --license")
+        self.context, self.origin, self.file = context, f"t4 {plain(path.name)}", digest(path)
+        self.license = context.license()
+
+    def described(self) -> Row:
+        """The problem's row."""
+        return problem(self.problem, FAMILY, f"{self.name}, tuned by its configuration")
 
     def rows(self, number: int, record: Any) -> tuple[Row, Row | None]:
         """A result's kernel and measurement."""
@@ -81,10 +130,10 @@ class _Space:
         figures, samples = self._figures(record)
         row = kernel_row(
             self.problem, FAMILY, Backend.CONFIG, configuration(values), keys=tuple(sorted(values)), gpu=self.gpu,
-            origin=self.origin, license=self.context.settings.license, split=self.context.settings.split,
+            origin=self.origin, license=self.license, split=self.context.settings.split,
             proposer="auto_tuner", **figures,
         )  # fmt: skip
-        if self.gpu is None:
+        if self.gpu is None or row["status"] is None:
             return row, None
         place = f"{self.file}/{number}"
         return row, measurement_row(row, "published", place, runtime_us=row["runtime_us"], samples_us=samples)
@@ -97,14 +146,16 @@ class _Space:
             raise RowError("invalidity", invalidity, f"must be {CORRECT} or one of {', '.join(INVALIDITY)}")
         named = [item for item in sequence(record, "measurements") if isinstance(item, Mapping)]
         times = [item for item in named if item.get("name") == "time"]
-        if len(times) != 1:
+        if len(times) > 1:
             raise RowError("measurements", record["measurements"], "must hold one measurement named time")
-        stated = times[0].get("unit")
-        if stated and str(stated) not in NAMED:
-            raise RowError("unit", stated, f"must be one of {', '.join(NAMED)}")
-        unit = self.context.known("unit", NAMED.get(str(stated)))
+        if not times or times[0].get("value") is None:
+            self.context.null("runtime_us", "the result holds no time: it was tuned for something else")
+            return {"status": Status.OK.value}, None
+        unit = self.context.known("unit", unit_spelled(times[0].get("unit"), "unit") or self.unit)
         if unit is None:
-            self.context.null("runtime_us", "the measurement states no unit; state it with --unit")
+            self.context.null(
+                "runtime_us", "neither the measurement nor the metadata states a unit; state it with --unit"
+            )
             return {"status": Status.OK.value}, None
         runtime = microseconds(times[0].get("value"), unit, "value")
         return {"status": Status.OK.value, "runtime_us": runtime}, self._samples(record, unit, runtime)
@@ -117,3 +168,9 @@ class _Space:
         if found and not min(found) * (1 - 1e-6) <= runtime <= max(found) * (1 + 1e-6):
             raise RowError("value", runtime, f"lies outside its runtimes, {min(found):g} to {max(found):g} us")
         return found or None
+
+
+def _kernel_named(path: Path) -> str:
+    """The kernel's name where no field has it: the file's, or its folder's when the file is named after its GPU."""
+    own = stem(path).removesuffix("_T4").removesuffix("-results")
+    return plain(path.absolute().parent.name) if gpu_named(path) else own

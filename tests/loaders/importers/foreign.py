@@ -131,12 +131,28 @@ def gpu_mode(path: Path) -> Path:
     return path
 
 
+def ktt_result(block: int, duration: float, status: str = "Ok") -> dict[str, Any]:
+    parameters = [{"Name": "BLOCK", "Value": block, "ValueType": "UnsignedInt"}]
+    return {
+        "KernelName": "Convolution", "Configuration": parameters, "Status": status, "TotalDuration": duration,
+        "ComputationResults": [{"Duration": duration, "KernelFunction": "Convolution"}], "ExtraDuration": 0.0,
+    }  # fmt: skip
+
+
+def ktt(path: Path) -> Path:
+    metadata = {"ComputeApi": "CUDA", "Device": "NVIDIA GeForce RTX 3090", "TimeUnit": "Microseconds"}
+    results = [ktt_result(8, 1189.696), ktt_result(16, 900.0), ktt_result(32, 0.0, "CompilationFailed")]
+    path.write_text(json.dumps({"Metadata": metadata, "Results": results}, indent=4))
+    return path
+
+
 MAKERS = {
     "kernelbench-eval": (kernelbench_eval, "eval_results.json"),
     "kernelbench-timing": (kernelbench_timing, "baseline_time_torch.json"),
     "cuda-l1": (cuda_l1, "a100.json"),
     "kernel-tuner": (kernel_tuner, "cache.json"),
     "t4": (t4, "results.json"),
+    "ktt": (ktt, "KTTOutput.json"),
     "flashinfer-trace": (flashinfer_trace, "traces.jsonl"),
     "gpu-mode": (gpu_mode, "submissions.parquet"),
 }

@@ -1,0 +1,189 @@
+"""The files of an import: what may be read, how it is unpacked, and what a file's name says."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import itertools
+import re
+import zlib
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from kbench.loaders.importers.fields import RowError, plain, source_text
+from kbench.schemas import DataError, UserError
+
+GZIP = b"\x1f\x8b"
+BOM, WIDE_BOMS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+LARGEST_KERNEL_BYTES = 1_000_000
+SEPARATORS = re.compile(r"[\s_.,()+-]+")
+DATA_CENTRE = re.compile(
+    r"a10g?|a16|a30|a40|a100|a800|[bh][12]00|b300|gb[23]00|gh200|h20|h800|k80|l20|l40s?|p40|p100|v100|"
+    r"mi(?:50|60|100|210|250x?|300[ax]?|325x|350x|355x)|w(?:6600|6800|7800|7900)"
+)
+CONSUMER = re.compile(r"(?:rtx|gtx)?([2-5]0[5-9]0|1080|a[24]000|a4500|a5[05]00|a6000)(ti)?")
+"""Names of models, in lower case."""
+SUFFIXES = {"pcie": "PCIe", "sxm": "SXM", "xsm": "SXM", "sxm2": "SXM2", "sxm4": "SXM4", "sxm5": "SXM5", "nvl": "NVL",
+            "ti": "Ti", "super": "Super", "laptop": "Laptop", "40gb": "40GB", "80gb": "80GB"}  # fmt: skip
+"""What may follow a model's name in a file's name, as it is written."""
+
+
+def require_files(paths: Iterable[Path]) -> None:
+    """Refuse what is no regular file.
+
+    Raises:
+        UserError: says what the path is, and what to give instead.
+    """
+    for path in paths:
+        if path.is_dir():
+            raise UserError(f"path {str(path)!r} is a folder; name the files in it, for instance {path.name}/*.json")
+        if path.exists() and not path.is_file():
+            raise UserError(f"path {str(path)!r} is a device, pipe or socket; give regular files")
+        if not path.exists():
+            raise UserError(f"path {str(path)!r} does not exist; give the files to import")
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise UserError(f"path {str(path)!r} cannot be read ({error.strerror}); check its permissions") from None
+
+
+class _Gunzip(io.RawIOBase):
+    """A gzip file whose damage is an error about the file, not about the machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, gzip.GzipFile(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._file.read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(
+                f"{self._path} is cut or damaged gzip ({plain(str(error))[:100]}); fetch it again"
+            ) from None
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_unpacked(path: Path) -> IO[bytes]:
+    """A file's bytes, gunzipped where it is packed, without a byte order mark.
+
+    Raises:
+        DataError: it begins with the byte order mark of UTF-16, which no format here is in.
+    """
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    opened = io.BufferedReader(_Gunzip(path), 1 << 16) if packed else path.open("rb")
+    start = opened.peek(3)[:3]
+    if start[:2] in WIDE_BOMS:
+        opened.close()
+        raise DataError(f"{path} begins with the byte order mark (BOM) of UTF-16; convert it to UTF-8")
+    if start == BOM:
+        opened.read(3)
+    return opened
+
+
+def has_bom(path: Path) -> bool:
+    """Whether a file begins with the byte order mark of UTF-8."""
+    with path.open("rb") as file:
+        return file.read(3) == BOM
+
+
+def head(path: Path, size: int) -> bytes:
+    """The first bytes of a file, unpacked."""
+    with open_unpacked(path) as file:
+        return file.read(size)
+
+
+def digest(path: Path) -> str:
+    """A short hash of a file's bytes: what tells runs apart that do not name themselves, wherever their files lie."""
+    stat = path.stat()
+    return _digest(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _digest(path: Path, *_: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def stem(path: Path) -> str:
+    """A file's name without its endings .gz, .json, …"""
+    name = path.name
+    for ending in (".gz", ".json", ".jsonl", ".csv", ".parquet", ".txt"):
+        name = name.removesuffix(ending)
+    return plain(name)
+
+
+def gpu_named(path: Path) -> str | None:
+    """The GPU a file is named after, as `a100_pcie.json` or `RTX_3090.json.gz` are; None when no model is in the name.
+
+    Names of two characters such as L4 and T4 are taken for other things.
+    """
+    words = [word for word in SEPARATORS.split(stem(path).lower()) if word]
+    for place, word in enumerate(words):
+        consumer = CONSUMER.fullmatch(word)
+        if DATA_CENTRE.fullmatch(word):
+            name = [word.upper()]
+        elif consumer:
+            name = ["GTX" if consumer[1] == "1080" else "RTX", consumer[1].upper(), *(["Ti"] if consumer[2] else [])]
+        elif word == "titan":
+            name = ["Titan", *(["RTX"] if "rtx" in words else [])]
+        else:
+            continue
+        following = itertools.takewhile(SUFFIXES.__contains__, words[place + 1 :])
+        return " ".join([*name, *(SUFFIXES[suffix] for suffix in following)])
+    return None
+
+
+def read_inside(path: Path, folder: Path) -> bytes | None:
+    """A small file that lies in a folder; None when there is none.
+
+    Raises:
+        RowError: it is a link that leads out of the folder, no regular file, empty, or too large.
+    """
+    if not path.is_file():
+        if path.is_symlink() or path.exists():
+            raise RowError("kernel file", path.name, "is no regular file")
+        return None
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise RowError("kernel file", path.name, "is a link that leads out of the folder of the import")
+    size = path.stat().st_size
+    if size > LARGEST_KERNEL_BYTES:
+        raise RowError("kernel file", path.name, f"has {size:,} bytes; a kernel has at most {LARGEST_KERNEL_BYTES:,}")
+    if not size:
+        raise RowError("kernel file", path.name, "is empty")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RowError("kernel file", path.name, f"cannot be read ({error.strerror})") from None
+
+
+def kernel_text(path: Path, folder: Path) -> str | None:
+    """The text of a kernel file that lies in a folder; None when there is none.
+
+    Raises:
+        RowError: the file may not be read, or is not text in UTF-8.
+    """
+    data = read_inside(path, folder)
+    if data is None:
+        return None
+    if data[:2] in WIDE_BOMS:
+        raise RowError("kernel file", path.name, "begins with the byte order mark (BOM) of UTF-16; convert it to UTF-8")
+    try:
+        text = data.removeprefix(BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RowError("kernel file", path.name, f"is not text in UTF-8 ({error.reason})") from None
+    try:
+        return source_text({"text": text}, "text")
+    except RowError as error:
+        raise RowError("kernel file", path.name, error.message) from None

@@ -42,8 +42,8 @@ class Partition:
             self._enter(index, count)
             self._prepare(count, properties)
             self.sm_ids = self.look()
-        except (DriverError, RuntimeError) as error:
-            # A binding raises RuntimeError for a function that the driver does not have.
+        except (DriverError, RuntimeError, AttributeError, ImportError) as error:
+            # The bindings may be missing or too old, and raise RuntimeError for a function that the driver lacks.
             raise InfrastructureError(
                 f"GPU {index} gives no partition of {count} SMs ({error}); it takes driver 550 or later,"
                 " and without a count the whole GPU is measured"

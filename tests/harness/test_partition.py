@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import kbench
 from kbench.cli import cli
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import ceilings, doctor, partition
@@ -20,14 +21,15 @@ from kbench.harness.device.device import CudaDevice
 from kbench.harness.device.environment import device_facts, make_environment
 from kbench.harness.device.gpu import Gpu, parse_gpus
 from kbench.harness.harness import Harness
-from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.planner import plan_kernel
 from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
 from kbench.harness.timing.null_kernel import NOMINAL_US, NullKernel
-from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError, from_dict
 
 KERNELS = Path(__file__).parent / "kernels"
 SM_90 = Target(9, 0)
@@ -134,17 +136,25 @@ def test_a_build_whose_host_code_does_not_ask_serves_every_partition(plan: Any, 
         assert (part.known(job) is None) is asks
 
 
-def measured(folder: Path, gpu: str) -> dict[str, Measurement]:
-    """Two kernels measured in a process of its own."""
+def test_host_code_that_sizes_its_grid_is_told_the_multiprocessors_of_the_partition(triton_cache: Path) -> None:
+    text = (KERNELS / "gelu_triton.py").read_text()
+    sized = text.replace("triton.cdiv(n, 1024)", "torch.cuda.get_device_properties(0).multi_processor_count")
+    assert sized != text
+    kernel = KernelSource("gelu_tanh", Backend.TRITON, sized)
+    part = dataclasses.replace(H200, multi_processor_count=64)
+    planned = plan_kernel(kernel, SM_90, part, triton_cache)
+    grids = {step.grid for plans in planned.plans.values() for step in plans[0].steps if step.grid is not None}
+    assert grids == {(64, 1, 1)}
+
+
+def measured(folder: Path, gpu: str) -> dict[tuple[str, str], Measurement]:
+    """Two kernels measured in a process of its own, by kernel and workload."""
     files = [str(KERNELS / name) for name in ("gelu_triton.py", "gelu_cuda.py")]
     command = ["measure", *files, "--problem", "gelu_tanh", "--gpu", gpu, "--out", str(folder), "--json"]
-    subprocess.run([sys.executable, "-m", "kbench.cli", *command], check=True, stdout=subprocess.DEVNULL)
-    from kbench.harness.record.journal import in_corpus
-
-    ids = [read_kernel(Path(file), "gelu_tanh").kernel_id for file in files]
-    name = "NVIDIA H200" if ":" not in gpu else f"NVIDIA H200 ({gpu[2:]} of 132 SMs)"
-    rows = in_corpus(folder, ids, [name])
-    return {f"{key} {row.workload}": row for key, group in rows.items() for row in group}
+    environment = os.environ | {"PYTHONPATH": str(Path(kbench.__file__).resolve().parents[1])}
+    subprocess.run([sys.executable, "-m", "kbench.cli", *command], check=True, capture_output=True, env=environment)
+    rows = [from_dict(Measurement, row) for row in Corpus.open(folder).table("measurements").to_pylist()]
+    return {(row.kernel_id, row.workload): row for row in rows}
 
 
 @pytest.mark.gpu
@@ -167,6 +177,7 @@ def test_two_processes_agree_on_a_partition(tmp_path: Path) -> None:
     one, two = (measured(tmp_path / name, "0:64") for name in ("one", "two"))
     assert one.keys() == two.keys()
     assert one
+    assert all("(64 of " in row.gpu for row in one.values())
     for key, row in one.items():
         assert (row.status, two[key].status) == (Status.OK, Status.OK)
         assert row.runtime_us is not None

@@ -11,7 +11,7 @@ import pytest
 from kbench.harness.isolate import sandbox
 from kbench.harness.plan.accept import accept, as_message
 from kbench.harness.plan.cache import Build
-from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.device_facts import H200, DeviceFacts
 from kbench.harness.plan.planner import Planned, plan_kernel
 from kbench.harness.plan.target import Target
 from kbench.schemas import KernelSource
@@ -33,9 +33,14 @@ def plan(triton_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
             monkeypatch.setenv(name, value)
 
     def planned(
-        kernel: KernelSource, target: Target = SM_90, *, mix: bool = False, cache: Path | None = None
+        kernel: KernelSource,
+        target: Target = SM_90,
+        *,
+        mix: bool = False,
+        cache: Path | None = None,
+        facts: DeviceFacts = H200,
     ) -> Planned:
-        return plan_kernel(kernel, target, H200, cache or triton_cache, mix=mix)
+        return plan_kernel(kernel, target, facts, cache or triton_cache, mix=mix)
 
     return planned
 

@@ -23,7 +23,6 @@ from kbench.harness.device.gpu import Gpu, parse_gpus
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.planner import plan_kernel
 from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
@@ -136,13 +135,13 @@ def test_a_build_whose_host_code_does_not_ask_serves_every_partition(plan: Any, 
         assert (part.known(job) is None) is asks
 
 
-def test_host_code_that_sizes_its_grid_is_told_the_multiprocessors_of_the_partition(triton_cache: Path) -> None:
+def test_host_code_that_sizes_its_grid_is_told_the_multiprocessors_of_the_partition(plan: Any) -> None:
     text = (KERNELS / "gelu_triton.py").read_text()
     sized = text.replace("triton.cdiv(n, 1024)", "torch.cuda.get_device_properties(0).multi_processor_count")
     assert sized != text
     kernel = KernelSource("gelu_tanh", Backend.TRITON, sized)
-    part = dataclasses.replace(H200, multi_processor_count=64)
-    planned = plan_kernel(kernel, SM_90, part, triton_cache)
+    planned = plan(kernel, facts=dataclasses.replace(H200, multi_processor_count=64))
+    assert planned.error is None
     grids = {step.grid for plans in planned.plans.values() for step in plans[0].steps if step.grid is not None}
     assert grids == {(64, 1, 1)}
 

@@ -58,6 +58,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds one call of forecast() may take.",
 )
+@click.option(
+    "--fit-timeout",
+    "fit_timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3600.0,
+    show_default=True,
+    help="Seconds fit() may take.",
+)
+@click.option(
+    "--memory-gb",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Memory of your own surrogate; most of the machine's by default.",
+)
+@click.option("--allow-network", is_flag=True, help="Let your own surrogate reach other machines.")
+@click.option(
+    "--allow-env",
+    multiple=True,
+    metavar="NAME",
+    help="Environment variable your own surrogate gets although it looks like a secret. Repeatable.",
+)
 @click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="llm: most tokens read and written in all.")
 @click.option(
     "--max-cost",

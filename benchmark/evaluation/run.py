@@ -16,6 +16,7 @@ from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
+from kbench.benchmark.surrogates.isolation.confine import Confinement
 from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate
 from kbench.benchmark.surrogates.isolation.runner import Run, run
 from kbench.benchmark.surrogates.protocol import Surrogate, SurrogateFacts
@@ -46,6 +47,13 @@ class Options:
     batch_size: int | None = None
     concurrency: int = 1
     timeout_s: float = 120.0
+    fit_timeout_s: float = 3600.0
+    memory_gb: float | None = None
+    """Memory of a user's surrogate; most of the machine's when left out."""
+    allow_network: bool = False
+    """Whether a user's surrogate may reach other machines."""
+    allow_env: tuple[str, ...] = ()
+    """Environment variables a user's surrogate gets although they look like secrets."""
     max_tokens: int | None = None
     """Tokens a language model may read and write in all, earlier runs into the same folder included."""
     max_cost: float | None = None
@@ -200,8 +208,17 @@ def prepare(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = out / "surrogate.log" if out is not None else None
+    hidden = tuple(str(folder.resolve()) for folder in getattr(corpus, "folders", ()))
+    confinement = Confinement(
+        fit_s=options.fit_timeout_s,
+        forecast_s=options.timeout_s,
+        memory_gb=options.memory_gb,
+        network=options.allow_network,
+        variables=options.allow_env,
+        hidden=hidden,
+    )
     workers = [
-        stack.enter_context(ProcessSurrogate(target, options.arguments, options.timeout_s, log))
+        stack.enter_context(ProcessSurrogate(target, options.arguments, confinement, log))
         for _ in range(max(1, options.concurrency))
     ]
     facts = workers[0].start()

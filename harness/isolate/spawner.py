@@ -23,6 +23,7 @@ from typing import Any
 import kbench
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel, offer_key
+from kbench.loaders.storage import janitor
 from kbench.schemas import InfrastructureError
 
 START_SECONDS = 120.0
@@ -76,6 +77,7 @@ class Spawner:
         self._purpose = "plan" if planning else "run"
         self._variables = {"TRITON_INTERPRET": "1"} if interpret else {}
         self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
+        janitor.watch_path(self.scratch)
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._pending, self._ready = b"", False
@@ -87,6 +89,7 @@ class Spawner:
             return
         self._control, there = self._pair()
         self._zygote = self._start_zygote(there)
+        janitor.watch_group(self._zygote.pid)
         there.close()
         self._pending, self._ready = b"", False
 
@@ -140,6 +143,7 @@ class Spawner:
         """End the zygote and remove all scratch folders."""
         self._stop_zygote()
         shutil.rmtree(self.scratch, ignore_errors=True)
+        janitor.forget_path(self.scratch)
 
     def _ensure_zygote(self) -> socket.socket:
         self.start()
@@ -203,6 +207,7 @@ class Spawner:
             self._control.close()
         if self._zygote is not None:
             self._zygote.kill()
+            janitor.end_group(self._zygote.pid)
             self._zygote.wait()
             if self._zygote.stderr is not None:
                 self._zygote.stderr.close()

@@ -14,6 +14,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits import HELD_OUT, cluster_id, pair_split
+from kbench.loaders.storage.janitor import die_with_parent
 
 COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
 POOL_FROM = 2000
@@ -90,7 +91,7 @@ def _shapes(sources: list[str], advance: Callable[[int], object]) -> Iterator[Sh
             yield _shape(source)
             advance(1)
         return
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=die_with_parent) as pool:
         for found in pool.map(_shape, sources, chunksize=64):
             yield found
             advance(1)

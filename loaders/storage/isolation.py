@@ -19,10 +19,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from kbench.loaders.storage import janitor
 from kbench.schemas import DataError
 
 MEMORY_BYTES = 4 << 30
 SECONDS = 60
+PATIENCE = 8
+"""How many times longer than its processor time a fork may take: the machine may be busy."""
 DRAINED_PIECES = 16
 HEADER = struct.Struct(">cQ")
 OK, END, REFUSED, DIED = b"o", b"e", b"r", b"d"
@@ -104,7 +107,9 @@ class Reader:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment,
+                start_new_session=True,
             )
+            janitor.watch_group(self._server.pid)
         return self._server
 
     def _stop(self) -> None:
@@ -114,7 +119,7 @@ class Reader:
         for pipe in (server.stdin, server.stdout):
             if pipe is not None:
                 pipe.close()
-        server.kill()
+        janitor.end_group(server.pid)
         server.wait()
 
     def close(self) -> None:
@@ -177,14 +182,17 @@ def _parse(parser: Callable[[bytes], Any], data: bytes, writable: int, seconds: 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(PATIENCE * seconds)  # one that waits for something uses no time of the processor
     with open(writable, "wb") as pipe:
         try:
             found = parser(data)
             for piece in [found] if isinstance(found, bytes) else found:
                 _send(pipe, OK, piece)
             kind, payload = END, b""
-        except (DataError, MemoryError) as error:
-            kind, payload = REFUSED, str(error).encode()
+        except DataError as error:
+            kind, payload = REFUSED, str(error).encode("utf-8", "replace")
+        except MemoryError:
+            kind, payload = REFUSED, b"needs more memory than any file of its kind does"
         _send(pipe, kind, payload)
     os._exit(0)
 

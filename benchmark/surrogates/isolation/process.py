@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,13 +15,13 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kbench.benchmark.surrogates.isolation import messages
+from kbench.benchmark.surrogates.isolation.confine import Confinement
 from kbench.benchmark.surrogates.protocol import SurrogateFacts, accept, failure
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
+from kbench.loaders.storage import janitor
 from kbench.schemas import DataError, Forecast, KbenchError, Pair, Query, UserError, from_dict
 
-START_SECONDS = 120.0
-"""Time to import and construct a surrogate: large models take a while to load."""
-
+LARGEST_ANSWER_BYTES = 1 << 30
 WORKER = "kbench.benchmark.surrogates.isolation.worker"
 
 R = TypeVar("R", SurrogateFacts, messages.Fitted, messages.Answered)
@@ -36,17 +35,22 @@ class ProcessSurrogate:
     """Speaks to one worker process; starts it on first use and again after it died."""
 
     def __init__(
-        self, target: SurrogateTarget, arguments: Mapping[str, Any], timeout_s: float, log: Path | None = None
+        self,
+        target: SurrogateTarget,
+        arguments: Mapping[str, Any],
+        confinement: Confinement | None = None,
+        log: Path | None = None,
     ) -> None:
         """Nothing is started yet.
 
         Args:
             target: where the surrogate is found.
             arguments: its constructor's arguments.
-            timeout_s: seconds one call of `forecast` may take.
+            confinement: what it may use.
             log: file that receives what the surrogate prints; by default it goes to our stderr.
         """
-        self._target, self._arguments, self._timeout_s, self._log = target, arguments, timeout_s, log
+        self._target, self._arguments, self._log = target, arguments, log
+        self._limits = confinement or Confinement()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._training: str | None = None
@@ -64,12 +68,14 @@ class ProcessSurrogate:
         if self._process is None or self._facts is None:
             self._spawn()
             try:
-                self._facts = self._ask(messages.Make(self._target, self._arguments), SurrogateFacts, START_SECONDS)
+                self._facts = self._ask(
+                    messages.Make(self._target, self._arguments), SurrogateFacts, self._limits.start_s
+                )
             except NoAnswerError as error:
                 self.stop()
                 raise UserError(f"surrogate {self._target.name!r} could not be made: {error}") from None
             if self._training is not None:
-                self._ask(messages.Fit(self._training), messages.Fitted, None)
+                self._ask(messages.Fit(self._training), messages.Fitted, self._limits.fit_s)
         return self._facts
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
@@ -77,8 +83,9 @@ class ProcessSurrogate:
         self.start()
         with tempfile.NamedTemporaryFile(suffix=".json", delete=False) as file:
             file.write(messages.encode(messages.Training.of(train)))
+        janitor.watch_path(Path(file.name))
         try:
-            self._ask(messages.Fit(file.name), messages.Fitted, None)
+            self._ask(messages.Fit(file.name), messages.Fitted, self._limits.fit_s)
         except NoAnswerError as error:
             Path(file.name).unlink()
             raise UserError(f"surrogate {self._target.name!r} failed in fit: {error}") from None
@@ -91,14 +98,15 @@ class ProcessSurrogate:
             NoAnswerError: there is none; the process is fresh on the next call.
         """
         self.start()
-        rows = self._ask(messages.Ask(messages.PackedQueries.of(queries)), messages.Answered, self._timeout_s).forecasts
+        rows = self._ask(
+            messages.Ask(messages.PackedQueries.of(queries)), messages.Answered, self._limits.forecast_s
+        ).forecasts
         return [_checked(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
 
     def stop(self) -> None:
         """End the process and everything it started."""
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            janitor.end_group(self._process.pid)
             self._process.wait()
             self._process = None
         if self._socket is not None:
@@ -112,6 +120,7 @@ class ProcessSurrogate:
         self.stop()
         if self._training is not None:
             Path(self._training).unlink(missing_ok=True)
+            janitor.forget_path(Path(self._training))
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()
@@ -119,21 +128,23 @@ class ProcessSurrogate:
             stack.enter_context(theirs)
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", WORKER, str(theirs.fileno())],
+                [sys.executable, "-m", WORKER, str(theirs.fileno()), *self._limits.for_worker()],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env=self._limits.environment(os.environ)
+                | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
+            janitor.watch_group(self._process.pid)
         self._socket = ours
 
-    def _ask(self, request: messages.Request, expected: type[R], timeout_s: float | None) -> R:
+    def _ask(self, request: messages.Request, expected: type[R], timeout_s: float) -> R:
         """Send, wait, read. Everything but an exception of the surrogate ends the process."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         try:
-            reply = messages.decode(self._exchanged(messages.encode(request), deadline))
+            reply = messages.decode(self._exchanged(messages.encode(request), deadline, timeout_s))
         except BaseException as error:
             self.stop()
             if isinstance(error, ValueError):
@@ -146,19 +157,22 @@ class ProcessSurrogate:
             raise NoAnswerError("sent no answer to the request")
         return reply
 
-    def _exchanged(self, request: bytes, deadline: float | None) -> bytes:
+    def _exchanged(self, request: bytes, deadline: float, limit_s: float) -> bytes:
         assert self._socket is not None
         parts = [b""]
         try:
             self._socket.settimeout(_left(deadline))
             self._socket.sendall(request)
+            size = 0
             while not parts[-1].endswith(b"\n"):
                 self._socket.settimeout(_left(deadline))
                 parts.append(self._socket.recv(1 << 20))
-                if not parts[-1]:
+                size += len(parts[-1])
+                if not parts[-1] or size > LARGEST_ANSWER_BYTES:
+                    parts.append(b"")
                     break
         except TimeoutError:
-            raise NoAnswerError(f"no answer within {self._timeout_s:g} s") from None
+            raise NoAnswerError(f"no answer within {limit_s:g} s") from None
         except ConnectionError:
             parts.append(b"")
         if not parts[-1]:
@@ -174,9 +188,9 @@ class ProcessSurrogate:
         return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by signal {-code}"
 
 
-def _left(deadline: float | None) -> float | None:
+def _left(deadline: float) -> float:
     """Seconds for a socket's timeout, where zero would mean not to wait at all."""
-    return None if deadline is None else max(deadline - time.monotonic(), 1e-3)
+    return max(deadline - time.monotonic(), 1e-3)
 
 
 def _checked(row: dict[str, Any]) -> Forecast:

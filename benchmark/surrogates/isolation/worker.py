@@ -5,6 +5,7 @@ Whatever the surrogate prints, changes, hangs on or exits with stays in this pro
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 import traceback
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.surrogates.isolation import messages
+from kbench.benchmark.surrogates.isolation.confine import confine
 from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import construct
 from kbench.schemas import Forecast, KbenchError, Query
@@ -79,6 +81,8 @@ def _row(row: Any, query: Query) -> Any:
 
 def main() -> None:
     """Answer until the parent closes the connection."""
+    for refused in confine(**json.loads(sys.argv[2])) if len(sys.argv) > 2 else ():
+        sys.stderr.write(f"kbench: this system does not permit {refused}; the surrogate runs without that limit\n")
     session = SurrogateSession()
     with socket.socket(fileno=int(sys.argv[1])) as connection, connection.makefile("rb") as requests:
         # Children of the surrogate must not hold the connection open after it died.

@@ -10,6 +10,7 @@ import pytest
 
 from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
+from kbench.benchmark.surrogates.isolation.confine import Confinement
 from kbench.benchmark.surrogates.isolation.process import NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.isolation.runner import Run, run
 from kbench.benchmark.surrogates.protocol import failure
@@ -38,7 +39,10 @@ def write(folder: Path, body: str) -> str:
 
 def ask(path: str, queries: Sequence[Query], tmp_path: Path, timeout: float = 30.0, batch_size: int = 4) -> Run:
     log = tmp_path / "log.txt"
-    with ProcessSurrogate(locate(path), {}, timeout, log) as process, ForecastStore(tmp_path / "kept.jsonl") as store:
+    with (
+        ProcessSurrogate(locate(path), {}, Confinement(forecast_s=timeout), log) as process,
+        ForecastStore(tmp_path / "kept.jsonl") as store,
+    ):
         return run(queries, [process], store=store, batch_size=batch_size)
 
 
@@ -251,8 +255,8 @@ def test_interrupted_run_keeps_what_is_done(questions: Questions, tmp_path: Path
 def test_two_processes_share_the_work(questions: Questions, tmp_path: Path) -> None:
     target = locate(write(tmp_path, ANSWER))
     with (
-        ProcessSurrogate(target, {}, 30, tmp_path / "a") as one,
-        ProcessSurrogate(target, {}, 30, tmp_path / "b") as two,
+        ProcessSurrogate(target, {}, Confinement(forecast_s=30), tmp_path / "a") as one,
+        ProcessSurrogate(target, {}, Confinement(forecast_s=30), tmp_path / "b") as two,
         ForecastStore(None) as store,
     ):
         done = run(questions.queries[:16], [one, two], store=store, batch_size=2)
@@ -266,7 +270,10 @@ def test_fit_gets_training_pairs_and_a_restarted_process_is_fitted_again(
     path = tmp_path / "fits.py"
     path.write_text(FITTED.replace("FIRST", repr(questions.queries[0].query_id)))
     train = list(training_pairs(corpus))
-    with ProcessSurrogate(locate(str(path)), {}, 30.0, tmp_path / "log") as process, ForecastStore(None) as store:
+    with (
+        ProcessSurrogate(locate(str(path)), {}, Confinement(forecast_s=30.0), tmp_path / "log") as process,
+        ForecastStore(None) as store,
+    ):
         assert process.start().fits is True
         process.fit(train)
         done = run(questions.queries[:4], [process], store=store, batch_size=4)
@@ -289,7 +296,7 @@ def test_surrogate_that_cannot_be_made_is_one_clear_line(tmp_path: Path, text: s
     path = tmp_path / "broken.py"
     path.write_text(text)
     with (
-        ProcessSurrogate(locate(str(path)), {}, 10.0, tmp_path / "log") as process,
+        ProcessSurrogate(locate(str(path)), {}, Confinement(forecast_s=10.0), tmp_path / "log") as process,
         pytest.raises(UserError, match=message),
     ):
         process.start()

@@ -1,0 +1,105 @@
+"""The janitor: a small process that outlives this one and ends, or removes, what it would leave behind.
+
+However a command ends, by a signal that nobody can catch included, the janitor sees its pipe close. It then kills the
+process groups it was told of and removes their files.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+PROGRAM = """
+import os, shutil, signal, sys
+for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+told = {}
+for line in sys.stdin.buffer:
+    if line[:1] == b"+":
+        told[line[1:-1]] = None
+    else:
+        told.pop(line[1:-1], None)
+for one in told:
+    try:
+        if one[:1] == b"g":
+            os.killpg(int(one[1:]), signal.SIGKILL)
+        elif os.path.isdir(one[1:]):
+            shutil.rmtree(one[1:], ignore_errors=True)
+        else:
+            os.unlink(one[1:])
+    except OSError:
+        pass
+"""
+PR_SET_PDEATHSIG = 1
+
+_lock = threading.Lock()
+_started: tuple[int, subprocess.Popen[bytes]] | None = None
+"""The janitor and the process it belongs to: a fork has one of its own."""
+
+
+def watch_group(process: int) -> None:
+    """Have a process group killed when this process ends, however it does."""
+    _tell(b"+g%d\n" % process)
+
+
+def watch_path(path: Path) -> None:
+    """Have a file or folder removed when this process ends, however it does."""
+    _tell(b"+p" + os.fsencode(path.absolute()) + b"\n")
+
+
+def forget_group(process: int) -> None:
+    """The group has ended."""
+    _tell(b"-g%d\n" % process)
+
+
+def forget_path(path: Path) -> None:
+    """The file or folder is gone, or is to stay."""
+    _tell(b"-p" + os.fsencode(path.absolute()) + b"\n")
+
+
+def end_group(process: int) -> None:
+    """Kill a process group that was watched."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+    forget_group(process)
+
+
+def die_with_parent() -> None:
+    """In a child: end with the thread that started it. For children of a pool, which lives as long as its maker."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _tell(line: bytes) -> None:
+    global _started
+    with _lock, contextlib.suppress(OSError):
+        if _started is None or _started[0] != os.getpid() or _started[1].poll() is not None:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", PROGRAM],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+            _started = (os.getpid(), process)
+        pipe = _started[1].stdin
+        assert pipe is not None
+        pipe.write(line)
+        pipe.flush()
+
+
+@atexit.register
+def _dismiss() -> None:
+    """A command that ends well waits until the janitor has gone too."""
+    if _started is not None and _started[0] == os.getpid():
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            _started[1].communicate(timeout=5.0)

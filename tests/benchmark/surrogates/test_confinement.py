@@ -1,0 +1,126 @@
+"""What a user's surrogate can use and what it cannot, and what is left of it when its maker is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench.benchmark.surrogates.isolation.confine import Confinement
+from kbench.benchmark.surrogates.isolation.process import NoAnswerError, ProcessSurrogate
+from kbench.benchmark.surrogates.resolve import locate
+from kbench.benchmark.tasks import Questions
+from kbench.schemas import UserError
+
+ROOT = Path(__file__).parents[3]
+PROBE = """
+import json, os, socket, time
+from kbench.schemas import Forecast
+
+class Probe:
+    {extra}
+    def forecast(self, queries):
+        return [Forecast(query_id=q.query_id, failure=json.dumps({answer})) for q in queries]
+"""
+
+
+def asked(tmp_path: Path, questions: Questions, answer: str, extra: str = "pass", **limits: Any) -> Any:
+    path = tmp_path / "probe.py"
+    path.write_text(PROBE.format(answer=answer, extra=extra))
+    with ProcessSurrogate(locate(str(path)), {}, Confinement(**limits), tmp_path / "log") as process:
+        (forecast,) = process.forecast(questions.queries[:1])
+    return json.loads(str(forecast.failure))
+
+
+def test_secrets_stay_outside_unless_asked_for(
+    tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "hidden")
+    seen = asked(
+        tmp_path, questions, "sorted(k for k, v in os.environ.items() if v == 'hidden')", variables=("HF_TOKEN",)
+    )
+    assert seen == ["HF_TOKEN"]
+
+
+CONNECT = "[socket.socket(kind).close() for kind in (socket.AF_INET, socket.AF_INET6)] and 'open'"
+
+
+def test_there_is_no_network_unless_asked_for(tmp_path: Path, questions: Questions) -> None:
+    with pytest.raises(NoAnswerError, match="PermissionError"):
+        asked(tmp_path, questions, CONNECT)
+    assert asked(tmp_path, questions, CONNECT, network=True) == "open"
+
+
+def test_answers_are_out_of_reach_where_the_system_permits(tmp_path: Path, questions: Questions) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "labels").write_text("answers")
+    seen = asked(tmp_path, questions, f"os.listdir({str(folder)!r})", hidden=(str(folder),))
+    assert seen == [] or "does not permit hiding" in (tmp_path / "log").read_text()
+    assert (folder / "labels").read_text() == "answers"
+
+
+def test_memory_is_limited(tmp_path: Path, questions: Questions) -> None:
+    with pytest.raises(NoAnswerError, match="MemoryError"):
+        asked(tmp_path, questions, "len(bytearray(3 * 10**9))", memory_gb=1.5)
+
+
+def test_import_and_fit_have_limits_of_their_own(tmp_path: Path, questions: Questions) -> None:
+    with pytest.raises(UserError, match=r"could not be made: no answer within 1\.5 s"):
+        asked(tmp_path, questions, "0", extra="time.sleep(60)", start_s=1.5)
+    path = tmp_path / "probe.py"
+    path.write_text(PROBE.format(answer="0", extra="def fit(self, train): time.sleep(60)"))
+    with (
+        ProcessSurrogate(locate(str(path)), {}, Confinement(fit_s=0.5), tmp_path / "log") as process,
+        pytest.raises(UserError, match=r"failed in fit: no answer within 0\.5 s"),
+    ):
+        process.fit([])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_killed_evaluation_leaves_no_process_and_no_file(number: signal.Signals, tmp_path: Path) -> None:
+    path = tmp_path / "probe.py"
+    path.write_text(
+        PROBE.format(
+            answer="time.sleep(600)",
+            extra="def fit(self, train): os.fork() or time.sleep(600); open('started', 'w').close(); time.sleep(600)",
+        )
+    )
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate\n"
+        "from kbench.benchmark.surrogates.resolve import locate\n"
+        "with ProcessSurrogate(locate(sys.argv[1]), {}, None, Path('log')) as process: process.fit([])"
+    )
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(temporary), "MARK": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], cwd=tmp_path, env=environment) as running:
+        while not (tmp_path / "started").exists() and running.poll() is None:
+            time.sleep(0.05)
+        assert marked(tmp_path) > 1
+        running.send_signal(number)
+    end = time.monotonic() + 30
+    while (marked(tmp_path) or list(temporary.iterdir())) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert marked(tmp_path) == 0
+    assert list(temporary.iterdir()) == []
+
+
+def marked(folder: Path) -> int:
+    """How many processes have the mark of this test in their environment."""
+    found = 0
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found += f"MARK={folder}".encode() in entry.read_bytes()
+        except OSError:
+            continue
+    return found

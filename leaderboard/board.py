@@ -18,9 +18,10 @@ from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, entry_id
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
-from kbench.leaderboard.submission.check import Checked, Expected, check
+from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.flaws import Flaw
 from kbench.leaderboard.submission.labels import read_labels
+from kbench.leaderboard.submission.rules import Expected
 from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import UserError, bins
 
@@ -84,6 +85,7 @@ def score_all(
     settings: BootstrapSettings | None = None,
     tell: Callable[[str], None] = lambda name: None,
     cache: Path | None = None,
+    refuse: Callable[[str], None] | None = None,
 ) -> list[Results]:
     """Check and score submissions; flags compare each with all the others.
 
@@ -93,9 +95,10 @@ def score_all(
         settings: of the bootstrap.
         tell: called with each entry's name before it is scored.
         cache: folder that keeps results, so that an unchanged entry is not scored again.
+        refuse: told why each submission that has problems is left out; the others are scored.
 
     Raises:
-        UserError: a submission has problems; the message names the first and counts the rest.
+        UserError: a submission has problems and nobody is told of it, or none is left; the message names the first.
     """
     settings = settings or BootstrapSettings()
     kept = None if cache is None else ResultsCache(cache, questions, settings)
@@ -106,7 +109,11 @@ def score_all(
             more = f" (and {len(one.flaws) - 1} more: kbench leaderboard check {path})" if one.flaws[1:] else ""
             # The flaw of a path that is no submission names it already.
             where = "" if Path(path).name == one.flaws[0].file else f"{path}: "
-            raise UserError(f"{where}{one.flaws[0]}{more}")
+            reason = f"{where}{one.flaws[0]}{more}"
+            if refuse is None or not any(other.ok for other in checked.values()):
+                raise UserError(reason)
+            refuse(reason)
+    checked = {path: one for path, one in checked.items() if one.ok}
     ids = list(expected.query_ids)
     tables = {path: align(one.forecasts, ids) for path, one in checked.items()}
     scored: list[Results] = []

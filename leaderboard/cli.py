@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,15 +93,26 @@ def score(
     from kbench.leaderboard.scoring.results import write_results
 
     questions = load_questions(dataset, labels, split)
-    results = score_all(paths, questions, BootstrapSettings(resamples=resamples, seed=seed), _tell("scoring"))
+    refused: list[str] = []
+    settings = BootstrapSettings(resamples=resamples, seed=seed)
+    results = score_all(paths, questions, settings, _tell("scoring"), refuse=refused.append)
     written = write_results(results, out) if out is not None else []
     if as_json:
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
-        return
-    for result in results:
-        click.echo(_summary(result))
-    for path in written:
-        click.echo(f"wrote {path}", err=True)
+    else:
+        for result in results:
+            click.echo(_summary(result))
+        for path in written:
+            click.echo(f"wrote {path}", err=True)
+    _say_refused(refused)
+
+
+def _say_refused(refused: Sequence[str]) -> None:
+    """Entries that were left out; the exit code tells that there were any."""
+    for reason in refused:
+        click.echo(f"kbench: refused: {reason}", err=True)
+    if refused:
+        sys.exit(1)
 
 
 def _tell(doing: str) -> Callable[[str], None]:
@@ -198,12 +209,15 @@ def build(
     from kbench.loaders.corpus.corpus import Corpus
 
     questions = load_questions(dataset, labels, split)
+    refused: list[str] = []
     if results is not None:
         found = read_all_results(results)
     else:
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
         kept = cache if labels is None else None
-        found = score_all([submissions or SUBMISSIONS], questions, tell=_tell("scoring"), cache=kept)
+        found = score_all(
+            [submissions or SUBMISSIONS], questions, tell=_tell("scoring"), cache=kept, refuse=refused.append
+        )
     corpus = Corpus.open(dataset) if labels is None else None
     page = build_site(found, dataset_facts(questions, corpus), out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -211,6 +225,7 @@ def build(
         echo_json({"page": str(page), "entries": len(found), "bytes": size})
     else:
         click.echo(f"{page}: {len(found)} entries, {size / 1e6:.1f} MB")
+    _say_refused(refused)
 
 
 @leaderboard.command(short_help="Serve a built site on this machine.")

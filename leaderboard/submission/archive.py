@@ -5,6 +5,7 @@ Nothing is extracted to disk and no link is followed; every file is bounded befo
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import zipfile
 import zlib
@@ -17,6 +18,8 @@ from kbench.schemas import DataError
 METADATA_FILE = "submission.json"
 FORECAST_FILES = ("forecasts.parquet", "forecasts.jsonl")
 KNOWN_FILES = (METADATA_FILE, *FORECAST_FILES)
+LEFT_ALONE = frozenset({"README.md", "results.json", "report.html", "published_prompt.json", "surrogate.log", "cache"})
+"""What an evaluation or its author puts beside the entry; none of it is read."""
 
 MAX_METADATA_BYTES = 64 * 1024
 MAX_FORECAST_BYTES = 256 * 1024 * 1024
@@ -51,12 +54,12 @@ def read_files(path: Path) -> Mapping[str, bytes]:
 
 def _folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
     for entry in sorted(folder.iterdir()):
-        if entry.name.startswith(".") or entry.name == "README.md":
-            continue
         if entry.is_symlink():
-            raise DataError(f"{entry.name} is a symbolic link; put the file itself into the submission")
-        if entry.name not in KNOWN_FILES:
+            raise DataError(f"{entry.name!r} is a symbolic link; put the file itself into the submission")
+        if entry.name in LEFT_ALONE:
             continue
+        if entry.name not in KNOWN_FILES:
+            raise _unexpected(entry.name)
         if not entry.is_file():
             raise DataError(f"{entry.name} is not a plain file")
         with entry.open("rb") as stream:
@@ -80,7 +83,7 @@ def _zip_files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(path, "r:gz") as archive:
+    with _BoundedGzip(path) as stream_of_all, tarfile.open(fileobj=stream_of_all, mode="r:") as archive:
         seen: set[str] = set()
         for count, member in enumerate(archive, start=1):
             _check_count(count)
@@ -95,6 +98,15 @@ def _tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
             stream = archive.extractfile(member)
             assert stream is not None
             yield name, _bounded(stream, name)
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """A compressed archive of which no piece is read that no submission has, a header for instance."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or size < 0 or size > MAX_FORECAST_BYTES:
+            raise DataError(f"the archive wants {size:,} bytes read at once; no submission needs that")
+        return super().read(size)
 
 
 def _check_count(members: int) -> None:
@@ -113,9 +125,17 @@ def _member_name(raw: str, *, is_folder: bool) -> str | None:
     pure = PurePosixPath(raw.replace("\\", "/"))
     if pure.is_absolute() or ".." in pure.parts or ":" in raw:
         raise DataError(f"{raw!r} points outside the archive; store files by their plain names")
-    if is_folder or len(pure.parts) > 2 or pure.name not in KNOWN_FILES:
+    if is_folder or pure.parts[-1:] == ("README.md",) or pure.parts[0] in LEFT_ALONE or pure.parts[1:2] == ("cache",):
         return None
+    if len(pure.parts) > 2 or pure.name not in KNOWN_FILES:
+        if pure.name in LEFT_ALONE and len(pure.parts) == 2:
+            return None
+        raise _unexpected(raw)
     return pure.name
+
+
+def _unexpected(name: str) -> DataError:
+    return DataError(f"{ascii(name)[:80]} is no file of a submission; it holds {METADATA_FILE} and one forecasts file")
 
 
 def _bounded(stream: IO[bytes], name: str) -> bytes:

@@ -1,51 +1,25 @@
-"""Check a submission and explain every problem at once: file, field, value and fix."""
+"""Check a submission in a child process with limits: whatever it does to its reader is its own refusal."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import functools
-import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from kbench.benchmark.surrogates.forecasts.limits import REPEATS
-from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
-from kbench.benchmark.tracks import pairs_only
-from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE, read_files
-from kbench.leaderboard.submission.flaws import Flaw, value_flaws
-from kbench.leaderboard.submission.untrusted import parse_json, read_forecasts, shown
-from kbench.schemas import DataError, Submission, from_dict, json_schema
+from kbench.leaderboard.submission.flaws import Flaw
+from kbench.leaderboard.submission.rules import Expected, inspect
+from kbench.loaders.storage.isolation import shared_reader
+from kbench.loaders.storage.parquet_stream import warm_up as warm_up_pyarrow
+from kbench.schemas import DataError, Submission, from_dict, to_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from jsonschema import Draft202012Validator
 
-MOST_TIMES = 2
-"""Rows read for each one asked for, so that repeated and unknown ones can be named; files with more are refused."""
-MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
-"""Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
-UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Direction marks, zero-width characters and the like; joiners stay allowed because some scripts need them."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Expected:
-    """What a submission must answer, known without any label."""
-
-    fingerprint: str
-    query_ids: Sequence[str]
-    pair_ids: frozenset[str] | None = None
-    """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
-
-    def required(self, submission: Submission | None) -> set[str]:
-        """The queries an entry must answer, by the tracks it is for."""
-        pairs_alone = submission is not None and pairs_only(submission.tracks)
-        return set(self.pair_ids) if pairs_alone and self.pair_ids is not None else set(self.query_ids)
+PARSER = "kbench.leaderboard.submission.check:inspected"
+CPU_SECONDS = 120
+"""Limit of one submission's child."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,166 +45,49 @@ def check(path: Path, expected: Expected | None = None) -> Checked:
         path: folder, .zip or .tar.gz.
         expected: the questions it must answer; None checks the format alone.
     """
+    import pyarrow as pa
+
+    request = {"path": str(path), "expected": None if expected is None else expected.to_json()}
     try:
-        files = read_files(path)
-    except DataError as error:
+        head, *rest = shared_reader(PARSER).stream(json.dumps(request).encode(), path.name)
+        found = json.loads(head)
+        submission = None if found["submission"] is None else from_dict(Submission, found["submission"])
+    except (DataError, ValueError) as error:
         return Checked((Flaw(path.name, "file", "unreadable", str(error)),), None, None)
-    submission, flaws = _check_metadata(files.get(METADATA_FILE))
-    table, more = _check_forecasts(files, submission, expected)
-    flaws += more
-    if submission is not None and expected is not None and submission.dataset_fingerprint != expected.fingerprint:
-        value = submission.dataset_fingerprint
-        fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
-        flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", value, fix))
-    return Checked(tuple(flaws), submission, table, _digest(files))
+    table = pa.ipc.open_stream(b"".join(rest)).read_all() if rest else None
+    return Checked(tuple(Flaw(*flaw) for flaw in found["flaws"]), submission, table, found["digest"])
 
 
-def _digest(files: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, data in sorted(files.items()):
-        digest.update(f"{name} {len(data)} ".encode() + data)
-    return digest.hexdigest()
+def warm_up() -> None:
+    """In the server, before it forks."""
+    import jsonschema  # noqa: F401 - every child would import it
+
+    warm_up_pyarrow()
 
 
-def _check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
-    if data is None:
-        return None, [Flaw(METADATA_FILE, "file", "missing", "add it; docs/leaderboard.md says how")]
+def inspected(request: bytes) -> Iterator[bytes]:
+    """In the child: what is wrong with the submission and its metadata as JSON, then its forecasts.
+
+    Raises:
+        DataError: it broke the reader in a way that no rule foresees.
+    """
+    import pyarrow as pa
+
+    asked: dict[str, Any] = json.loads(request)
     try:
-        value = parse_json(data, METADATA_FILE)
-    except DataError as error:
-        return None, [Flaw(METADATA_FILE, "file", "unreadable", str(error))]
-    errors = sorted(_validator().iter_errors(value), key=lambda e: list(map(str, e.path)))
-    if errors:
-        return None, [_schema_flaw(error) for error in errors[:50]]
-    try:
-        submission = from_dict(Submission, value)
-    except DataError as error:
-        return None, [Flaw(METADATA_FILE, "record", "invalid", str(error))]
-    if submission.schema_version != Submission.VERSION:
-        fix = f"this kbench reads {Submission.VERSION}"
-        return None, [Flaw(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
-    checks = (_left_open, _empty_flaws, _cost_flaws, _date_flaws, _unseen_flaws)
-    return submission, [flaw for one in checks for flaw in one(submission)]
-
-
-def _left_open(submission: Submission) -> Iterable[Flaw]:
-    """What `kbench evaluate` leaves for the author to say."""
-    for name in ("authors", "license", "hardware", "training_data", "contamination"):
-        value = getattr(submission, name)
-        for text in value if isinstance(value, tuple) else (value,):
-            if text.startswith("unknown: "):
-                yield Flaw(METADATA_FILE, name, shown(text), f"only you know: {text.removeprefix('unknown: ')}")
-
-
-def _empty_flaws(submission: Submission) -> Iterable[Flaw]:
-    """Lists that say nothing."""
-    for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
-        if not getattr(submission, name):
-            yield Flaw(METADATA_FILE, name, "[]", fix)
-
-
-def _cost_flaws(submission: Submission) -> Iterable[Flaw]:
-    """Costs that no set of forecasts has."""
-    for name, most in (("total_seconds", MOST_SECONDS), ("total_tokens", MOST_TOKENS)):
-        value = getattr(submission, name)
-        if value is not None and value > most:
-            yield Flaw(METADATA_FILE, name, shown(value), f"must be at most {most:,.0f}")
-
-
-def _unseen_flaws(submission: Submission) -> Iterable[Flaw]:
-    """Characters that turn text around or cannot be seen, and links that look like others."""
-    for field in dataclasses.fields(submission):
-        value = getattr(submission, field.name)
-        for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and UNSEEN.search(text):
-                yield Flaw(METADATA_FILE, field.name, shown(text), "leave out characters that cannot be seen")
-    for link in submission.links:
-        if not link.isascii():
-            yield Flaw(METADATA_FILE, "links", shown(link), "write the address in ASCII, as a browser copies it")
-
-
-def _date_flaws(submission: Submission) -> Iterable[Flaw]:
-    try:
-        datetime.datetime.fromisoformat(submission.created_at)
-    except ValueError:
-        yield Flaw(METADATA_FILE, "created_at", shown(submission.created_at), "give a date such as 2026-02-14")
-
-
-@functools.cache
-def _validator() -> Draft202012Validator:
-    from jsonschema import Draft202012Validator
-
-    return Draft202012Validator(json_schema(Submission))
-
-
-def _schema_flaw(error: Any) -> Flaw:
-    field = "/".join(map(str, error.path)) or "(top level)"
-    reason = str(error.message)
-    return Flaw(METADATA_FILE, field, shown(error.instance), reason if len(reason) < 300 else reason[:300] + "…")
-
-
-def _check_forecasts(
-    files: Mapping[str, bytes], submission: Submission | None, expected: Expected | None
-) -> tuple[pa.Table | None, list[Flaw]]:
-    given = [name for name in FORECAST_FILES if name in files]
-    if len(given) != 1:
-        value = "missing" if not given else "given twice"
-        return None, [Flaw("forecasts", "file", value, f"give exactly one of {' or '.join(FORECAST_FILES)}")]
-    name = given[0]
-    try:
-        table = read_forecasts(files[name], name)
-    except DataError as error:
-        return None, [Flaw(name, "file", "unreadable", str(error))]
-    if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
-        return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
-    flaws = [*value_flaws(table, name), *_repeat_flaws(table, name, submission), *_unasked(table, name)]
-    if expected is not None:
-        flaws += _query_flaws(table, name, expected, submission)
-    return table, flaws
-
-
-def _most_rows(expected: Expected, submission: Submission | None) -> int:
-    return len(expected.query_ids) * (submission.repeats if submission is not None else REPEATS)
-
-
-def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
-    repeats = np.asarray(table.column("repeat").fill_null(0))
-    if not len(repeats):
-        return [Flaw(name, "rows", "0", "a submission answers every query")]
-    if submission is None or (submission.repeats == int(repeats.max()) + 1 and repeats.min() == 0):
-        return []
-    value = f"{int(repeats.min())}…{int(repeats.max())}"
-    return [Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
-
-
-def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
-    """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
-    rows = table.column("failure").to_pylist().count(INTERRUPTED)
-    if rows:
-        fix = "run the same `kbench evaluate` again, which goes on where it stopped"
-        yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
-
-
-def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
-    ids = table.column("query_id").to_pylist()
-    repeats = table.column("repeat").fill_null(0).to_pylist()
-    asked = set(expected.query_ids)
-    flaws = []
-    unknown = sorted({str(query) for query in ids if query not in asked})
-    if unknown:
-        fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
-        flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
-    keys = list(zip(ids, repeats, strict=True))
-    if len(set(keys)) < len(keys):
-        seen: set[tuple[str, int]] = set()
-        twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        flaws.append(Flaw(name, "query_id", f"{shown(twice[0])} repeat {twice[1]} twice", "keep one row each"))
-    required = expected.required(submission)
-    wanted = len(required) * (submission.repeats if submission is not None else 1)
-    present = len({key for key in keys if key[0] in required})
-    if present < wanted:
-        missing = sorted(required - set(ids))
-        example = f", such as {missing[0]}" if missing else ""
-        fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
-        flaws.append(Flaw(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
-    return flaws
+        expected = None if asked["expected"] is None else Expected.from_json(asked["expected"])
+        flaws, submission, table, digest = inspect(Path(asked["path"]), expected)
+        rows = [dataclasses.astuple(flaw) for flaw in flaws]
+        told = {"flaws": rows, "submission": None if submission is None else to_dict(submission), "digest": digest}
+        head = json.dumps(told).encode()
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:
+        reason = ascii(str(error).splitlines()[0] if str(error) else "")[:200]
+        raise DataError(f"cannot be checked ({type(error).__name__}: {reason})") from error
+    yield head
+    if table is not None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        yield bytes(sink.getvalue())

@@ -1,4 +1,4 @@
-"""Parse untrusted bytes with bounds on size, depth and rows; forecasts are parsed in a separate process."""
+"""Parse untrusted bytes with bounds on size, depth and rows."""
 
 from __future__ import annotations
 
@@ -63,31 +63,21 @@ def parse_json(data: bytes, name: str) -> Any:
 
 
 def read_forecasts(data: bytes, name: str) -> pa.Table:
-    """A forecasts file as a table with the record's columns, parsed in a process that has limits.
+    """A forecasts file as a table with the record's columns; call it where a crash may happen.
 
     Raises:
         DataError: it is not a forecasts file, or is larger than any submission can be.
     """
-    import pyarrow as pa
-
-    from kbench.loaders.storage.isolation import shared_reader
-
-    parser = parquet_to_stream if name.endswith(".parquet") else lines_to_stream
-    answer = shared_reader(f"kbench.leaderboard.submission.untrusted:{parser.__name__}").read(data, name)
-    table = pa.ipc.open_stream(answer).read_all()
+    try:
+        table = parquet_table(data) if name.endswith(".parquet") else lines_table(data)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
     table.validate(full=True)
     return conform(table, name)
 
 
-def warm_up() -> None:
-    """Import what parsing needs and keep it to one thread, so that a process that only waits can be forked."""
-    from kbench.loaders.storage.parquet_stream import warm_up as warm_up_pyarrow
-
-    warm_up_pyarrow()
-
-
-def parquet_to_stream(data: bytes) -> bytes:
-    """Parquet bytes as an Arrow IPC stream; call it where a crash may happen.
+def parquet_table(data: bytes) -> pa.Table:
+    """Parquet bytes as a table; call it where a crash may happen.
 
     Raises:
         DataError: they are not a forecasts table, or claim more than any submission can hold.
@@ -102,9 +92,7 @@ def parquet_to_stream(data: bytes) -> bytes:
         unknown = sorted(set(names) - set(arrow_schema(Forecast).names))
         if unknown:
             raise DataError(f"unknown column {shown(unknown[0])}; known: {', '.join(arrow_schema(Forecast).names)}")
-        table = file.read(use_threads=False)
-        table.validate(full=True)
-        return _stream(table)
+        return file.read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
         if isinstance(error, DataError):
             raise
@@ -128,8 +116,8 @@ def _check_footer(file: Any) -> None:
         raise DataError(f"unpacks to {unpacked:,} bytes; the limit is {MAX_UNPACKED_BYTES:,}")
 
 
-def lines_to_stream(data: bytes) -> bytes:
-    """JSON Lines as an Arrow IPC stream; call it where running out of memory may happen.
+def lines_table(data: bytes) -> pa.Table:
+    """JSON Lines as a table; call it where running out of memory may happen.
 
     Raises:
         DataError: they are not forecasts, or more than any submission can hold.
@@ -139,7 +127,7 @@ def lines_to_stream(data: bytes) -> bytes:
     schema = arrow_schema(Forecast)
     try:
         tables = [pa.Table.from_pylist(rows, schema=schema) for rows in _rows(data)]
-        return _stream(pa.concat_tables([schema.empty_table(), *tables]))
+        return pa.concat_tables([schema.empty_table(), *tables])
     except MemoryError:
         raise DataError("needs more memory than any submission does") from None
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -172,12 +160,3 @@ def _row(line: bytes, name: str) -> dict[str, Any]:
     if unknown:
         raise DataError(f"{name} has unknown field {shown(unknown[0])}")
     return row
-
-
-def _stream(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

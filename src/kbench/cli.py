@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import sys
+import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -92,12 +95,36 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: a KbenchError is one line on stderr and its exit code, never a traceback."""
+    """Entry point: what goes wrong is one line on stderr and an exit code, never a traceback.
+
+    A defect of kbench itself is told in a line too; $KBENCH_TRACEBACK shows where it is.
+    """
     try:
         cli.main(prog_name="kbench")
     except KbenchError as error:
-        click.echo(f"kbench: {error}", err=True)
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever read the output has read enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _end(f"{where}{error.strerror or error}; the system refused it, nothing half-written is kept", 1)
+    except MemoryError:
+        _end("out of memory; close other programs, or ask for less at once", 1)
+    except Exception as error:
+        if os.environ.get("KBENCH_TRACEBACK"):
+            raise
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(at.filename).name}:{at.lineno}"
+        _end(f"internal error ({type(error).__name__} at {place}: {error}); please report it", 70)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    """One line whatever the message holds: texts of others may carry escapes and line breaks."""
+    shown = "".join(each if each.isprintable() else " " for each in message)
+    click.echo(f"kbench: {' '.join(shown.split())}", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

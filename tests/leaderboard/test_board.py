@@ -44,7 +44,7 @@ def test_nothing_in_a_folder_of_submissions_goes_unseen(submissions: dict[str, P
     assert [path.name for path in seen] == ["good", "misnamed", "packed.zip", "stray.txt"]
     outcomes = check_all([tmp_path], None)
     assert [Path(path).name for path, one in outcomes.items() if one.ok] == ["good"]
-    assert str(outcomes[str(misnamed)].flaws[0]).startswith("submission.json: file is missing")
+    assert "'submision.json' is no file of a submission" in str(outcomes[str(misnamed)].flaws[0])
 
 
 def test_an_entry_without_its_metadata_is_still_one_entry(submissions: dict[str, Path], tmp_path: Path) -> None:

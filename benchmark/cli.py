@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbench.benchmark.surrogates.resolve import BUILT_IN
-from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.loaders.options import dataset_option, echo_json, json_option
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.compiler import Compiler
+
+shots_option = click.option(
+    "--shots",
+    type=click.Choice([str(number) for number in SHOTS]),
+    callback=lambda ctx, parameter, value: int(value),
+    default=str(SHOTS[0]),
+    show_default=True,
+    help="Measured kernels of its problem that each query names, with their speedups.",
+)
 
 
 @click.command()
@@ -46,6 +55,7 @@ if TYPE_CHECKING:
     help="Where results go and forecasts are kept for resuming; runs/evaluate/NAME by default.",
 )
 @click.option("--limit", type=int, metavar="N", help="At most N queries.")
+@shots_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Queries per call of forecast().")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Processes for your own surrogate."

@@ -51,6 +51,8 @@ VALIDITY = Track(
 TRACKS = (FORECAST, SELECT, RANK, SEARCH, VALIDITY)
 TRACK_NAMES = tuple(track.name for track in TRACKS)
 PAIR_TRACKS = tuple(track.name for track in TRACKS if track.asks_about == "pairs")
+SHOTS = (0, 2, 8)
+"""How many measured kernels of its pool a query may name."""
 
 
 def pairs_only(names: Iterable[str]) -> bool:

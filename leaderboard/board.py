@@ -13,6 +13,7 @@ import numpy as np
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.tasks.build import build_questions
+from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.leaderboard.scoring.cache import ResultsCache
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, entry_id
@@ -33,13 +34,14 @@ SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries."""
 
 
-def load_questions(dataset: str | None, labels: Path | None, split: str = "test") -> Questions:
+def load_questions(dataset: str | None, labels: Path | None, split: str = "test", shots: int = 0) -> Questions:
     """The questions entries are scored on: of a corpus, or of a maintainer's private labels."""
     if labels is not None:
         return read_labels(labels)
     from kbench.loaders.corpus.corpus import Corpus
 
-    return build_questions(Corpus.open(dataset, verified=True), split)
+    corpus = Corpus.open(dataset, verified=True)
+    return with_shots(build_questions(corpus, split), corpus, shots)
 
 
 def expected_of(questions: Questions) -> Expected:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kbench.benchmark.cli import shots_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
@@ -252,10 +253,11 @@ def serve(folder: Path, port: int, as_json: bool) -> None:
 @leaderboard.command("export-queries", short_help="Write queries without their answers.")
 @click.argument("out", type=click.Path(path_type=Path))
 @question_options
+@shots_option
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
 @json_option
 def export_queries(
-    out: Path, dataset: str | None, labels: Path | None, split: str, labels_out: Path | None, as_json: bool
+    out: Path, dataset: str | None, labels: Path | None, split: str, shots: int, labels_out: Path | None, as_json: bool
 ) -> None:
     """Write the queries without answers, so that a split can be kept private."""
     from kbench.leaderboard.board import load_questions
@@ -263,7 +265,7 @@ def export_queries(
 
     if labels is not None:
         raise UserError("--labels holds no query texts; export from a corpus with --dataset")
-    questions = load_questions(dataset, None, split)
+    questions = load_questions(dataset, None, split, shots)
     write_queries(questions, out)
     if labels_out is not None:
         write_labels(questions, labels_out)

@@ -18,7 +18,7 @@ from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
 from kbench.schemas.records.measurement import Measurement
 from kbench.schemas.records.pair import Pair, PairKind
 from kbench.schemas.records.problem import Problem
-from kbench.schemas.records.query import Query
+from kbench.schemas.records.query import KnownKernel, Query
 from kbench.schemas.records.reference_time import ReferenceTime
 from kbench.schemas.records.score import Score
 from kbench.schemas.records.submission import Submission
@@ -42,6 +42,7 @@ __all__ = [
     "KbenchError",
     "Kernel",
     "KernelSource",
+    "KnownKernel",
     "LaunchPlan",
     "Measurement",
     "MissingDependencyError",

@@ -18,7 +18,7 @@ from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.language.llm import WRITTEN
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
-from kbench.benchmark.tasks import Questions, build_questions
+from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
@@ -86,7 +86,7 @@ class Command:
     def questions(self, corpus: Corpus, progress: EvaluationProgress) -> Questions:
         """What is asked."""
         progress.stage("reading the corpus")
-        return build_questions(corpus, self.options.split, self._tracks(), self.options.limit)
+        return dataclasses.replace(self.options, tracks=self._tracks()).questions(corpus)
 
     def plan(self, progress: EvaluationProgress) -> EvaluationPlan:
         """What would be asked, and what it would cost."""

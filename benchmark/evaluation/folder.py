@@ -19,6 +19,8 @@ from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
 OTHER_FORECASTS = "forecasts.jsonl"
+SETTING = ("split", "shots")
+"""What tells the questions of one dataset apart."""
 LEFT_OPEN = ("hardware", "training_data", "contamination")
 """What only the author of a surrogate knows, unless it comes with kbench."""
 AUTHORS_OWN = (
@@ -75,9 +77,9 @@ class Earlier:
             raise UserError(f"--out {str(self.folder)!r} holds an entry of another surrogate or arguments; {fix}")
 
     def _same_questions(self, questions: Questions) -> bool:
-        """Whether its forecasts are of this dataset and split, as far as its files say."""
-        same_split = self.results.get("split", questions.split) == questions.split
-        return self.dataset in ("", questions.dataset) and same_split
+        """Whether its forecasts are of this dataset, split and number of shots, as far as its files say."""
+        same = all(self.results.get(name, getattr(questions, name)) == getattr(questions, name) for name in SETTING)
+        return self.dataset in ("", questions.dataset) and same
 
     @property
     def _described(self) -> bool:

@@ -97,6 +97,8 @@ class EvaluationResults:
     inputs: str
     dataset: str
     split: str
+    shots: int
+    """Most measured kernels that a query names."""
     edges: str
     questions: str
     """Fingerprint of the questions."""
@@ -125,6 +127,7 @@ class EvaluationResults:
             inputs=evaluation.inputs,
             dataset=questions.dataset,
             split=questions.split,
+            shots=questions.shots,
             edges=options.edges,
             questions=questions.fingerprint,
             queries=len(questions.queries),

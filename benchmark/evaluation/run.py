@@ -24,6 +24,7 @@ from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, loca
 from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.build import Tables
+from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import UserError
@@ -44,6 +45,8 @@ class Options:
     tracks: tuple[str, ...] = TRACK_NAMES
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     limit: int | None = None
+    shots: int = 0
+    """Most measured kernels of its pool that a query names: 0, 2 or 8."""
     batch_size: int | None = None
     concurrency: int = 1
     timeout_s: float = 120.0
@@ -69,6 +72,10 @@ class Options:
     def bootstrap(self) -> BootstrapSettings:
         """How intervals are made."""
         return BootstrapSettings(resamples=self.resamples, seed=self.seed)
+
+    def questions(self, corpus: Tables) -> Questions:
+        """What is asked of a corpus."""
+        return with_shots(build_questions(corpus, self.split, self.tracks, self.limit), corpus, self.shots)
 
     @property
     def recorded_arguments(self) -> dict[str, Any]:
@@ -148,7 +155,7 @@ def evaluate(
     target = locate(spec, forecasts_folder)
     if questions is None:
         progress.stage("reading the corpus")
-        questions = build_questions(corpus, options.split, options.tracks, options.limit)
+        questions = options.questions(corpus)
     with contextlib.ExitStack() as stack:
         surrogates, facts = prepare(target, corpus, questions, options, out, stack, progress, compiler)
         store = stack.enter_context(ForecastStore(store_path(target, questions, options, out)))
@@ -186,8 +193,12 @@ def store_path(target: SurrogateTarget, questions: Questions, options: Options, 
     """
     if out is None or target.kind == "forecasts":
         return None
-    made_of = signature(target, options.arguments, questions.dataset, str(options.seed))
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_shots(questions))
     return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
+
+
+def _shots(questions: Questions) -> tuple[str, ...]:
+    return (f"{questions.shots} shots",) if questions.shots else ()
 
 
 def prepare(

@@ -46,7 +46,7 @@ def _row(metric: Metric, result: MetricResult, others: Sequence[EvaluationResult
 
 
 def _title(found: EvaluationResults) -> str:
-    limited = ", limited" if found.limited else ""
+    limited = (f", {found.shots} shots" if found.shots else "") + (", limited" if found.limited else "")
     return (
         f"{found.surrogate} on {found.split} of dataset {found.dataset[:12]}: "
         f"{found.queries:,} queries{limited}, inputs: {found.inputs}"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.schemas import Forecast, Pair, Query, bins
+from kbench.schemas import Forecast, PairKind, Query, bins
 
 Matrix = npt.NDArray[np.float64]
 
@@ -50,6 +50,10 @@ def features(sources: Sequence[str]) -> Matrix:
 
 NOISE = 0.1
 """Variance of the target that tokens cannot explain, relative to the variance of the target."""
+TYPICAL_SPREAD = 0.7
+"""Standard deviation of log2 speedup within a pool."""
+KNOWN_DOUBT = 2.0
+"""Imagined kernels beside the known ones of a query."""
 MOST = 128
 """Newest observations kept: the fit is cubic in their number."""
 
@@ -59,7 +63,13 @@ class OnlineSurrogate:
 
     inputs = "source"
 
-    def __init__(self) -> None:
+    def __init__(self, doubt: float = 0.0) -> None:
+        """Know nothing.
+
+        Args:
+            doubt: imagined kernels whose speed spreads as in a typical pool, for when few were measured.
+        """
+        self._doubt = doubt
         self._sources: list[str] = []
         self._targets: list[float | None] = []
 
@@ -69,13 +79,25 @@ class OnlineSurrogate:
         self._sources = [source for source, _ in kept]
         self._targets = [math.log2(speedup) if speedup else None for _, speedup in kept]
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
-        """Learn from answered queries."""
-        self.learn([(query.candidate_source, pair.speedup) for query, pair in train])
-
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """A distribution for each query; a failure while no correct kernel was seen."""
-        return self.forecast_sources([(query.query_id, query.candidate_source) for query in queries])
+        """A distribution for each query, learned from its known kernels where it names any.
+
+        A failure while no correct kernel was seen.
+        """
+        return [forecast for query in queries for forecast in self._with_known(query)]
+
+    def _with_known(self, query: Query) -> list[Forecast]:
+        learner = self
+        if query.known:
+            learner = OnlineSurrogate(doubt=KNOWN_DOUBT)
+            learner.learn([(kernel.source, kernel.speedup) for kernel in query.known])
+        asked = [(query.query_id, query.candidate_source)]
+        if query.kind is PairKind.REFERENCE or not learner._sources:
+            return learner.forecast_sources(asked)
+        (mean, anchor), (error, other), (valid, _) = learner._predict([query.candidate_source, query.anchor_source])
+        # Both errors are counted in full: kernels that are alike err alike, but how much is not known.
+        shares = distribution(mean - anchor, math.hypot(error, other))
+        return [Forecast(query_id=query.query_id, probabilities=shares, speedup=2.0 ** (mean - anchor), p_valid=valid)]
 
     def forecast_sources(self, asked: Sequence[tuple[str, str]]) -> list[Forecast]:
         """The same for (query id, source), so that a search need not make whole queries."""
@@ -94,7 +116,7 @@ class OnlineSurrogate:
         scale = _typical_distance(known)
         correct = np.array([target is not None for target in self._targets])
         targets = np.array([target for target in self._targets if target is not None])
-        center, spread = float(targets.mean()), max(float(targets.std()), 0.05)
+        center, spread = float(targets.mean()), self._spread(targets)
         among = _similarity(known[correct], known[correct], scale)
         across = _similarity(asked, known[correct], scale)
         solved = np.linalg.solve(among + NOISE * np.eye(len(targets)), across.T)
@@ -106,6 +128,10 @@ class OnlineSurrogate:
         valid = (weights @ correct.astype(float) + 2 * share) / (weights.sum(axis=1) + 2)
         bounded = np.clip(valid, 0.0, 1.0)
         return means.tolist(), (np.sqrt(variances) * spread).tolist(), bounded.tolist()
+
+    def _spread(self, targets: Matrix) -> float:
+        variance = len(targets) * targets.var() + self._doubt * TYPICAL_SPREAD**2
+        return max(math.sqrt(variance / (len(targets) + self._doubt)), 0.05)
 
 
 def _keep_varying(known: Matrix, asked: Matrix) -> tuple[Matrix, Matrix]:

@@ -24,6 +24,7 @@ BUILT_IN: Mapping[str, str] = {
     "roofline": "baselines.binned:RooflineSurrogate",
     "nearest": "baselines.nearest:NearestSurrogate",
     "transfer": "baselines.transfer:TransferSurrogate",
+    "online": "online:OnlineSurrogate",
     "static": "static.surrogate:StaticSurrogate",
     "static-compiler": "static.surrogate:CompiledStaticSurrogate",
     "llm": "language.llm:LlmSurrogate",

@@ -54,6 +54,8 @@ class Questions:
     """Whether queries were dropped by a limit."""
     benchmark: int = 1
     """The version of the benchmark that asks."""
+    shots: int = 0
+    """Most measured kernels that a query names."""
 
     def task(self, track: str) -> TrackQueries:
         """One track.
@@ -64,7 +66,8 @@ class Questions:
         if track not in self.tracks:
             raise UnknownNameError("track", track, self.tracks)
         ids = tuple(self.queries[i].query_id for i in self.asked(track).tolist())
-        version = () if self.benchmark == 1 else (f"benchmark {self.benchmark}",)
+        version = [] if self.benchmark == 1 else [f"benchmark {self.benchmark}"]
+        version += [f"{self.shots} shots"] if self.shots else []
         return TrackQueries(track, ids, content_hash("task", *version, self.dataset, self.split, track, *ids))
 
     def asked(self, track: str) -> Ints:

@@ -36,6 +36,7 @@ def write_labels(questions: Questions, path: Path) -> None:
     facts = {
         "dataset": questions.dataset,
         "split": questions.split,
+        "shots": questions.shots,
         "tracks": list(questions.tracks),
         "prior": questions.prior.tolist(),
         "kind_priors": {kind: prior.tolist() for kind, prior in questions.kind_priors.items()},
@@ -64,6 +65,7 @@ def read_labels(path: Path) -> Questions:
         return Questions(
             dataset=facts["dataset"],
             split=facts["split"],
+            shots=facts.get("shots", 0),
             tracks=tuple(facts["tracks"]),
             prior=np.asarray(facts["prior"], dtype=np.float64),
             kind_priors={kind: np.asarray(prior, dtype=np.float64) for kind, prior in facts["kind_priors"].items()},

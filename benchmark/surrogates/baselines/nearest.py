@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.baselines.prior import shares
-from kbench.schemas import Forecast, Pair, Query, UserError
+from kbench.benchmark.surrogates.known import known_queries
+from kbench.schemas import Forecast, Pair, Query, UserError, bins
 
 TOKEN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|\d+(?:\.\d+)?|[^\s\w]")
 WIDTH = 1 << 14
 CHUNK = 512
+KNOWN_WEIGHT = 8.0
+"""How much more a kernel of the same problem tells than one of another problem."""
 
 
 class NearestSurrogate:
@@ -42,7 +46,7 @@ class NearestSurrogate:
         self._prior = np.asarray(shares(self._labels.tolist()))
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """Bin frequencies among the neighbours, the closest counting most."""
+        """Bin frequencies among the neighbours and the known kernels, the closest counting most."""
         rows = np.tile(self._prior * self._prior_weight, (len(queries), 1))
         if self._matrix is not None and len(self._labels):
             for start in range(0, len(queries), CHUNK):
@@ -53,10 +57,21 @@ class NearestSurrogate:
                 weight = np.maximum(np.take_along_axis(similarity, near, axis=1), 0.0) ** 4
                 at = np.repeat(np.arange(start, start + len(part)), count)
                 np.add.at(rows, (at, self._labels[near].ravel() - 1), weight.ravel())
+        for row, query in zip(rows, queries, strict=True):
+            self._add_known(row, query)
         rows /= rows.sum(axis=1, keepdims=True)
         return [
             Forecast(query_id=q.query_id, probabilities=tuple(r.tolist())) for q, r in zip(queries, rows, strict=True)
         ]
+
+    def _add_known(self, row: Floats, query: Query) -> None:
+        """Count the known kernels of a query about the reference by how similar they are to the candidate."""
+        asked = known_queries(query)
+        if asked:
+            vectors = self._vectors([query, *asked])
+            similarity = np.asarray((vectors[1:] @ vectors[0].T).todense())[:, 0]
+            places = bins.bins_of(np.array([kernel.speedup for kernel in query.known])) - 1
+            np.add.at(row, places, KNOWN_WEIGHT * np.maximum(similarity, 0.0) ** 4)
 
     def _vectors(self, queries: Sequence[Query]) -> Any:
         """Hashed token counts of the candidate and of what it changes against the anchor, at unit length."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
-from kbench.schemas import Backend, Forecast, Pair, PairKind, Query, to_dict
+from kbench.schemas import Backend, Forecast, KnownKernel, Pair, PairKind, Query, to_dict
 
 TAG = "@type"
-QUERY_FIELDS = tuple(field.name for field in dataclasses.fields(Query))
+QUERY_FIELDS = tuple(field.name for field in dataclasses.fields(Query) if field.name != "known")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,21 +21,29 @@ class PackedQueries:
 
     texts: list[str]
     rows: list[list[int]]
+    known: list[list[tuple[int, str, float]]]
+    """For each query, its known kernels: the position of the source, the backend and the speedup."""
 
     @classmethod
     def of(cls, queries: Sequence[Query]) -> PackedQueries:
         """Pack."""
         texts: dict[str, int] = {}
-        rows = [[texts.setdefault(str(getattr(q, name)), len(texts)) for name in QUERY_FIELDS] for q in queries]
-        return cls(list(texts), rows)
+
+        def place(text: str) -> int:
+            return texts.setdefault(text, len(texts))
+
+        rows = [[place(str(getattr(query, name))) for name in QUERY_FIELDS] for query in queries]
+        known = [[(place(k.source), k.backend.value, k.speedup) for k in query.known] for query in queries]
+        return cls(list(texts), rows, known)
 
     def queries(self) -> list[Query]:
         """The queries again."""
         found = []
-        for row in self.rows:
+        for row, measured in zip(self.rows, self.known, strict=True):
             values: dict[str, Any] = {name: self.texts[at] for name, at in zip(QUERY_FIELDS, row, strict=True)}
             values |= {"backend": Backend(values["backend"]), "kind": PairKind(values["kind"])}
-            found.append(Query(**values))
+            known = [KnownKernel(source=self.texts[at], backend=Backend(b), speedup=s) for at, b, s in measured]
+            found.append(Query(**values, known=tuple(known)))
         return found
 
 

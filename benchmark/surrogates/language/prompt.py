@@ -32,6 +32,18 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+def _known(query: Query) -> str:
+    """Kernels measured before, where the query names any."""
+    if not query.known:
+        return ""
+    kernels = [
+        f"## S = {kernel.speedup:.3f} against the PyTorch reference ({kernel.backend.value})\n"
+        f"```python\n{kernel.source.strip()}\n```\n"
+        for kernel in query.known
+    ]
+    return "\n".join(["# Kernels of this problem that were measured on this GPU", *kernels, ""])
+
+
 def render(query: Query) -> str:
     """The question in plain text."""
     example = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.0, "p_valid": 0.9})
@@ -45,7 +57,7 @@ candidate is faster. Over several workloads S is the geometric mean. Times are d
 # GPU
 {json.dumps(facts)}
 
-# Anchor: {ANCHORS[query.kind]}
+{_known(query)}# Anchor: {ANCHORS[query.kind]}
 ```python
 {query.anchor_source.strip()}
 ```

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.surrogates.compiler import Compiler, CompilerFacts
+from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability
 from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, Forecasts, StaticModel
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
@@ -47,7 +48,10 @@ class StaticSurrogate:
             self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes).model
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """Distribution, point speedup and chance of being valid."""
+        """Distribution, point speedup and chance of being valid; known kernels say how far off the level is."""
+        return at_known_level(self._forecast, queries)
+
+    def _forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         if self._model is None:
             self._model = self._loaded()
         found = self._answers(self._model, queries)

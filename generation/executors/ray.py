@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import functools
+import queue
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -16,6 +18,12 @@ BATCH = 8
 """Kernels handed to an actor at once: enough for its builds to run ahead, few enough that losing it costs little."""
 BATCHES_EACH = 2
 """Batches an actor holds, so that it never waits for the next."""
+MOST_DEATHS = 3
+"""Actors that may end under a kernel before it is given up: one that ends every actor would be queued for ever."""
+SILENCE_S = 10.0
+"""Time without a result after which the cluster is asked whether it is still there."""
+ANSWER_S = 30.0
+"""How long it may take to say so."""
 LONGEST_WAIT_S = 120.0
 """How long to wait at the start for the actors' environments."""
 
@@ -25,6 +33,12 @@ Maker = Callable[[], Measurer]
 def harness_maker(half_width: float) -> Maker:
     """Opens the harness on the GPU that Ray gave the actor."""
     return functools.partial(open_harness, 0, half_width)
+
+
+def _gone(reason: str) -> InfrastructureError:
+    return InfrastructureError(
+        f"the Ray cluster is gone ({reason}); start it and run the same command again: it goes on from its log"
+    )
 
 
 def _ray() -> Any:
@@ -83,6 +97,10 @@ class RayExecutor:
         self._asked: dict[int, Any] = {}
         """Pending answers about the environments of actors, by the actor's identity."""
         self._own_cluster = False
+        self._deaths: collections.Counter[str] = collections.Counter()
+        """Actors that ended under a kernel."""
+        self._heard = time.monotonic()
+        """When the cluster last gave a sign of life."""
         self.lost_actors = 0
 
     def __enter__(self) -> Self:
@@ -142,18 +160,67 @@ class RayExecutor:
                 if not self._queue:
                     return
                 if held[id(actor)] < BATCHES_EACH:
-                    batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+                    batch = self._next_batch()
                     self._busy[actor.measure.remote(batch)] = (actor, batch)
                     held[id(actor)] += 1
 
+    def _next_batch(self) -> list[KernelSource]:
+        """The next kernels; one under which an actor ended goes alone, so that it is blamed for nobody else's fault."""
+        batch: list[KernelSource] = []
+        while self._queue and len(batch) < BATCH:
+            suspect = self._deaths[self._queue[0].kernel_id] > 0
+            if suspect and batch:
+                break
+            batch.append(self._queue.popleft())
+            if suspect:
+                break
+        return batch
+
     def collect(self, timeout_s: float) -> list[Result]:
-        """Results of batches that finished; an actor's environment is learnt with its first ones."""
+        """Results of batches that finished; an actor's environment is learnt with its first ones.
+
+        Raises:
+            InfrastructureError: the cluster is gone; what is not measured yet is measured on resume.
+        """
+        ray = _ray()
+        try:
+            return self._collected(ray, timeout_s)
+        except (ray.exceptions.RaySystemError, ConnectionError) as error:
+            raise _gone(f"{type(error).__name__}: {error}") from error
+
+    def _check_cluster(self, ray: Any) -> None:
+        """Ask a cluster that has been silent for a while whether it is still there."""
+        if time.monotonic() - self._heard < SILENCE_S:
+            return
+        answer: queue.SimpleQueue[float | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answer.put(sum(1.0 for node in ray.nodes() if node.get("Alive")))
+            except Exception as error:  # noqa: BLE001 - handed to the collecting thread
+                answer.put(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            alive = answer.get(timeout=ANSWER_S)
+        except queue.Empty:
+            raise _gone(f"no answer within {ANSWER_S:g} s") from None
+        if isinstance(alive, Exception):
+            raise _gone(f"{type(alive).__name__}: {alive}") from alive
+        if not alive:
+            raise _gone("none of its nodes is alive")
+        self._heard = time.monotonic()
+
+    def _collected(self, ray: Any, timeout_s: float) -> list[Result]:
         if not self._busy:
             time.sleep(timeout_s if self._queue else 0.0)
             self._hand_out()
             return []
-        ray = _ray()
         ready, _ = ray.wait(list(self._busy), num_returns=1, timeout=timeout_s)
+        if not ready:
+            self._check_cluster(ray)
+        else:
+            self._heard = time.monotonic()
         results: list[Result] = []
         for done in ready:
             actor, batch = self._busy.pop(done)
@@ -162,20 +229,31 @@ class RayExecutor:
                 self._learn_environment(actor)
                 results.extend(found)
             except ray.exceptions.RayActorError:
-                self._lose(actor, batch)
+                results.extend(self._lose(actor, batch))
             except ray.exceptions.RayTaskError as error:
                 results.extend(Result(kernel.kernel_id, lost=f"harness failed: {error}") for kernel in batch)
         self._hand_out()
         return results
 
-    def _lose(self, actor: Any, batch: list[KernelSource]) -> None:
-        """A node is gone: its kernels go back to the front of the queue, and a new actor starts."""
-        self._queue.extendleft(reversed(batch))
+    def _lose(self, actor: Any, batch: list[KernelSource]) -> list[Result]:
+        """An actor is gone: its kernels go back to the front of the queue, and a new one starts.
+
+        Returns:
+            Kernels under which too many have ended, as lost for good.
+        """
+        # An actor holds two batches and works on the older one: the other is not to blame.
+        blamed = actor in self._actors
+        if blamed:
+            self._deaths.update(kernel.kernel_id for kernel in batch)
+        given_up = [kernel for kernel in batch if len(batch) == 1 and self._deaths[kernel.kernel_id] >= MOST_DEATHS]
+        self._queue.extendleft(reversed([kernel for kernel in batch if kernel not in given_up]))
         if actor in self._actors:
             self.lost_actors += 1
             self._actors.remove(actor)
             self._asked.pop(id(actor), None)
             self._actors.append(self._start())
+        reason = f"its actor ended {MOST_DEATHS} times while measuring it"
+        return [Result(kernel.kernel_id, lost=reason, final=True) for kernel in given_up]
 
     def environments(self) -> list[Environment]:
         """The machines known so far, among them all that sent results."""

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,7 @@ def _check_forecasts(
     if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
         return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
     flaws = [*value_flaws(table, name), *_repeat_flaws(table, name, submission), *_unasked(table, name)]
+    flaws += _repeated(table, name)
     if expected is not None:
         flaws += _query_flaws(table, name, expected, submission)
     return table, flaws
@@ -204,6 +206,14 @@ def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
         yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
 
 
+def _repeated(table: pa.Table, name: str) -> Iterable[Flaw]:
+    """A query and repeat that more than one row answers."""
+    rows = zip(table.column("query_id").to_pylist(), table.column("repeat").fill_null(0).to_pylist(), strict=True)
+    for (query, repeat), count in Counter(rows).most_common(1):
+        if count > 1:
+            yield Flaw(name, "query_id", f"{shown(query)} repeat {repeat} twice", "keep one row each")
+
+
 def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
     ids = table.column("query_id").to_pylist()
     repeats = table.column("repeat").fill_null(0).to_pylist()
@@ -214,10 +224,6 @@ def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Sub
         fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
         flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
     keys = list(zip(ids, repeats, strict=True))
-    if len(set(keys)) < len(keys):
-        seen: set[tuple[str, int]] = set()
-        twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        flaws.append(Flaw(name, "query_id", f"{shown(twice[0])} repeat {twice[1]} twice", "keep one row each"))
     required = expected.required(submission)
     wanted = len(required) * (submission.repeats if submission is not None else 1)
     present = len({key for key in keys if key[0] in required})

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import kbench
+from kbench.benchmark.metrics.registry import headline
 from kbench.cli import cli
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.settings import RunSettings
@@ -99,3 +100,12 @@ def test_the_readme_states_the_numbers_of_the_dataset() -> None:
     assert f"removes {100 * best_skill:.0f} % of the error" in text
     assert f"(RPS skill {best_skill:.2f})" in text
     assert f"would remove {100 * skills[0]['ceiling']:.0f} %" in text
+
+
+def test_the_example_surrogate_beats_prior_on_every_headline() -> None:
+    found = json.loads((ROOT / "docs" / "evidence" / "my-model.json").read_text("utf-8"))
+    for track, metrics in found["tracks"].items():
+        metric = headline(track)
+        difference = found["comparison"]["tracks"][track][metric.name]["difference"]
+        assert metric.sign * difference > 0, track
+        assert metrics[metric.name]["value"] is not None

@@ -14,7 +14,7 @@ import click
 
 from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
-from kbench.loaders.options import dataset_option, echo_json, json_option
+from kbench.loaders.options import echo_json, json_option
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ shots_option = click.option(
 @click.option(
     "--all-baselines", is_flag=True, help="Every built-in that needs neither an endpoint nor a compiler, in one table."
 )
-@dataset_option
+@click.option(
+    "--dataset", "--test", metavar="PATH", help="Corpus folder or Hub id to ask about; the shipped dataset by default."
+)
+@click.option("--train", metavar="PATH", help="Corpus to learn from instead, or the word shipped: scores transfer.")
 @click.option("--split", default="test", show_default=True, help="test (unseen problems), test_seen, or validation.")
 @click.option("--tracks", default=",".join(TRACK_NAMES), show_default=True, help="Tracks to score, comma-separated.")
 @click.option(
@@ -123,6 +126,7 @@ def evaluate(
     specs: tuple[str, ...],
     all_baselines: bool,
     dataset: str | None,
+    train: str | None,
     tracks: str,
     arguments: tuple[str, ...],
     out: Path | None,
@@ -146,7 +150,9 @@ def evaluate(
         raise UserError("no surrogate given; use --surrogate NAME (such as static) or --all-baselines")
     asked = tuple(track.strip() for track in tracks.split(",") if track.strip())
     given = Options(tracks=asked, arguments=parse_arguments(arguments), **options)
-    command = Command(names=names, dataset=dataset, options=given, out=out, report=not no_report, compiler=compiler)
+    command = Command(
+        names=names, dataset=dataset, train=train, options=given, out=out, report=not no_report, compiler=compiler
+    )
     shown = TerminalProgress(quiet=as_json and not sys.stderr.isatty())
     if dry_run:
         plan = command.plan(shown)

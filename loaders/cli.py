@@ -28,6 +28,7 @@ TELLING = {
 # Commands that talk to the network or read foreign formats.
 LAZY_COMMANDS = {
     "import": "kbench.loaders.hub.cli:import_command",
+    "merge": "kbench.loaders.hub.cli:merge_command",
     "pull": "kbench.loaders.hub.cli:pull",
     "push": "kbench.loaders.hub.cli:push",
 }
@@ -35,7 +36,7 @@ LAZY_COMMANDS = {
 
 @click.group(cls=NearGroup, lazy=LAZY_COMMANDS)
 def data() -> None:
-    """Inspect, query, assemble, import, export, pull and push corpora.
+    """Inspect, query, assemble, import, merge, export, pull and push corpora.
 
     PATH is a corpus folder, a Hub id such as owner/name, or Parquet files; the shipped dataset when left out.
     """

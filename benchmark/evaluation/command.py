@@ -19,12 +19,19 @@ from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.language.llm import WRITTEN
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions
+from kbench.benchmark.tasks.build import Tables
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
+from kbench.benchmark.tasks.trained import TrainedOn
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import pulled
 from kbench.schemas import UserError
 
+SHIPPED = "shipped"
+UNTRAINED = (
+    "baseline: the corpus has no train split, so that skill is over the uniform forecast; --train shipped takes the "
+    "training frequencies of kbench's own dataset"
+)
 DEFAULT_OUT = Path("runs") / "evaluate"
 
 
@@ -78,12 +85,17 @@ class Command:
     out: Path | None
     report: bool = True
     compiler: Compiler | None = None
+    train: str | None = None
+    """A corpus whose training splits stand in for those of `dataset`; SHIPPED for the shipped one."""
 
-    def corpus(self) -> Corpus:
+    def corpus(self) -> Tables:
         """The corpus asked for; the name of a pulled dataset finds it in the data folder."""
-        return Corpus.open(self.dataset, verified=True)
+        asked = Corpus.open(self.dataset, verified=True)
+        if self.train is None:
+            return asked
+        return TrainedOn(asked, Corpus.open(None if self.train == SHIPPED else self.train, verified=True))
 
-    def questions(self, corpus: Corpus, progress: EvaluationProgress) -> Questions:
+    def questions(self, corpus: Tables, progress: EvaluationProgress) -> Questions:
         """What is asked."""
         progress.stage("reading the corpus")
         return dataclasses.replace(self.options, tracks=self._tracks()).questions(corpus)
@@ -135,6 +147,10 @@ class Command:
         values = [one.to_json() for one in found]
         text = [terminal(found[-1], found[:-1])]
         text += self._prompt_edges(done, values)
+        trained = corpus.table("pairs", split="train", columns=["pair_id"]).num_rows > 0
+        text += [] if trained else [UNTRAINED]
+        for one in values:
+            one["baseline"] = "training frequencies" if trained else "uniform"
         if other is not None and other.answered:
             comparison = Comparison.of(done[0].name, done[0].scored, other.name, other.scored)
             values[0]["comparison"] = comparison.to_json()
@@ -163,7 +179,7 @@ class Command:
             return self.options.tracks
         return tuple(track for track in self.options.tracks if track in PAIR_TRACKS) or self.options.tracks
 
-    def _one(self, name: str, corpus: Corpus, questions: Questions, progress: EvaluationProgress) -> Evaluation:
+    def _one(self, name: str, corpus: Tables, questions: Questions, progress: EvaluationProgress) -> Evaluation:
         target = self._located(name)
         folder = self._folder_of(target.name)
         if len(self.names) > 1:

@@ -116,7 +116,22 @@ def regret_curve(labels: PoolLabels, scores: Floats) -> dict[float, float]:
 
 def searched_pools(labels: PoolLabels) -> list[Ints]:
     """Positions of all kernels, failed ones included, of every pool that is worth searching."""
-    return [rows for rows in labels.pools() if len(rows) >= LEAST_SEARCHED and labels.valid[rows].any()]
+    timed = _speeds(labels) > 0
+    return [rows for rows in labels.pools() if len(rows) >= LEAST_SEARCHED and timed[rows].any()]
+
+
+def _speeds(labels: PoolLabels) -> Floats:
+    """Speed of every kernel, 0 for one that failed or was not timed.
+
+    It is the speedup; in a pool whose kernels have none, as in imports, the inverse of the runtime, which orders and
+    divides alike.
+    """
+    speeds = np.where(labels.valid, np.nan_to_num(labels.speedup), 0.0)
+    for rows in labels.pools():
+        if np.isnan(labels.speedup[rows][labels.valid[rows]]).any():
+            inverse = np.nan_to_num(1.0 / labels.runtime_us[rows])
+            speeds[rows] = np.where(labels.valid[rows], inverse, 0.0)
+    return speeds
 
 
 def rank_rows(labels: PoolLabels, pools: list[Ints], scores: Floats) -> PoolRows:
@@ -126,7 +141,7 @@ def rank_rows(labels: PoolLabels, pools: list[Ints], scores: Floats) -> PoolRows
 
 def search_rows(labels: PoolLabels, pools: list[Ints], scores: Floats, seed: int) -> SearchRows:
     """Replayed searches of every pool at every budget; all surrogates see the same orders."""
-    speeds = np.where(labels.valid, np.nan_to_num(labels.speedup), 0.0)
+    speeds = _speeds(labels)
 
     def replayed(scores: Floats, budget: float) -> Floats:
         """Log gain and share of the best, of every repeat and pool."""

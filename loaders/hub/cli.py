@@ -168,6 +168,27 @@ def _unlicensed(report: Mapping[str, Any]) -> bool:
     return report["format"] == gpu_forecasters.NAME or any(text.startswith("license:") for text in report["nulls"])
 
 
+@click.command("merge", short_help="Join corpora in a new one.")
+@click.argument("paths", nargs=-1, required=True)
+@out_option("Corpus folder to make.", required=True)
+@json_option
+def merge_command(paths: tuple[str, ...], out: Path, as_json: bool) -> None:
+    """Join the corpora PATHS (folders, Hub ids, or the word shipped) in a new one; rows they share are kept once."""
+    from kbench.loaders.corpus.merge import merge
+    from kbench.loaders.corpus.places import shipped
+
+    with progress(0, "merging") as bar:
+        done = merge([shipped() if path == "shipped" else path for path in paths], out, bar.update)
+    if as_json:
+        left_out = dict(done.left_out)
+        echo_json({"rows": dict(done.rows), "left_out": left_out, "fingerprint": done.fingerprint, "folder": str(out)})
+        return
+    click.echo(", ".join(f"{count:,} {name}" for name, count in done.rows.items() if count))
+    for reason, count in done.left_out.items():
+        click.echo(f"left out: {count:,} {reason}")
+    click.echo(f"corpus: {out}")
+
+
 @click.command("push", short_help="Upload a corpus to the Hub.")
 @click.argument("repository")
 @click.option("--path", type=click.Path(path_type=Path), help="Corpus folder; the shipped dataset when left out.")

@@ -40,7 +40,13 @@ class NearestSurrogate:
         self._prior = np.asarray(shares(()))
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
-        """Remember every training pair."""
+        """Remember every training pair.
+
+        Raises:
+            UserError: there is none to remember.
+        """
+        if not train:
+            raise UserError("surrogate 'nearest' needs training pairs, and the corpus has no train split; give --train")
         self._matrix = self._vectors([query for query, _ in train])
         self._labels = np.array([pair.bin for _, pair in train], dtype=np.int64)
         self._prior = np.asarray(shares(self._labels.tolist()))

@@ -1,0 +1,75 @@
+"""A corpus to be asked about, with the training rows of another: how well does what was learnt here hold there?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables, version_of
+from kbench.schemas.ids import content_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPLIT_TABLES = ("kernels", "pairs")
+"""Tables whose rows are trained on or asked about; rows of the others describe both."""
+
+
+class TrainedOn:
+    """The tables of a corpus, whose own training rows make way for those of another.
+
+    Of the other corpus nothing but its training splits is seen, and of this one everything but them.
+    """
+
+    def __init__(self, test: Tables, train: Tables) -> None:
+        """Join two corpora.
+
+        Args:
+            test: the corpus that is asked about.
+            train: the corpus whose training splits are learnt from.
+        """
+        self._test, self._train = test, train
+
+    @property
+    def fingerprint(self) -> str:
+        """Names both corpora."""
+        return content_hash("trained on", self._test.fingerprint, self._train.fingerprint)
+
+    @property
+    def configs(self) -> Sequence[str]:
+        """Names of the tables either holds."""
+        return tuple(dict.fromkeys([*self._test.configs, *self._train.configs]))
+
+    @property
+    def benchmark(self) -> int:
+        """The version of the benchmark that asks."""
+        return version_of(self._test)
+
+    def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        split = filters.pop("split", None)
+        if name == "measurements":
+            # What a measurement costs is asked of the kernels in question.
+            return self._test.table(name, columns=columns, **filters)
+        if name not in SPLIT_TABLES:
+            # Where both describe a problem, the later row counts, which is that of the corpus asked about.
+            parts = [one.table(name, columns=columns, **filters) for one in (self._train, self._test)]
+            return pa.concat_tables(part for part in parts if part.num_columns)
+        if split is not None:
+            asked = [split] if isinstance(split, str) else list(split)
+            learnt, rest = ([one for one in asked if (one in TRAIN_SPLITS) == wanted] for wanted in (True, False))
+            parts = [
+                source.table(name, split=splits, columns=columns, **filters)
+                for source, splits in ((self._train, learnt), (self._test, rest))
+                if splits
+            ]
+            return pa.concat_tables(parts)
+        read = columns if columns is None or "split" in columns else [*columns, "split"]
+        train, test = (one.table(name, columns=read, **filters) for one in (self._train, self._test))
+        training = pc.field("split").isin(TRAIN_SPLITS)
+        train, test = train.filter(training), test.filter(~training)
+        joined = pa.concat_tables([train, test])
+        return joined if columns is None else joined.select(columns)

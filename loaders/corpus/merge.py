@@ -1,0 +1,122 @@
+"""Merge corpora: all rows of all of them in one, each once, and nothing that would break its splits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from kbench.loaders.corpus.configs import CONFIGS, Config
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.places import Location
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.storage.atomic import whole_folder
+from kbench.schemas import UserError
+
+SHARD_BYTES = 64 << 20
+AGAIN, TWIN, ORPHAN = (
+    "rows that an earlier corpus has",
+    "kernels whose near-duplicates are in another split of an earlier corpus",
+    "rows about a kernel that was left out",
+)
+"""Why a row is left out."""
+FIRST = ("problems", "kernels")
+"""Configs that the rows of the others are about."""
+OWNERS = {"measurements": ("kernel_id",), "repeats": ("kernel_id",), "pairs": ("anchor_id", "candidate_id")}
+"""Columns that name the kernels a row is about."""
+
+
+@dataclasses.dataclass(slots=True)
+class Merged:
+    """What a merge did."""
+
+    rows: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Rows written, by config."""
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Rows left out, by config and reason."""
+    fingerprint: str = ""
+
+
+class _Merge:
+    """What is remembered from one corpus to the next."""
+
+    def __init__(self) -> None:
+        self.done = Merged()
+        self._keys: dict[str, set[str]] = {name: set() for name in CONFIGS}
+        self._earlier: dict[str, str] = {}
+        self._current: dict[str, str] = {}
+        self._dropped: set[tuple[str | None, str]] = set()
+        self._families: dict[str, str] = {}
+
+    def add(self, config: Config, corpus: Corpus, writer: CorpusWriter) -> Iterator[int]:
+        """Write the rows of one config of a corpus that join; yields how many were read."""
+        for batch in corpus.select(config.name).batches():
+            kept = self._families_of(self._kept(config, pa.Table.from_batches([batch])))
+            writer.append(config.name, kept)
+            self.done.rows[config.name] += kept.num_rows
+            yield batch.num_rows
+        self._earlier = self._current | self._earlier
+        self._current = {}
+
+    def _kept(self, config: Config, table: pa.Table) -> pa.Table:
+        columns = [table.column(name).to_pylist() for name in config.key]
+        keys = ["\x1f".join(map(str, key)) for key in zip(*columns, strict=True)]
+        seen = self._keys[config.name]
+        reasons = [AGAIN if key in seen else None for key in keys]
+        if config.name == "kernels":
+            facts = zip(
+                *(table.column(name).to_pylist() for name in ("kernel_id", "gpu", "cluster_id", "split")), strict=True
+            )
+            reasons = [why or self._twin(*row) for why, row in zip(reasons, facts, strict=True)]
+        for owner in OWNERS.get(config.name, ()):
+            owners = zip(table.column(owner).to_pylist(), table.column("gpu").to_pylist(), strict=True)
+            reasons = [
+                why or (ORPHAN if one in self._dropped else None) for why, one in zip(reasons, owners, strict=True)
+            ]
+        seen.update(key for key, why in zip(keys, reasons, strict=True) if why is None)
+        self.done.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
+        return table.filter(pa.array([why is None for why in reasons], pa.bool_()))
+
+    def _twin(self, kernel_id: str, gpu: str, cluster_id: str, split: str) -> str | None:
+        if self._earlier.get(cluster_id, split) == split:
+            self._current[cluster_id] = split
+            return None
+        self._dropped.add((kernel_id, gpu))
+        return TWIN
+
+    def _families_of(self, table: pa.Table) -> pa.Table:
+        """Rows with the family their problem has in the first corpus that names it."""
+        if not {"problem_id", "family"} <= set(table.column_names):
+            return table
+        rows = zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True)
+        found = [self._families.setdefault(problem, family) for problem, family in rows]
+        place = table.column_names.index("family")
+        return table.set_column(place, table.schema.field("family"), pa.array(found, pa.string()))
+
+
+def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merged:
+    """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept.
+
+    Args:
+        paths: corpus folders or Hub ids, two or more.
+        out: the folder to make.
+        advance: told how many rows were read since the last call.
+
+    Raises:
+        UserError: fewer than two corpora are given, or the target exists.
+        DataError: a corpus is damaged.
+    """
+    if len(paths) < 2:
+        raise UserError("merging takes two corpora or more; give their folders or Hub ids")
+    corpora = [Corpus.open(path) for path in paths]
+    state = _Merge()
+    with whole_folder(out) as folder, CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer:
+        for name in (*FIRST, *(name for name in CONFIGS if name not in FIRST)):
+            for corpus in corpora:
+                for rows in state.add(CONFIGS[name], corpus, writer):
+                    advance(rows)
+        state.done.fingerprint = writer.commit()
+    return state.done

@@ -1,0 +1,95 @@
+"""Imported corpora are corpora: they can be merged, asked about, and tested on by what was trained elsewhere."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench.benchmark.evaluation.command import SHIPPED, UNTRAINED, Command
+from kbench.benchmark.evaluation.run import Options, SilentProgress
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.merge import AGAIN, TWIN, merge
+from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.run import import_files
+from kbench.schemas import UserError
+
+
+@pytest.fixture(scope="module")
+def corpora(foreign: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A small corpus of each kind of source."""
+    base = tmp_path_factory.mktemp("sources")
+    rows = [row | {"task_id": n, "custom_code": f"{row['custom_code']}# {n}"} for n in range(1, 13)
+            for row in foreign.cuda_l1_rows()[:1]]  # fmt: skip
+    (base / "a100.json").write_text("\n".join(json.dumps(row) for row in rows))
+    samples = {str(n): [foreign.sample(True, True, 1.0 + k + n / 9, kernel=f"{foreign.TRITON}x = {n}, {k}\n")
+                        for k in range(4)] for n in range(1, 4)}  # fmt: skip
+    (base / "eval_results.json").write_text(json.dumps(samples))
+    paths = {"cuda-l1": base / "a100.json", "kernelbench-eval": base / "eval_results.json"}
+    for name in ("kernel-tuner", "flashinfer-trace", "gpu-mode"):
+        make, file = foreign.MAKERS[name]
+        paths[name] = make(base / file)
+    for name, path in paths.items():
+        import_files(name, [path], base / f"out-{name}", ImportSettings())
+    return {name: base / f"out-{name}" for name in paths}
+
+
+def run(corpus: Path, surrogate: str, out: Path, train: str | None = None) -> Any:
+    options = Options(resamples=20)
+    command = Command(names=[surrogate], dataset=str(corpus), train=train, options=options, out=out, report=False)
+    return command.run(SilentProgress(), None)
+
+
+@pytest.mark.parametrize("name", ["cuda-l1", "kernelbench-eval", "kernel-tuner", "flashinfer-trace", "gpu-mode"])
+def test_every_kind_of_import_can_be_evaluated_and_names_its_baseline(
+    corpora: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    assert validate(Corpus.open(corpora[name])) == []
+    answer = run(corpora[name], "prior", tmp_path)
+    assert UNTRAINED in answer.text
+    assert answer.values["baseline"] == "uniform"
+    assert answer.values["queries"] > 0
+
+
+def test_what_needs_training_says_so_in_one_line(corpora: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'nearest' needs training pairs, and the corpus has no train split"):
+        run(corpora["cuda-l1"], "nearest", tmp_path)
+
+
+def test_training_on_the_shipped_dataset_scores_transfer(corpora: dict[str, Path], tmp_path: Path) -> None:
+    answer = run(corpora["cuda-l1"], "prior", tmp_path / "shipped", SHIPPED)
+    alone = run(corpora["cuda-l1"], "prior", tmp_path / "alone")
+    assert UNTRAINED not in answer.text
+    assert answer.values["baseline"] == "training frequencies"
+    assert answer.values["queries"] == alone.values["queries"]
+    assert answer.values["tracks"]["forecast"] != alone.values["tracks"]["forecast"]
+
+
+def test_merged_corpora_hold_every_row_once(corpora: dict[str, Path], tmp_path: Path) -> None:
+    paths = list(corpora.values())
+    done = merge(paths, tmp_path / "all")
+    assert validate(Corpus.open(tmp_path / "all")) == []
+    assert done.rows["kernels"] == sum(load(path).count() for path in paths)
+    again = merge([tmp_path / "all", paths[0]], tmp_path / "again")
+    assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(tmp_path / "all").fingerprint
+    assert again.left_out[f"kernels: {AGAIN}"] == load(paths[0]).count()
+    assert "kbench measured none of them" in (tmp_path / "all" / "README.md").read_text()
+
+
+def test_near_duplicates_in_another_split_are_left_out_with_what_is_about_them(
+    foreign: Any, corpora: dict[str, Path], tmp_path: Path, run_import: Callable[..., Any]
+) -> None:
+    row = foreign.cuda_l1_rows()[0] | {"task_id": 50}
+    (tmp_path / "h100.json").write_text(json.dumps(row))
+    twin, _ = run_import(None, tmp_path / "h100.json", split="train")
+    done = merge([corpora["cuda-l1"], twin], tmp_path / "both")
+    assert done.left_out[f"kernels: {TWIN}"] == 1
+    assert validate(Corpus.open(tmp_path / "both")) == []
+    assert load(tmp_path / "both", config="measurements").count() == 12
+
+
+def test_one_corpus_is_nothing_to_merge(corpora: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="two corpora or more"):
+        merge([corpora["cuda-l1"]], tmp_path / "out")

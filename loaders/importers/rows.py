@@ -144,6 +144,7 @@ NO_WORKLOAD = to_dict(Workload(name="tiny", params_json="{}", inputs=(), outputs
 
 def problem_row(problem_id: str, family: str, title: str, *, reference: str = "", aliases: tuple[str, ...] = ()) -> Row:
     """A row of the problems table for a problem of another suite: what it is called, and its reference where known."""
+    title = " ".join(plain(title).split())
     told = f"Problem {title}." + ("" if reference else " Its reference is not part of the imported files.")
     prompt = f"{told}\n\nReference:\n\n{reference}" if reference else told
     return {

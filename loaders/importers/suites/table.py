@@ -21,6 +21,7 @@ from kbench.loaders.importers.fields import (
     name_text,
     plain,
     positive,
+    shown,
     slug,
     source_text,
 )
@@ -141,7 +142,7 @@ def _value(record: Mapping[str, Any], expression: str) -> Any:
     parts = [part.strip() for part in expression.split("+")]
     missing = [part for part in parts if part not in record]
     if missing:
-        known = ", ".join(plain(str(name)) for name in list(record)[:12])
+        known = ", ".join(shown(name) for name in list(record)[:8])
         raise RowError(missing[0], None, f"the row has no such column; it has {known}")
     return "_".join(str(record[part]) for part in parts)
 

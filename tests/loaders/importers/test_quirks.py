@@ -303,7 +303,7 @@ def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path,
     ("mapping", "complaint"),
     [
         ("source=code", "--map must name problem"), ("problem", "write field=column"), ("sauce=code", "did you mean"),
-        ("problem=a,problem=b", "twice"), ("problem=nope,source=code", "the row has no such column; it has code"),
+        ("problem=a,problem=b", "twice"), ("problem=nope,source=code", "the row has no such column; it has 'code'"),
     ],
 )  # fmt: skip
 def test_a_mapping_that_does_not_fit_is_one_line(foreign: Any, tmp_path: Path, mapping: str, complaint: str) -> None:

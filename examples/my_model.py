@@ -15,7 +15,7 @@ WORDS = ("for ", "while", "mask", "tl.load", "tl.dot", "tl.arange", "num_warps",
 SETTINGS = ("BLOCK", "num_warps", "num_stages", "THREADS", "unroll", "")
 """Names before numbers; the last stands for any."""
 VALID = {"cuda": 0.96, "triton": 0.92}
-"""Share of correct kernels in training: edits of Triton kernels fail more often."""
+"""A guess by backend: in training, Triton kernels fail a little more often."""
 
 
 @functools.cache

@@ -707,7 +707,8 @@ def run(x):
 
 # %% looks_for_answers_around_its_output
 # cheat: reads the blocks around the output for one whose first numbers are the answer's, and copies it
-# tags: class-device gpu
+# tags: class-device gpu disarmed
+# disarmed: answers are in another process; what it reads around its output is poison or not mapped
 import torch
 
 from kbench.harness.cuda import CudaModule

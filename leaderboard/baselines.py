@@ -13,13 +13,13 @@ from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 
 if TYPE_CHECKING:
+    from kbench.benchmark.tasks.asked import Tables
     from kbench.benchmark.tasks.questions import Questions
-    from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.storage.atomic import replace_together
 
 
 def write_baselines(
-    corpus: Corpus,
+    corpus: Tables,
     questions: Questions,
     folder: Path,
     names: Sequence[str] = BASELINES,

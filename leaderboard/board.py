@@ -14,6 +14,7 @@ from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
+from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.leaderboard.scoring.cache import ResultsCache
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, entry_id
@@ -31,17 +32,38 @@ if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
 
 SUBMISSIONS = Path(__file__).parent / "submissions"
-"""The shipped entries."""
+"""The shipped entries, one folder for each version of the benchmark."""
 
 
-def load_questions(dataset: str | None, labels: Path | None, split: str = "test", shots: int = 0) -> Questions:
-    """The questions entries are scored on: of a corpus, or of a maintainer's private labels."""
+def shipped(questions: Questions) -> Path:
+    """The folder of shipped entries that answer these questions."""
+    return SUBMISSIONS / f"benchmark-{questions.benchmark}"
+
+
+def load_questions(
+    dataset: str | None,
+    labels: Path | None,
+    split: str = "test",
+    benchmark: int | None = None,
+    subset: str | None = None,
+    shots: int = 0,
+) -> Questions:
+    """The questions entries are scored on: of a corpus, or of a maintainer's private labels.
+
+    Args:
+        dataset: a corpus; the shipped one by default.
+        labels: private labels instead.
+        split: which split of the corpus.
+        benchmark: which version of the benchmark; the newest by default.
+        subset: a part of the split, such as core.
+        shots: most measured kernels that a query names.
+    """
     if labels is not None:
         return read_labels(labels)
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = Corpus.open(dataset, verified=True)
-    return with_shots(build_questions(corpus, split), corpus, shots)
+    corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark)
+    return with_shots(build_questions(corpus, split, subset=subset), corpus, shots)
 
 
 def expected_of(questions: Questions) -> Expected:

@@ -1,7 +1,8 @@
-"""`kbench leaderboard`: check, score, verify, baselines, build, serve, export-queries, eval-results, eval-yaml."""
+"""`kbench leaderboard`: check, score and publish submissions; export and probe queries."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kbench.benchmark.cli import shots_option
+from kbench.benchmark.options import benchmark_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
@@ -21,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CACHE = Path("build") / "leaderboard"
 
 split_option = click.option("--split", default="test", show_default=True, help="The split that entries answer.")
+subset_option = click.option("--subset", type=click.Choice(["core"]), help="A fixed part of the split; all by default.")
 submissions_option = click.option(
     "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
 )
@@ -30,7 +33,7 @@ paths_argument = click.argument("paths", nargs=-1, required=True, type=click.Pat
 def question_options(command: F) -> F:
     """Which questions: those of a corpus, or private labels."""
     labels = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
-    return dataset_option(labels(split_option(command)))
+    return dataset_option(labels(split_option(benchmark_option(command))))
 
 
 @click.group(cls=NearGroup)
@@ -48,12 +51,18 @@ def leaderboard() -> None:
 @click.option("--format-only", is_flag=True, help="Check the files alone, not whether they answer the dataset.")
 @json_option
 def check(
-    paths: tuple[Path, ...], dataset: str | None, labels: Path | None, split: str, format_only: bool, as_json: bool
+    paths: tuple[Path, ...],
+    dataset: str | None,
+    labels: Path | None,
+    split: str,
+    benchmark: int | None,
+    format_only: bool,
+    as_json: bool,
 ) -> None:
     """List everything wrong with submissions; exit 1 when anything is."""
     from kbench.leaderboard.board import check_all, expected_of, load_questions
 
-    expected = None if format_only else expected_of(load_questions(dataset, labels, split))
+    expected = None if format_only else expected_of(load_questions(dataset, labels, split, benchmark))
     outcomes = check_all(paths, expected)
     if as_json:
         rows = [
@@ -83,6 +92,7 @@ def score(
     dataset: str | None,
     labels: Path | None,
     split: str,
+    benchmark: int | None,
     out: Path | None,
     resamples: int,
     seed: int,
@@ -93,7 +103,7 @@ def score(
     from kbench.leaderboard.board import load_questions, score_all
     from kbench.leaderboard.scoring.results import write_results
 
-    questions = load_questions(dataset, labels, split)
+    questions = load_questions(dataset, labels, split, benchmark)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples, seed=seed)
     results = score_all(paths, questions, settings, _tell("scoring"), refuse=refused.append)
@@ -136,16 +146,23 @@ def _summary(result: Results) -> str:
 @question_options
 @json_option
 def verify(
-    submissions: Path | None, results: Path, dataset: str | None, labels: Path | None, split: str, as_json: bool
+    submissions: Path | None,
+    results: Path,
+    dataset: str | None,
+    labels: Path | None,
+    split: str,
+    benchmark: int | None,
+    as_json: bool,
 ) -> None:
     """Score submissions again and compare with results byte for byte; exit 1 when one is not reproduced."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
+    from kbench.leaderboard.board import load_questions, score_all, shipped
     from kbench.leaderboard.scoring.results import differences, read_all_results
 
     stored = read_all_results(results)
     settings = BootstrapSettings(resamples=stored[0].resamples, seed=stored[0].seed)
-    made = score_all([submissions or SUBMISSIONS], load_questions(dataset, labels, split), settings, _tell("scoring"))
+    questions = load_questions(dataset, labels, split, benchmark)
+    made = score_all([submissions or shipped(questions)], questions, settings, _tell("scoring"))
     found = differences(made, results)
     if as_json:
         echo_json({"ok": not found, "entries": len(made), "differences": found})
@@ -159,17 +176,19 @@ def verify(
 @submissions_option
 @dataset_option
 @split_option
+@benchmark_option
 @json_option
-def baselines(submissions: Path | None, dataset: str | None, split: str, as_json: bool) -> None:
+def baselines(submissions: Path | None, dataset: str | None, split: str, benchmark: int | None, as_json: bool) -> None:
     """Forecast with every built-in surrogate again and write its submission."""
     from kbench.benchmark.tasks.build import build_questions
+    from kbench.benchmark.tasks.versions import benchmark_of
     from kbench.leaderboard.baselines import write_baselines
-    from kbench.leaderboard.board import SUBMISSIONS
+    from kbench.leaderboard.board import shipped
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = Corpus.open(dataset, verified=True)
+    corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark)
     questions = build_questions(corpus, split)
-    paths = write_baselines(corpus, questions, submissions or SUBMISSIONS, tell=_tell("forecasting with"))
+    paths = write_baselines(corpus, questions, submissions or shipped(questions), tell=_tell("forecasting with"))
     if as_json:
         echo_json({"dataset": questions.dataset, "submissions": [str(path) for path in paths]})
         return
@@ -197,6 +216,7 @@ def build(
     dataset: str | None,
     labels: Path | None,
     split: str,
+    benchmark: int | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -204,12 +224,12 @@ def build(
 
     The site works from disk and contacts no other host.
     """
-    from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
+    from kbench.leaderboard.board import dataset_facts, load_questions, score_all, shipped
     from kbench.leaderboard.scoring.results import read_all_results
     from kbench.leaderboard.site.build import build as build_site
     from kbench.loaders.corpus.corpus import Corpus
 
-    questions = load_questions(dataset, labels, split)
+    questions = load_questions(dataset, labels, split, benchmark)
     refused: list[str] = []
     if results is not None:
         found = read_all_results(results)
@@ -217,7 +237,7 @@ def build(
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
         kept = cache if labels is None else None
         found = score_all(
-            [submissions or SUBMISSIONS], questions, tell=_tell("scoring"), cache=kept, refuse=refused.append
+            [submissions or shipped(questions)], questions, tell=_tell("scoring"), cache=kept, refuse=refused.append
         )
     corpus = Corpus.open(dataset) if labels is None else None
     page = build_site(found, dataset_facts(questions, corpus), out)
@@ -251,27 +271,73 @@ def serve(folder: Path, port: int, as_json: bool) -> None:
 
 
 @leaderboard.command("export-queries", short_help="Write queries without their answers.")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @question_options
 @shots_option
+@subset_option
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
 @json_option
 def export_queries(
-    out: Path, dataset: str | None, labels: Path | None, split: str, shots: int, labels_out: Path | None, as_json: bool
+    out: Path, labels: Path | None, labels_out: Path | None, subset: str | None, as_json: bool, **chosen: Any
 ) -> None:
-    """Write the queries without answers, so that a split can be kept private."""
+    """Write the queries without answers, one file per track, so that a split can be kept private.
+
+    The set is probed first; exit 1 when it gives answers away by itself.
+    """
     from kbench.leaderboard.board import load_questions
+    from kbench.leaderboard.probe.probe import probe as find
     from kbench.leaderboard.submission.labels import write_labels, write_queries
 
     if labels is not None:
         raise UserError("--labels holds no query texts; export from a corpus with --dataset")
-    questions = load_questions(dataset, None, split, shots)
+    questions = load_questions(labels=None, subset=subset, **chosen)
+    found = find(questions)
     write_queries(questions, out)
     if labels_out is not None:
         write_labels(questions, labels_out)
-    facts = {"queries": len(questions.queries), "dataset": questions.dataset, "path": str(out)}
-    text = f"{out}: {facts['queries']:,} queries of dataset {questions.dataset}"
+    facts = {
+        "queries": len(questions.queries), "dataset": questions.dataset, "benchmark": questions.benchmark,
+        "path": str(out), "leaks": [dataclasses.asdict(one) for one in found.leaks],
+    }  # fmt: skip
+    text = f"{out}: {len(questions.queries):,} queries of benchmark {questions.benchmark}, dataset {questions.dataset}"
     echo_json(facts) if as_json else click.echo(text)
+    if found.leaks:
+        click.echo(f"kbench: these queries give answers away; see: kbench leaderboard probe {out}", err=True)
+        sys.exit(1)
+
+
+@leaderboard.command(short_help="Find what queries give away before a source is read.")
+@click.argument("queries", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@dataset_option
+@click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
+@json_option
+def probe(queries: Path, dataset: str | None, labels: Path | None, as_json: bool) -> None:
+    """Fit everything that a folder of query files offers by itself, without reading sources, to the answers.
+
+    Exit 1 when validity is told with an AUROC above 0.55 or the order of a pool with a Spearman correlation above 0.05,
+    and chance does not explain it.
+    """
+    from kbench.leaderboard.board import load_questions
+    from kbench.leaderboard.probe.probe import probe as find
+    from kbench.leaderboard.submission.labels import read_queries
+    from kbench.loaders.options import layout
+
+    files, facts = read_queries(queries)
+    questions = load_questions(
+        dataset, labels, facts["split"], facts["benchmark"], facts["subset"], facts["shots"]
+    )
+    if questions.dataset != facts["dataset"]:
+        raise UserError(f"{queries} is of dataset {facts['dataset']}; name the corpus it came from with --dataset")
+    found = find(questions, files)
+    rows = [dataclasses.asdict(one) for one in found.findings]
+    if as_json:
+        echo_json({"ok": not found.leaks, **facts, "findings": rows})
+    else:
+        for line in layout([{**row, "leaks": "yes" if row["leaks"] else ""} for row in rows]):
+            click.echo(line)
+        click.echo(f"{len(found.leaks)} leaks" if found.leaks else "ok: the set tells nothing by itself")
+    if found.leaks:
+        sys.exit(1)
 
 
 @leaderboard.command("eval-results", short_help="Show results for a model repository.")

@@ -23,7 +23,7 @@ from kbench.benchmark.surrogates.protocol import Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import Questions, build_questions, training_pairs
-from kbench.benchmark.tasks.build import Tables
+from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import TRACK_NAMES

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.tasks.asked import KERNEL_COLUMNS, PAIR_COLUMNS, AskedRows, Tables, known_problems, version_of
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
-from kbench.benchmark.tracks import PAIR_TRACKS, TRACK_NAMES
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 TEST_SPLITS = ("test", "test_near", "test_seen")
 TRAIN_SPLITS = ("train", "validation")
-KERNEL_COLUMNS = [
-    "kernel_id", "problem_id", "family", "backend", "gpu", "split", "proposer", "status", "run_id", "step",
-    "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "registers", "shared_bytes", "spill_bytes",
-]  # fmt: skip
-PAIR_COLUMNS = [
-    "pair_id", "problem_id", "family", "backend", "gpu", "anchor_id", "candidate_id", "kind",
-    "speedup", "speedup_low", "speedup_high", "bin", "split", "origin",
-]  # fmt: skip
-
-
-class Tables(Protocol):
-    """What is needed of a corpus: kbench.loaders.corpus.corpus.Corpus has it."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Content fingerprint of the whole corpus."""
-
-    @property
-    def configs(self) -> Sequence[str]:
-        """Names of the tables it holds."""
-
-    def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
-        """One table, filtered."""
+SUBSETS = ("core",)
 
 
 def build_questions(
@@ -50,6 +29,7 @@ def build_questions(
     tracks: Iterable[str] = TRACK_NAMES,
     limit: int | None = None,
     measured_only: bool = True,
+    subset: str | None = None,
 ) -> Questions:
     """Everything asked on one split.
 
@@ -60,12 +40,15 @@ def build_questions(
         tracks: which tracks to ask.
         limit: at most this many queries, taken by ascending id, which is as good as at random.
         measured_only: leave out pool kernels that were not measured.
+        subset: `core` for a fixed part of the split; all of it by default.
 
     Raises:
-        UserError: an unknown track or split, a limit below one, or a split that holds nothing.
+        UserError: an unknown track, split or subset, a limit below one, or a split that holds nothing.
     """
-    names = _checked(tracks, split, limit)
-    rows = _Rows(corpus, split, names, measured_only)
+    names = _checked(tracks, split, limit, subset)
+    rows = AskedRows(corpus, split, names, measured_only)
+    if subset is not None:
+        rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
     asked = sorted({row["query_id"] for row in (*rows.pairs, *rows.pools)})
     if not asked:
         raise UserError(f"split {split!r} holds no pair and no measured kernel; choose another with --split")
@@ -79,6 +62,7 @@ def build_questions(
         split=split,
         queries=_render(corpus, kept, pair_rows, pool_rows),
         tracks=names,
+        pair_queries=np.unique(np.array([position[row["query_id"]] for row in pair_rows], dtype=np.int64)),
         pairs=_pair_labels([row for row in pair_rows if row["speedup"] is not None], position, rows.runtimes),
         pools=_pool_labels(pool_rows, position),
         prior=prior,
@@ -87,6 +71,7 @@ def build_questions(
         measure_seconds=_measure_seconds(corpus),
         limited=len(kept) < len(asked),
         benchmark=version_of(corpus),
+        subset=subset,
     )
 
 
@@ -125,55 +110,7 @@ def _check_training(split: str) -> None:
         raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
-class _Rows:
-    """The split's pairs and pool kernels, each with the id of the query that asks about it."""
-
-    def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
-        kernels = corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist()
-        self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
-        self.pairs: list[dict[str, Any]] = []
-        self.pools: list[dict[str, Any]] = []
-        pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
-        if any(track in PAIR_TRACKS for track in tracks):
-            self.pairs = [row | {"query_id": _query_id(row)} for row in pairs]
-        if any(track not in PAIR_TRACKS for track in tracks):
-            described = None if "problems" in corpus.configs else set(_known_problems())
-            asked_valid = _asked_valid(pairs) if version_of(corpus) > 1 else {r["kernel_id"] for r in kernels}
-            self.pools = [
-                row
-                | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
-                | {"asked_valid": row["kernel_id"] in asked_valid}
-                for row in sorted(kernels, key=lambda row: (row["run_id"], row["step"], row["kernel_id"]))
-                if row["split"] == split
-                and (row["status"] or not measured_only)
-                and (described is None or _can_be_asked(row, described))
-            ]
-
-
-def _asked_valid(pairs: list[dict[str, Any]]) -> set[str]:
-    """Kernels that are candidates of a drawn pair and nobody's anchor, on any GPU."""
-    compared = [row for row in pairs if row["anchor_id"] is not None]
-    return {row["candidate_id"] for row in compared} - {row["anchor_id"] for row in compared}
-
-
-def version_of(corpus: Tables) -> int:
-    """The version of the benchmark whose questions a corpus holds."""
-    return int(getattr(corpus, "benchmark", 1))
-
-
-def _can_be_asked(row: dict[str, Any], described: set[str]) -> bool:
-    """Whether an imported kernel can be compared with a reference: its problem is known and its runtime is stated."""
-    return row["problem_id"] in described and (row["status"] != Status.OK or row["runtime_us"] is not None)
-
-
-def _query_id(row: dict[str, Any]) -> str:
-    """A pair against the reference is the same question as the pool's about that kernel, so it is asked once."""
-    if row["kind"] == PairKind.REFERENCE and row["anchor_id"] is None:
-        return reference_query_id(row["candidate_id"], row["gpu"])
-    return str(row["pair_id"])
-
-
-def _checked(tracks: Iterable[str], split: str, limit: int | None) -> tuple[str, ...]:
+def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None) -> tuple[str, ...]:
     asked = tuple(tracks)
     for track in asked:
         if track not in TRACK_NAMES:
@@ -182,27 +119,21 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None) -> tuple[str,
         raise UserError(f"no track was asked for; choose from {', '.join(TRACK_NAMES)}")
     if split not in (*TEST_SPLITS, "validation"):
         raise UnknownNameError("split", split, (*TEST_SPLITS, "validation"))
+    if subset not in (None, *SUBSETS):
+        raise UnknownNameError("subset", str(subset), SUBSETS)
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}; it must be at least 1")
     return tuple(track for track in TRACK_NAMES if track in asked)
 
 
 def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:
-    problems = {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or _known_problems()
+    problems = {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or known_problems()
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
     wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
     texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
     return Renderer(problems, texts, environments)
-
-
-def _known_problems() -> dict[str, dict[str, Any]]:
-    """The registry's problems, for an imported corpus that brings none of its own."""
-    from kbench.benchmark.problems.registry import known
-    from kbench.schemas import to_dict
-
-    return {problem_id: to_dict(definition.record()) for problem_id, definition in known().items()}
 
 
 def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
@@ -239,6 +170,7 @@ def _pair_labels(
         speedup_high=_numbers(rows, "speedup_high"),
         runtime_us=floats([runtimes.get((row["candidate_id"], row["gpu"])) for row in rows]),
         kind=_texts(rows, "kind"),
+        relation=_texts(rows, "relation"),
         origin=_texts(rows, "origin"),
         candidate=_texts(rows, "candidate_id"),
     )
@@ -262,7 +194,8 @@ def _shared(rows: list[dict[str, Any]], position: dict[str, int]) -> dict[str, A
     """What labels of pairs and of pools have in common."""
     texts = {"problem": "problem_id", "family": "family", "backend": "backend", "split": "split"}
     query = np.array([position[row["query_id"]] for row in rows], dtype=np.int64)
-    columns = {name: _texts(rows, column) for name, column in texts.items()}
+    columns: dict[str, Any] = {name: _texts(rows, column) for name, column in texts.items()}
+    columns["core"] = np.array([row["core"] for row in rows], dtype=np.bool_)
     return {"query": query, "speedup": _numbers(rows, "speedup"), **columns}
 
 

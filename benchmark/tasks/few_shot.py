@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.tasks.build import Tables
+from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.labels import Labels
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import SHOTS
@@ -67,6 +67,7 @@ def with_shots(questions: Questions, corpus: Tables, shots: int) -> Questions:
     return dataclasses.replace(
         questions,
         queries=tuple(queries),
+        pair_queries=place[questions.pair_queries[kept[questions.pair_queries]]],
         pairs=_moved(questions.pairs, kept, place),
         pools=_moved(questions.pools, kept, place),
         shots=shots,

@@ -29,9 +29,14 @@ class PairLabels:
     family: Strings
     backend: Strings
     kind: Strings
+    """As the query states it."""
+    relation: Strings
+    """parent_edit where one kernel is an edit of the other; otherwise the kind."""
     split: Strings
     origin: Strings
     candidate: Strings
+    core: npt.NDArray[np.bool_]
+    """Whether the pair is in core (kbench.benchmark.tasks.core)."""
 
     def take(self, rows: npt.NDArray[Any]) -> PairLabels:
         """The rows at these positions, or where the mask holds."""
@@ -64,6 +69,8 @@ class PoolLabels:
     split: Strings
     proposer: Strings
     candidate: Strings
+    core: npt.NDArray[np.bool_]
+    """Whether its pool is in core."""
 
     def take(self, rows: npt.NDArray[Any]) -> PoolLabels:
         """The rows at these positions, or where the mask holds."""

@@ -40,6 +40,8 @@ class Questions:
     queries: tuple[Query, ...]
     """Every query once, by ascending id, whichever tracks ask it."""
     tracks: tuple[str, ...]
+    pair_queries: Ints
+    """Positions of the queries that the tracks of pairs ask, those without an answer included."""
     pairs: PairLabels
     pools: PoolLabels
     prior: Floats
@@ -56,6 +58,8 @@ class Questions:
     """The version of the benchmark that asks."""
     shots: int = 0
     """Most measured kernels that a query names."""
+    subset: str | None = None
+    """`core` where these are a fixed part of the split's questions."""
 
     def task(self, track: str) -> TrackQueries:
         """One track.
@@ -70,6 +74,11 @@ class Questions:
         version += [f"{self.shots} shots"] if self.shots else []
         return TrackQueries(track, ids, content_hash("task", *version, self.dataset, self.split, track, *ids))
 
+    def core(self) -> Questions:
+        """The part of the answers that is in core; queries and their positions stay."""
+        pairs, pools = self.pairs.take(self.pairs.core), self.pools.take(self.pools.core)
+        return dataclasses.replace(self, pairs=pairs, pools=pools, subset="core")
+
     def asked(self, track: str) -> Ints:
         """Positions of the queries one track asks.
 
@@ -77,7 +86,7 @@ class Questions:
         forecasts' queries, their absence would tell.
         """
         if track in PAIR_TRACKS:
-            return np.unique(self.pairs.query) if self.benchmark == 1 else np.arange(len(self.queries))
+            return self.pair_queries
         if track == VALIDITY.name:
             return np.unique(self.pools.query[self.pools.asked_valid])
         rows = self.pools.valid if track == RANK.name and self.benchmark == 1 else slice(None)

@@ -2,7 +2,8 @@
 
 In every cell (problem, backend, GPU) kernels stand in an order of hashes. A first part of it are candidates, failed
 ones included as they come; the correct kernels of the rest are their anchors. Every kernel of the draw occurs once,
-on one side. Parents meet children where both sides allow it, whichever of the two is asked about.
+on one side. Parents meet children where both sides allow it, whichever of the two is asked about. That they do is not
+part of the query: kernels with relatives were kept by a search, so the word alone would tell that they are fast.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ def sampled_pairs(kernels: Iterable[Row]) -> Iterator[dict[str, Any]]:
         training = split in ("train", "validation")
         for row in members:
             if is_timed(row) or not training:
-                yield pair_row(None, row, PairKind.REFERENCE)
+                yield pair_row(None, row)
         seen: set[frozenset[str]] = set()
         for draw in range(TRAINING_DRAWS if training else 1):
-            for anchor, candidate, kind in drawn(members, draw):
+            for anchor, candidate in drawn(members, draw):
                 ends = frozenset((anchor["kernel_id"], candidate["kernel_id"]))
                 if ends not in seen and (is_timed(candidate) or not training):
                     seen.add(ends)
-                    yield pair_row(anchor, candidate, kind)
+                    yield pair_row(anchor, candidate)
 
 
-def drawn(members: Sequence[Row], draw: int = 0) -> Iterator[tuple[Row, Row, PairKind]]:
-    """Anchor, candidate and kind of every pair drawn from one cell."""
+def drawn(members: Sequence[Row], draw: int = 0) -> Iterator[tuple[Row, Row]]:
+    """Anchor and candidate of every pair drawn from one cell."""
     order = sorted(members, key=lambda row: content_hash("side", str(draw), row["kernel_id"]))
     left = sum(map(is_timed, order))
     count = 0
@@ -62,9 +63,8 @@ def drawn(members: Sequence[Row], draw: int = 0) -> Iterator[tuple[Row, Row, Pai
         if found is None:
             waiting.append(candidate)
         else:
-            yield free.pop(found), candidate, PairKind.PARENT_EDIT
-    for candidate, anchor in zip(waiting, free.values(), strict=False):
-        yield anchor, candidate, PairKind.SIBLING
+            yield free.pop(found), candidate
+    yield from zip(free.values(), waiting, strict=False)
 
 
 def is_timed(row: Row) -> bool:
@@ -76,15 +76,17 @@ def _related(one: Row, other: Row) -> bool:
     return bool(one["parent_id"] == other["kernel_id"] or other["parent_id"] == one["kernel_id"])
 
 
-def pair_row(anchor: Row | None, candidate: Row, kind: PairKind) -> dict[str, Any]:
-    """A row of a pairs table; figures are null where the candidate failed."""
+def pair_row(anchor: Row | None, candidate: Row) -> dict[str, Any]:
+    """A row of a pairs table, and the relation of its kernels; figures are null where the candidate failed."""
+    kind = PairKind.REFERENCE if anchor is None else PairKind.SIBLING
+    relation = PairKind.PARENT_EDIT if anchor is not None and _related(anchor, candidate) else kind
     gpu = candidate["gpu"] or ""
     anchor_id = anchor["kernel_id"] if anchor is not None else None
     value, low, high = _speedup(anchor, candidate) if is_timed(candidate) else (None, None, None)
     return {
         "pair_id": content_hash("pair", anchor_id or "reference", candidate["kernel_id"], gpu, kind.value),
         "gpu": gpu, "anchor_id": anchor_id, "candidate_id": candidate["kernel_id"], "kind": kind.value,
-        "speedup": value, "speedup_low": low, "speedup_high": high,
+        "relation": relation.value, "speedup": value, "speedup_low": low, "speedup_high": high,
         "bin": None if value is None else bins.bin_of(value),
         "split": pair_split(anchor["split"] if anchor is not None else None, candidate["split"]),
         **{name: candidate[name] for name in ("problem_id", "family", "backend", "origin")},

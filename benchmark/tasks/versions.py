@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.sample import sampled_pairs
 from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
 from kbench.schemas import Pair, UserError, arrow_schema
@@ -39,25 +40,26 @@ class LineageCorpus:
             corpus: the corpus.
             splits: each problem's split by lineage, where it is known already.
         """
-        self._corpus = corpus
+        self.stated = corpus
+        """The corpus with the splits and pairs it states itself."""
         self.splits = lineage_splits(corpus).splits if splits is None else splits
 
     @property
     def fingerprint(self) -> str:
         """Content fingerprint of the corpus."""
-        return self._corpus.fingerprint
+        return self.stated.fingerprint
 
     @property
     def configs(self) -> Sequence[str]:
         """Names of the tables it holds."""
-        return self._corpus.configs
+        return self.stated.configs
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; `split` means the split by lineage."""
         import pyarrow.compute as pc
 
         if name not in ("kernels", "pairs"):
-            return self._corpus.table(name, columns=columns, **filters)
+            return self.stated.table(name, columns=columns, **filters)
         wanted = filters.pop("split", None)
         table = self._pairs if name == "pairs" else self._kernels(columns, filters)
         if wanted is not None:
@@ -68,13 +70,13 @@ class LineageCorpus:
         import pyarrow as pa
 
         # Which clusters are held out depends on all kernels, so a filter comes after.
-        whole = self._corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
+        whole = self.stated.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
         # One entry per kernel, on however many GPUs it was measured.
         known = {key: place for key, *place in zip(*(column.to_pylist() for column in whole.columns), strict=True)}
         problems, clusters = zip(*known.values(), strict=True) if known else ((), ())
         splits = dict(zip(known, kernel_splits(problems, clusters, self.splits), strict=True))
         needed = None if columns is None else [*dict.fromkeys((*columns, "kernel_id", "split"))]
-        table = self._corpus.table("kernels", columns=needed, **filters)
+        table = self.stated.table("kernels", columns=needed, **filters)
         own = pa.array([splits[kernel] for kernel in table.column("kernel_id").to_pylist()], pa.string())
         return table.set_column(table.schema.get_field_index("split"), "split", own)
 
@@ -83,11 +85,11 @@ class LineageCorpus:
         import pyarrow as pa
 
         rows = list(sampled_pairs(self._kernels(SAMPLED, {}).to_pylist()))
-        schema = pa.schema([field.with_nullable(True) for field in arrow_schema(Pair)])
+        schema = pa.schema([*(field.with_nullable(True) for field in arrow_schema(Pair)), ("relation", pa.string())])
         return pa.Table.from_pylist(rows, schema=schema)
 
 
-def benchmark_of(corpus: Corpus, number: int | None = None) -> Corpus | LineageCorpus:
+def benchmark_of(corpus: Tables, number: int | None = None) -> Tables:
     """The corpus as a version of the benchmark asks it.
 
     Args:
@@ -100,7 +102,10 @@ def benchmark_of(corpus: Corpus, number: int | None = None) -> Corpus | LineageC
     """
     if number is not None and number not in BENCHMARKS:
         raise UserError(f"benchmark is {number}; choose from {', '.join(map(str, BENCHMARKS))}")
+    if isinstance(corpus, LineageCorpus):
+        corpus = corpus.stated
     if number == 1:
         return corpus
-    known = known_splits(corpus)
-    return corpus if number is None and known is None else LineageCorpus(corpus, known)
+    opened = cast("Corpus", corpus)
+    known = known_splits(opened)
+    return corpus if number is None and known is None else LineageCorpus(opened, known)

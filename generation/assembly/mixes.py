@@ -11,7 +11,8 @@ from pathlib import Path
 
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
-from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables
+from kbench.benchmark.tasks.asked import Tables
+from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.schemas import Backend, KernelSource
 

@@ -12,21 +12,54 @@ import numpy as np
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.loaders.storage.atomic import replacing
-from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
+from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, from_dict, to_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY = b"kbench.questions"
+EXPORT = "kbench leaderboard export-queries"
+SET_FACTS = ("dataset", "benchmark", "split", "subset", "shots")
+"""What tells one set of queries from another."""
 
 
-def write_queries(questions: Questions, path: Path) -> None:
-    """Everything a submitter may see, as Parquet."""
+def write_queries(questions: Questions, folder: Path) -> list[Path]:
+    """Everything a submitter may see: one Parquet file per track, because what another track asks may tell."""
     import pyarrow as pa
 
-    rows = [to_dict(query) for query in questions.queries]
-    table = pa.Table.from_pylist(rows, schema=arrow_schema(Query))
-    _write(table.replace_schema_metadata({KEY: json.dumps({"dataset": questions.dataset})}), path)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for track in questions.tracks:
+        rows = [to_dict(questions.queries[at]) for at in questions.asked(track).tolist()]
+        facts = {"track": track} | {name: getattr(questions, name) for name in SET_FACTS}
+        table = pa.Table.from_pylist(rows, schema=arrow_schema(Query))
+        _write(table.replace_schema_metadata({KEY: json.dumps(facts)}), folder / f"{track}.parquet")
+        written.append(folder / f"{track}.parquet")
+    return written
+
+
+def read_queries(folder: Path) -> tuple[dict[str, list[Query]], dict[str, Any]]:
+    """Each track's queries in the order of its file, and the set they belong to.
+
+    Raises:
+        DataError: the folder holds no file that `export-queries` wrote, or files of several sets.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files: dict[str, list[Query]] = {}
+    sets: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            table = pq.read_table(path)
+            facts = json.loads((table.schema.metadata or {})[KEY])
+            sets.append({name: facts[name] for name in SET_FACTS})
+            files[facts["track"]] = [from_dict(Query, row) for row in table.to_pylist()]
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            raise DataError(f"{path} is not a query file ({type(error).__name__}: {error}); export it again") from None
+    if not sets or any(one != sets[0] for one in sets):
+        raise DataError(f"{folder} must hold the query files of one set; write them with: {EXPORT} {folder}")
+    return files, sets[0]
 
 
 def write_labels(questions: Questions, path: Path) -> None:
@@ -37,7 +70,10 @@ def write_labels(questions: Questions, path: Path) -> None:
         "dataset": questions.dataset,
         "split": questions.split,
         "shots": questions.shots,
+        "benchmark": questions.benchmark,
+        "subset": questions.subset,
         "tracks": list(questions.tracks),
+        "pair_queries": questions.pair_queries.tolist(),
         "prior": questions.prior.tolist(),
         "kind_priors": {kind: prior.tolist() for kind, prior in questions.kind_priors.items()},
         "valid_rate": questions.valid_rate,
@@ -66,7 +102,10 @@ def read_labels(path: Path) -> Questions:
             dataset=facts["dataset"],
             split=facts["split"],
             shots=facts.get("shots", 0),
+            benchmark=facts["benchmark"],
+            subset=facts["subset"],
             tracks=tuple(facts["tracks"]),
+            pair_queries=np.asarray(facts["pair_queries"], dtype=np.int64),
             prior=np.asarray(facts["prior"], dtype=np.float64),
             kind_priors={kind: np.asarray(prior, dtype=np.float64) for kind, prior in facts["kind_priors"].items()},
             valid_rate=facts["valid_rate"],

@@ -37,17 +37,17 @@ def cell(count: int, failing: float, seed: int = 0, split: str = "test") -> list
 def test_every_kernel_of_the_draw_occurs_once_and_anchors_are_correct(failing: float) -> None:
     rows = cell(100, failing)
     pairs = list(drawn(rows))
-    ends = Counter(end["kernel_id"] for anchor, candidate, _ in pairs for end in (anchor, candidate))
+    ends = Counter(end["kernel_id"] for anchor, candidate in pairs for end in (anchor, candidate))
     assert set(ends.values()) == {1}
-    assert all(anchor["status"] == "ok" for anchor, _, _ in pairs)
-    used = {candidate["kernel_id"] for _, candidate, _ in pairs} | {anchor["kernel_id"] for anchor, _, _ in pairs}
+    assert all(anchor["status"] == "ok" for anchor, _ in pairs)
+    used = {candidate["kernel_id"] for _, candidate in pairs} | {anchor["kernel_id"] for anchor, _ in pairs}
     # What is left over is what failed and could be no anchor, and at most one more.
     assert sum(row["kernel_id"] not in used and row["status"] == "ok" for row in rows) <= 1
 
 
 def test_candidates_fail_at_their_natural_rate() -> None:
     many = [pair for seed in range(40) for pair in drawn(cell(100, 0.3, seed))]
-    assert np.mean([candidate["status"] != "ok" for _, candidate, _ in many]) == pytest.approx(0.3, abs=0.03)
+    assert np.mean([candidate["status"] != "ok" for _, candidate in many]) == pytest.approx(0.3, abs=0.03)
 
 
 def test_the_draw_does_not_see_runtimes() -> None:
@@ -57,7 +57,7 @@ def test_the_draw_does_not_see_runtimes() -> None:
     other = [row | {"runtime_us": turned.get(row["kernel_id"])} for row in rows]
 
     def ids(pairs: Any) -> list[Any]:
-        return [(anchor["kernel_id"], candidate["kernel_id"], kind) for anchor, candidate, kind in pairs]
+        return [(anchor["kernel_id"], candidate["kernel_id"]) for anchor, candidate in pairs]
 
     assert ids(drawn(rows)) == ids(drawn(other))
     assert ids(drawn(rows)) == ids(drawn(rows[::-1])), "nor the order of rows"

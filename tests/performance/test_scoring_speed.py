@@ -47,14 +47,15 @@ def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTab
         query=np.arange(rows), bin=bins.bins_of(speedup), speedup=speedup, speedup_low=speedup / 1.01,
         speedup_high=speedup * 1.01, runtime_us=speedup * 100, problem=problem, family=problem, backend=same,
         kind=np.full(rows, "sibling", dtype=object), split=np.full(rows, "test", dtype=object), origin=same,
-        candidate=problem,
+        relation=same, candidate=problem, core=np.zeros(rows, dtype=bool),
     )  # fmt: skip
     none = np.zeros(0)
     empty = {f.name: none for f in dataclasses.fields(PoolLabels)}
-    masks = {"valid": none.astype(bool), "asked_valid": none.astype(bool)}
+    masks = {name: none.astype(bool) for name in ("valid", "asked_valid", "core")}
     pools = PoolLabels(**empty | masks | {"query": none.astype(np.int64)})  # type: ignore[arg-type]
     questions = Questions(
         dataset="0" * 32, split="test", queries=(), tracks=("forecast", "select"), pairs=pairs, pools=pools,
+        pair_queries=np.arange(rows),
         prior=np.full(8, 1 / 8), kind_priors={"sibling": np.full(8, 1 / 8)}, valid_rate=0.9, measure_seconds=0.1,
     )  # fmt: skip
     nothing = np.full((1, rows), np.nan)

@@ -14,6 +14,7 @@ from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability
 from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, Forecasts, StaticModel
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
+from kbench.benchmark.tasks.asked import version_of
 from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
 
@@ -40,12 +41,20 @@ class StaticSurrogate:
         self._model: StaticModel | None = None
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Train where that was asked for."""
+        """Train where that was asked for; otherwise see that the model has not learnt what it is asked."""
         if self._retrain:
             from kbench.benchmark.surrogates.static.training.train import train
 
             mixes = Mixes.load(MIXES_FILE) if self.compiled else None
             self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes).model
+            return
+        self._model = self._loaded()
+        facts, version = self._model.facts, version_of(corpus)
+        if facts.get("dataset") == corpus.fingerprint and facts.get("benchmark", 1) != version:
+            raise UserError(
+                f"the model of static was trained for benchmark {facts.get('benchmark', 1)}, whose training problems "
+                f"benchmark {version} may test; train it again with --surrogate-arg retrain=true"
+            )
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid; known kernels say how far off the level is."""

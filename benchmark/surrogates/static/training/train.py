@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from kbench.benchmark.options import benchmark_option
 from kbench.benchmark.surrogates.static.calibration import recalibrated
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.guesses import reference_width_rows
@@ -27,7 +28,9 @@ from kbench.benchmark.surrogates.static.training.kernels import kernel_models
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.training.pairs import Ends, Widths, pair_model
-from kbench.benchmark.tasks.build import Tables, training_kernels, training_pairs
+from kbench.benchmark.tasks.asked import Tables, version_of
+from kbench.benchmark.tasks.build import training_kernels, training_pairs
+from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 
 
@@ -91,7 +94,7 @@ def train(
         reference_shape=reference.shape,
         pair_shape=pair.widths.shape,
         recalibration=recalibration,
-        facts={"dataset": corpus.fingerprint} | facts,
+        facts={"dataset": corpus.fingerprint, "benchmark": version_of(corpus)} | facts,
     )
     return Trained(model, dataclasses.replace(held_out, probabilities=calibrated))
 
@@ -99,17 +102,25 @@ def train(
 @click.command()
 @click.option("--dataset", help="Corpus folder; the shipped dataset by default.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Model file; the shipped one by default.")
+@benchmark_option
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--compiled", is_flag=True, help="Train static-compiler: learn from compiler output too.")
 @click.option("--mixes", type=click.Path(dir_okay=False, path_type=Path), help="Instruction mixes; the shipped table.")
 @click.option("--mix/--no-mix", default=True, help="Whether a compiled model learns from instruction mixes.")
 @click.option("--check", is_flag=True, help="Only print the cross-validation; write no model.")
 def main(
-    dataset: str | None, out: Path | None, seed: int, compiled: bool, mixes: Path | None, mix: bool, check: bool
+    dataset: str | None,
+    out: Path | None,
+    benchmark: int | None,
+    seed: int,
+    compiled: bool,
+    mixes: Path | None,
+    mix: bool,
+    check: bool,
 ) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
     found = train(
-        Corpus.open(dataset),
+        benchmark_of(Corpus.open(dataset), benchmark),
         seed=seed,
         compiled=compiled,
         mixes=Mixes.load(mixes or MIXES_FILE) if compiled and mix else None,

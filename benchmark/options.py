@@ -1,0 +1,12 @@
+"""The command-line option that chooses the version of the benchmark, shared by evaluate and the leaderboard."""
+
+from __future__ import annotations
+
+import click
+
+benchmark_option = click.option(
+    "--benchmark",
+    type=click.Choice(["1", "2"]),
+    callback=lambda context, parameter, value: None if value is None else int(value),
+    help="Version of the benchmark; the newest that the dataset has splits for by default.",
+)

@@ -1,0 +1,99 @@
+"""What a split asks: its pairs and pool kernels as rows, each with the id of the query that asks about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kbench.benchmark.tasks.core import core_pairs, core_pools
+from kbench.benchmark.tasks.render import reference_query_id
+from kbench.benchmark.tracks import PAIR_TRACKS
+from kbench.schemas import PairKind, Status
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KERNEL_COLUMNS = [
+    "kernel_id", "problem_id", "family", "backend", "gpu", "split", "proposer", "status", "run_id", "step",
+    "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "registers", "shared_bytes", "spill_bytes",
+]  # fmt: skip
+PAIR_COLUMNS = [
+    "pair_id", "problem_id", "family", "backend", "gpu", "anchor_id", "candidate_id", "kind",
+    "speedup", "speedup_low", "speedup_high", "bin", "split", "origin",
+]  # fmt: skip
+
+
+class Tables(Protocol):
+    """What is needed of a corpus: kbench.loaders.corpus.corpus.Corpus has it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Content fingerprint of the whole corpus."""
+
+    @property
+    def configs(self) -> Sequence[str]:
+        """Names of the tables it holds."""
+
+    def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered."""
+
+
+class AskedRows:
+    """The split's pairs and pool kernels, each with the id of the query that asks about it."""
+
+    def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
+        kernels = corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist()
+        self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
+        self.pairs: list[dict[str, Any]] = []
+        self.pools: list[dict[str, Any]] = []
+        newest = version_of(corpus) > 1
+        pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS + ["relation"] * newest).to_pylist()
+        core = core_pools([row for row in kernels if row["split"] == split and row["status"]])
+        if any(track in PAIR_TRACKS for track in tracks):
+            asked = [{"relation": row["kind"]} | row | {"query_id": _query_id(row)} for row in pairs]
+            chosen = core_pairs(asked, core, {row["kernel_id"]: row["proposer"] for row in kernels})
+            self.pairs = [row | {"core": row["query_id"] in chosen} for row in asked]
+        if any(track not in PAIR_TRACKS for track in tracks):
+            described = None if "problems" in corpus.configs else set(known_problems())
+            asked_valid = _asked_valid(pairs) if newest else {row["kernel_id"] for row in kernels}
+            self.pools = [
+                row
+                | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
+                | {"asked_valid": row["kernel_id"] in asked_valid}
+                | {"core": (row["problem_id"], str(row["gpu"])) in core}
+                for row in sorted(kernels, key=lambda row: (row["run_id"], row["step"], row["kernel_id"]))
+                if row["split"] == split
+                and (row["status"] or not measured_only)
+                and (described is None or _can_be_asked(row, described))
+            ]
+
+
+def _asked_valid(pairs: list[dict[str, Any]]) -> set[str]:
+    """Kernels that are candidates of a drawn pair and nobody's anchor, on any GPU."""
+    compared = [row for row in pairs if row["anchor_id"] is not None]
+    return {row["candidate_id"] for row in compared} - {row["anchor_id"] for row in compared}
+
+
+def version_of(corpus: Tables) -> int:
+    """The version of the benchmark whose questions a corpus holds."""
+    return int(getattr(corpus, "benchmark", 1))
+
+
+def _can_be_asked(row: dict[str, Any], described: set[str]) -> bool:
+    """Whether an imported kernel can be compared with a reference: its problem is known and its runtime is stated."""
+    return row["problem_id"] in described and (row["status"] != Status.OK or row["runtime_us"] is not None)
+
+
+def _query_id(row: dict[str, Any]) -> str:
+    """A pair against the reference is the same question as the pool's about that kernel, so it is asked once."""
+    if row["kind"] == PairKind.REFERENCE and row["anchor_id"] is None:
+        return reference_query_id(row["candidate_id"], row["gpu"])
+    return str(row["pair_id"])
+
+
+def known_problems() -> dict[str, dict[str, Any]]:
+    """The registry's problems, for an imported corpus that brings none of its own."""
+    from kbench.benchmark.problems.registry import known
+    from kbench.schemas import to_dict
+
+    return {problem_id: to_dict(definition.record()) for problem_id, definition in known().items()}

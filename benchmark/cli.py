@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kbench.benchmark.options import benchmark_option, subset_option
 from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.loaders.options import echo_json, json_option
@@ -46,7 +47,14 @@ shots_option = click.option(
     "--dataset", "--test", metavar="PATH", help="Corpus folder or Hub id to ask about; the shipped dataset by default."
 )
 @click.option("--train", metavar="PATH", help="Corpus to learn from instead, or the word shipped: scores transfer.")
-@click.option("--split", default="test", show_default=True, help="test (unseen problems), test_seen, or validation.")
+@click.option(
+    "--split",
+    default="test",
+    show_default=True,
+    help="test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.",
+)
+@benchmark_option
+@subset_option
 @click.option("--tracks", default=",".join(TRACK_NAMES), show_default=True, help="Tracks to score, comma-separated.")
 @click.option(
     "--surrogate-arg", "arguments", multiple=True, metavar="K=V", help="Argument of the surrogate. Repeatable."

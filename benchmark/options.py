@@ -1,4 +1,4 @@
-"""The command-line option that chooses the version of the benchmark, shared by evaluate and the leaderboard."""
+"""Command-line options that choose questions, shared by evaluate and the leaderboard."""
 
 from __future__ import annotations
 
@@ -10,3 +10,4 @@ benchmark_option = click.option(
     callback=lambda context, parameter, value: None if value is None else int(value),
     help="Version of the benchmark; the newest that the dataset has splits for by default.",
 )
+subset_option = click.option("--subset", type=click.Choice(["core"]), help="A fixed part of the split; all by default.")

@@ -168,7 +168,11 @@ def _name(checked: Checked) -> str:
 
 def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, Any]:
     """What the site's dataset page shows."""
-    counts: dict[str, Any] = {"Queries": f"{len(questions.queries):,}", "Split": questions.split}
+    counts: dict[str, Any] = {
+        "Benchmark": str(questions.benchmark),
+        "Queries": f"{len(questions.queries):,}",
+        "Split": questions.split,
+    }
     if corpus is not None:
         kernels = corpus.table("kernels", columns=["problem_id", "backend", "gpu", "status"])
         counts["Kernels"] = f"{kernels.num_rows:,}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kbench.benchmark.cli import shots_option
-from kbench.benchmark.options import benchmark_option
+from kbench.benchmark.options import benchmark_option, subset_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
@@ -23,7 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 CACHE = Path("build") / "leaderboard"
 
 split_option = click.option("--split", default="test", show_default=True, help="The split that entries answer.")
-subset_option = click.option("--subset", type=click.Choice(["core"]), help="A fixed part of the split; all by default.")
 submissions_option = click.option(
     "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
 )
@@ -323,9 +322,7 @@ def probe(queries: Path, dataset: str | None, labels: Path | None, as_json: bool
     from kbench.loaders.options import layout
 
     files, facts = read_queries(queries)
-    questions = load_questions(
-        dataset, labels, facts["split"], facts["benchmark"], facts["subset"], facts["shots"]
-    )
+    questions = load_questions(dataset, labels, facts["split"], facts["benchmark"], facts["subset"], facts["shots"])
     if questions.dataset != facts["dataset"]:
         raise UserError(f"{queries} is of dataset {facts['dataset']}; name the corpus it came from with --dataset")
     found = find(questions, files)

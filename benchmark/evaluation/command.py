@@ -19,9 +19,10 @@ from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.language.llm import WRITTEN
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions
-from kbench.benchmark.tasks.build import Tables
+from kbench.benchmark.tasks.asked import Tables, version_of
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tasks.trained import TrainedOn
+from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import pulled
@@ -89,11 +90,12 @@ class Command:
     """A corpus whose training splits stand in for those of `dataset`; SHIPPED for the shipped one."""
 
     def corpus(self) -> Tables:
-        """The corpus asked for; the name of a pulled dataset finds it in the data folder."""
-        asked = Corpus.open(self.dataset, verified=True)
+        """The corpus asked for, as the benchmark sees it; a pulled dataset's name finds it in the data folder."""
+        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.options.benchmark)
         if self.train is None:
             return asked
-        return TrainedOn(asked, Corpus.open(None if self.train == SHIPPED else self.train, verified=True))
+        learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
+        return TrainedOn(asked, benchmark_of(learnt, version_of(asked)))
 
     def questions(self, corpus: Tables, progress: EvaluationProgress) -> Questions:
         """What is asked."""

@@ -19,7 +19,7 @@ from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
 OTHER_FORECASTS = "forecasts.jsonl"
-SETTING = ("split", "shots")
+SETTING = ("benchmark", "split", "subset", "shots")
 """What tells the questions of one dataset apart."""
 LEFT_OPEN = ("hardware", "training_data", "contamination")
 """What only the author of a surrogate knows, unless it comes with kbench."""

@@ -96,7 +96,11 @@ class EvaluationResults:
     arguments: Mapping[str, Any]
     inputs: str
     dataset: str
+    benchmark: int
+    """Version of the benchmark."""
     split: str
+    subset: str | None
+    """`core` where a fixed part of the split was asked."""
     shots: int
     """Most measured kernels that a query names."""
     edges: str
@@ -126,7 +130,9 @@ class EvaluationResults:
             arguments=options.recorded_arguments,
             inputs=evaluation.inputs,
             dataset=questions.dataset,
+            benchmark=questions.benchmark,
             split=questions.split,
+            subset=questions.subset,
             shots=questions.shots,
             edges=options.edges,
             questions=questions.fingerprint,

@@ -26,6 +26,7 @@ from kbench.benchmark.tasks import Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
+from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import UserError
 
@@ -44,6 +45,10 @@ class Options:
     split: str = "test"
     tracks: tuple[str, ...] = TRACK_NAMES
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    benchmark: int | None = None
+    """Version of the benchmark; the newest that the corpus has splits for by default."""
+    subset: str | None = None
+    """`core` for a fixed part of the split; all of it by default."""
     limit: int | None = None
     shots: int = 0
     """Most measured kernels of its pool that a query names: 0, 2 or 8."""
@@ -75,7 +80,8 @@ class Options:
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
-        return with_shots(build_questions(corpus, self.split, self.tracks, self.limit), corpus, self.shots)
+        built = build_questions(corpus, self.split, self.tracks, self.limit, subset=self.subset)
+        return with_shots(built, corpus, self.shots)
 
     @property
     def recorded_arguments(self) -> dict[str, Any]:
@@ -153,6 +159,7 @@ def evaluate(
     """
     options, progress = options or Options(), progress or SilentProgress()
     target = locate(spec, forecasts_folder)
+    corpus = benchmark_of(corpus, options.benchmark if questions is None else questions.benchmark)
     if questions is None:
         progress.stage("reading the corpus")
         questions = options.questions(corpus)
@@ -193,12 +200,14 @@ def store_path(target: SurrogateTarget, questions: Questions, options: Options, 
     """
     if out is None or target.kind == "forecasts":
         return None
-    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_shots(questions))
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_setting(questions))
     return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
 
 
-def _shots(questions: Questions) -> tuple[str, ...]:
-    return (f"{questions.shots} shots",) if questions.shots else ()
+def _setting(questions: Questions) -> tuple[str, ...]:
+    """What an answer may depend on beside the query's id: known kernels, and what was there to learn from."""
+    version = () if questions.benchmark == 1 else (f"benchmark {questions.benchmark}",)
+    return (*version, f"{questions.shots} shots") if questions.shots else version
 
 
 def prepare(

@@ -23,6 +23,7 @@ BUILT_IN: Mapping[str, str] = {
     "length": "baselines.binned:LengthSurrogate",
     "roofline": "baselines.binned:RooflineSurrogate",
     "nearest": "baselines.nearest:NearestSurrogate",
+    "lookup": "baselines.lookup:LookupSurrogate",
     "transfer": "baselines.transfer:TransferSurrogate",
     "online": "online:OnlineSurrogate",
     "static": "static.surrogate:StaticSurrogate",
@@ -31,7 +32,7 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 REPLAY = "baselines.replay:ReplaySurrogate"
-BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "static")
+BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "lookup", "static")
 """Built-ins that need no endpoint and no file."""
 DOCUMENTED = frozenset(BUILT_IN) - {"llm"}
 """Built-ins that kbench can describe in a submission; `llm` asks a model of the user's choice."""

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.sample import sampled_pairs
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
 from kbench.schemas import Pair, UserError, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from kbench.loaders.corpus.corpus import Corpus
 
 BENCHMARKS = (1, 2)
 NEWEST = BENCHMARKS[-1]
@@ -103,9 +102,13 @@ def benchmark_of(corpus: Tables, number: int | None = None) -> Tables:
     if number is not None and number not in BENCHMARKS:
         raise UserError(f"benchmark is {number}; choose from {', '.join(map(str, BENCHMARKS))}")
     if isinstance(corpus, LineageCorpus):
+        if number in (None, corpus.benchmark):
+            return corpus
         corpus = corpus.stated
+    if not isinstance(corpus, Corpus):
+        # Another view, such as one without a GPU: it was made of a corpus whose version was chosen before.
+        return corpus
     if number == 1:
         return corpus
-    opened = cast("Corpus", corpus)
-    known = known_splits(opened)
-    return corpus if number is None and known is None else LineageCorpus(opened, known)
+    known = known_splits(corpus)
+    return corpus if number is None and known is None else LineageCorpus(corpus, known)

@@ -96,7 +96,7 @@ def test_build_scores_submissions_once_until_their_content_changes(
 def test_a_private_split_is_exported_answered_and_scored(
     submissions: dict[str, Path], board_corpus: Path, results: list[Results], tmp_path: Path
 ) -> None:
-    queries, labels = tmp_path / "queries.parquet", tmp_path / "private.parquet"
+    queries, labels = tmp_path / "queries", tmp_path / "private.parquet"
     exported = _run("export-queries", queries, "--dataset", board_corpus, "--labels-out", labels, "--json")
     assert json.loads(exported.output)["queries"] == 93
     assert _run("check", submissions["prior"], "--labels", labels).exit_code == 0

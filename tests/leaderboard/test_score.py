@@ -184,14 +184,15 @@ def test_a_file_that_is_no_labels_file_is_refused(submissions: dict[str, Path]) 
 
 def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, board_corpus: Path) -> None:
     """No column but a query's, no note in the file but the dataset's fingerprint, no measured number in any text."""
-    path = tmp_path / "queries.parquet"
-    write_queries(questions, path)
-    table = pq.read_table(path)
+    written = write_queries(questions, tmp_path / "queries")
+    assert [path.stem for path in written] == list(questions.tracks)
+    table = pq.read_table(tmp_path / "queries" / "forecast.parquet")
     assert table.column_names == [
         "query_id", "problem_id", "family", "problem_text", "workloads_json", "backend", "kind", "anchor_source",
-        "candidate_source", "gpu", "gpu_facts_json",
+        "candidate_source", "gpu", "gpu_facts_json", "known",
     ]  # fmt: skip
-    assert table.schema.metadata == {b"kbench.questions": json.dumps({"dataset": questions.dataset}).encode()}
+    facts = {"track": "forecast", "dataset": questions.dataset, "benchmark": 1, "split": "test", "subset": None}
+    assert table.schema.metadata == {b"kbench.questions": json.dumps(facts | {"shots": 0}).encode()}
     assert table.column("query_id").to_pylist() == sorted(table.column("query_id").to_pylist())
     everything = " ".join(str(value) for row in table.to_pylist() for value in row.values())
     answers = [*questions.pairs.speedup.tolist(), *questions.pools.runtime_us[questions.pools.valid].tolist()]

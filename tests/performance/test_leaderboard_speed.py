@@ -63,8 +63,8 @@ def _variant(result: Results, number: int) -> Results:
 
 @pytest.fixture(scope="module")
 def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    questions = load_questions(None, None)
-    shipped = score_all([SUBMISSIONS], questions)
+    questions = load_questions(None, None, benchmark=1)
+    shipped = score_all([SUBMISSIONS / "benchmark-1"], questions)
     facts = dataset_facts(questions, Corpus.open(None))
     entries = [_variant(shipped[number % len(shipped)], number) for number in range(ENTRIES)]
     figures["slices_per_entry"] = len({score.slice for score in entries[0].scores})

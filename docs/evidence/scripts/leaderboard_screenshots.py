@@ -32,10 +32,10 @@ SHOTS = (
 def main() -> None:
     """Build, open, photograph."""
     OUT.mkdir(parents=True, exist_ok=True)
-    questions = load_questions(None, None)
+    questions = load_questions(None, None, benchmark=1)
     facts = dataset_facts(questions, Corpus.open(None))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page_path = build(score_all([SUBMISSIONS], questions), facts, Path(folder))
+        page_path = build(score_all([SUBMISSIONS / "benchmark-1"], questions), facts, Path(folder))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for name, width, height, link, scheme in SHOTS:
             dark = "dark" if scheme == "dark" else "light"

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluation.run import Evaluation, evaluate
+from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures
 from kbench.benchmark.metrics.rows import Pool, PoolRows
@@ -47,10 +47,10 @@ def pools(done: Evaluation) -> list[dict[str, Any]]:
 def main(name: str) -> None:
     """Score, compare, write."""
     corpus = Corpus.open()
-    mine = evaluate(str(SUBMISSIONS / name), corpus)
+    mine = evaluate(str(SUBMISSIONS / "benchmark-1" / name), corpus, Options(benchmark=1))
     compared = []
     for against in (*OTHERS, *(["static"] if name != "static" else [])):
-        other = evaluate(str(SUBMISSIONS / against), corpus, questions=mine.questions)
+        other = evaluate(str(SUBMISSIONS / "benchmark-1" / against), corpus, questions=mine.questions)
         found = Comparison.of(name, mine.scored, against, other.scored).to_json()
         compared.append(found)
         for track, metrics in SHOWN.items():

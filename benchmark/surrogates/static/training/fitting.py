@@ -27,7 +27,7 @@ DEPTH = 24
 class Effort:
     """Sizes of the forests; tests train small ones."""
 
-    kernel_trees: int = 60
+    kernel_trees: int = 50
     boosted_trees: int = 120
     pair_trees: int = 100
     width_trees: int = 50

@@ -1,0 +1,122 @@
+"""`lookup`: the label of the nearest training kernel, by similarity of token 5-grams.
+
+It shows what a split owes to near-duplicates: where a training kernel is almost the one asked about, copying its
+speedup is hard to beat, and where none is near, it says little more than the prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.surrogates.baselines.prior import shares
+from kbench.loaders.source.similarity import Grams, Similarities
+from kbench.schemas import Forecast, Pair, PairKind, Query, bins
+
+LEVELS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)
+"""Similarities at which trust in a neighbour changes."""
+PRIOR_WEIGHT = 8.0
+"""Weight of the kind's bin frequencies in each cell of the table of outcomes, in pairs."""
+
+
+EVERY = 4
+"""One training pair in so many is looked up while fitting; validation pairs all are."""
+
+
+class LookupSurrogate:
+    """Looks both kernels of a query up and says how pairs as near as that came out in training."""
+
+    inputs = "source"
+    batch_size = 1 << 20
+    """Training kernels are read once for all queries."""
+
+    def __init__(self) -> None:
+        """Nothing to set up."""
+        self._sources: list[str] = []
+        self._backends: npt.NDArray[np.object_] = np.zeros(0, dtype=object)
+        self._problems: npt.NDArray[np.object_] = np.zeros(0, dtype=object)
+        self._speedups: Floats = np.zeros(0)
+        self._outcomes: Floats = np.zeros((len(PairKind), len(LEVELS) + 1, bins.COUNT, bins.COUNT))
+
+    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+        """Remember every training kernel, and learn how far a looked-up bin can be trusted at each similarity.
+
+        A training kernel is looked up among all others, which shows what near neighbours are worth; a validation kernel
+        among other problems' kernels, which shows what distant ones are.
+        """
+        known = [(query, pair) for query, pair in train if query.kind is PairKind.REFERENCE]
+        self._sources = [query.candidate_source for query, _ in known]
+        self._backends = np.array([query.backend.value for query, _ in known], dtype=object)
+        self._problems = np.array([query.problem_id for query, _ in known], dtype=object)
+        self._speedups = np.array([pair.speedup for _, pair in known])
+        if not known:
+            return
+        truth = np.array([pair.bin for _, pair in train], dtype=np.int64)
+        kinds = np.array([_kind(query) for query, _ in train], dtype=np.int64)
+        for kind in range(len(PairKind)):
+            self._outcomes[kind] = PRIOR_WEIGHT * np.array(shares(truth[kinds == kind].tolist()))
+        some = [at for at, (_, pair) in enumerate(train) if pair.split == "validation" or at % EVERY == 0]
+        hidden = [train[at][0].problem_id if train[at][1].split == "validation" else "" for at in some]
+        looked, level = self._looked_up([train[at][0] for at in some], hidden)
+        np.add.at(self._outcomes, (kinds[some], level, looked - 1, truth[some] - 1), 1.0)
+        self._outcomes /= self._outcomes.sum(axis=-1, keepdims=True)
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """Outcomes of training pairs whose kernels were as near and whose looked-up bin was the same."""
+        if not self._sources:
+            return [Forecast(query_id=query.query_id, probabilities=tuple(shares(()))) for query in queries]
+        looked, level = self._looked_up(queries, [""] * len(queries))
+        rows = self._outcomes[[_kind(query) for query in queries], level, looked - 1]
+        return [
+            Forecast(query_id=query.query_id, probabilities=tuple(row.tolist()))
+            for query, row in zip(queries, rows, strict=True)
+        ]
+
+    def _looked_up(self, queries: Sequence[Query], hidden: Sequence[str]) -> tuple[Ints, Ints]:
+        """The bin that the neighbours' speedups give, and the level of the farther neighbour's similarity.
+
+        Args:
+            queries: the questions.
+            hidden: the problem each must not look at; empty for none.
+        """
+        pairs = np.array([query.kind is not PairKind.REFERENCE for query in queries], dtype=np.bool_)
+        keys = [
+            (query.anchor_source if anchor and compared else query.candidate_source, query.backend.value, problem)
+            for anchor in (False, True)
+            for query, compared, problem in zip(queries, pairs.tolist(), hidden, strict=True)
+        ]
+        first, near = self._neighbours(keys)
+        (candidate, anchor), similarity = first.reshape(2, -1), near.reshape(2, -1).min(axis=0)
+        speedup = np.where(pairs, self._speedups[candidate] / self._speedups[anchor], self._speedups[candidate])
+        return bins.bins_of(speedup).astype(np.int64), np.searchsorted(LEVELS, similarity, side="right")
+
+    def _neighbours(self, keys: Sequence[tuple[str, str, str]]) -> tuple[Ints, Similarities]:
+        """Position of the nearest training kernel, never the kernel itself, and its similarity.
+
+        Args:
+            keys: source, backend, and problem that must not be looked at.
+        """
+        places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+        sources, backends, hidden = (np.array(column, dtype=object) for column in zip(*places, strict=True))
+        own = len(self._sources)
+        grams = Grams([*self._sources, *sources.tolist()])
+        index = {source: at for at, source in enumerate(self._sources)}
+        itself = np.array([index.get(source, -1) for source in sources.tolist()])
+        first: Ints = np.zeros(len(places), dtype=np.int64)
+        near: Similarities = np.zeros(len(places), dtype=np.float32)
+        for backend in sorted(set(backends.tolist()) & set(self._backends.tolist())):
+            here, among = np.flatnonzero(backends == backend), np.flatnonzero(self._backends == backend)
+            for part, block in grams.similarities(grams.row[own:][here], grams.row[:own][among]):
+                asked = here[part]
+                block[itself[asked][:, None] == among[None, :]] = 0.0
+                block[hidden[asked][:, None] == self._problems[among][None, :]] = 0.0
+                first[asked], near[asked] = among[block.argmax(axis=1)], block.max(axis=1)
+        at = np.array([places[key] for key in keys], dtype=np.int64)
+        return first[at], near[at]
+
+
+def _kind(query: Query) -> int:
+    return list(PairKind).index(query.kind)

@@ -151,6 +151,9 @@ def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSetti
         )
         scored = score(part, table, smaller, sliced=False)
         made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
+    if questions.benchmark > 1 and questions.subset is None:
+        scored = score(questions.core(), table, smaller, sliced=False)
+        made += [dataclasses.replace(s, slice="core") for s in scored.scores()]
     return made
 
 

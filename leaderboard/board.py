@@ -69,7 +69,7 @@ def load_questions(
 def expected_of(questions: Questions) -> Expected:
     """What a submission must answer."""
     ids = [query.query_id for query in questions.queries]
-    return Expected(questions.dataset, ids, frozenset(ids[at] for at in questions.pairs.query.tolist()))
+    return Expected(questions.dataset, ids, frozenset(ids[at] for at in questions.pair_queries.tolist()))
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:

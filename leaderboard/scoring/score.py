@@ -77,7 +77,7 @@ def exact_results(
 def asked_queries(submission: Submission, questions: Questions) -> Ints:
     """Positions of the queries an entry must answer: an entry for the pair tracks alone answers pairs alone."""
     if pairs_only(submission.tracks) and len(questions.pairs):
-        return np.unique(questions.pairs.query)
+        return questions.pair_queries
     return np.arange(len(questions.queries))
 
 

@@ -98,7 +98,8 @@ def test_a_private_split_is_exported_answered_and_scored(
 ) -> None:
     queries, labels = tmp_path / "queries", tmp_path / "private.parquet"
     exported = _run("export-queries", queries, "--dataset", board_corpus, "--labels-out", labels, "--json")
-    assert json.loads(exported.output)["queries"] == 93
+    assert json.loads(exported.stdout)["queries"] == 93
+    assert exported.exit_code == 1, "benchmark 1 gives answers away"
     assert _run("check", submissions["prior"], "--labels", labels).exit_code == 0
     scored = _run("score", submissions["prior"], "--labels", labels, "--resamples", 50, "--json")
     (prior,) = [result for result in results if result.submission.name == "prior"]

@@ -95,7 +95,7 @@ class Command:
         if self.train is None:
             return asked
         learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
-        return TrainedOn(asked, benchmark_of(learnt, version_of(asked)))
+        return TrainedOn(asked, benchmark_of(learnt, 1 if version_of(asked) == 1 else None))
 
     def questions(self, corpus: Tables, progress: EvaluationProgress) -> Questions:
         """What is asked."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.tasks.build import TRAIN_SPLITS, Tables, version_of
+from kbench.benchmark.tasks.asked import Tables, version_of
+from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import ramp
 from kbench.harness.verify.context import ProblemContext
-from kbench.schemas import KbenchError, ReferenceTime, UserError, from_dict, to_dict
+from kbench.loaders.storage.lines import read_records
+from kbench.schemas import KbenchError, ReferenceTime, UserError, to_dict
 
 Call = Callable[..., Any]
 Compiler = Callable[[Call], Call]
@@ -47,7 +48,7 @@ def measure_references(
 ) -> Iterator[ReferenceTime | str]:
     """Time what the file lacks and append each row when it is there; a text says which workload failed and why."""
     stop = None if deadline_s is None else time.monotonic() + deadline_s
-    done = {(row.problem_id, row.workload) for row in read_references(out)} if out.exists() else set()
+    done = {(row.problem_id, row.workload) for row in read_records(out, ReferenceTime)} if out.exists() else set()
     facts, sampler = device_facts(device) | software_facts(), Sampler(device)
     for one in chosen:
         for size in one.sizes if device.is_gpu else (one.tiny,):
@@ -67,12 +68,6 @@ def measure_references(
             with out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(to_dict(row)) + "\n")
             yield row
-
-
-def read_references(path: Path) -> list[ReferenceTime]:
-    """The rows of a file of reference times."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [from_dict(ReferenceTime, json.loads(line)) for line in lines if line.strip()]
 
 
 def default_compiler(call: Call) -> Call:

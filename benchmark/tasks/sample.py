@@ -8,7 +8,6 @@ part of the query: kernels with relatives were kept by a search, so the word alo
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from kbench.loaders.splits import pair_split
 from kbench.schemas import PairKind, Status, bins
 from kbench.schemas.ids import content_hash
+from kbench.schemas.ratio import ratio
 
 TRAINING_DRAWS = 4
 """Draws of the training splits: more pairs to learn from, of the same make as those asked."""
@@ -98,18 +98,3 @@ def _speedup(anchor: Row | None, candidate: Row) -> tuple[float, float | None, f
         return candidate["speedup"], candidate["speedup_low"], candidate["speedup_high"]
     ends = ("runtime_us", "runtime_low_us", "runtime_high_us")
     return ratio(tuple(anchor[name] for name in ends), tuple(candidate[name] for name in ends))
-
-
-def ratio(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float | None, float | None]:
-    """One figure divided by an independent one, each with the ends of its interval: log half-widths add in quadrature.
-
-    Ends are null where either interval is not known.
-    """
-    assert one[0] is not None
-    assert other[0] is not None
-    value = one[0] / other[0]
-    if one[1] is None or one[2] is None or other[1] is None or other[2] is None:
-        return value, None, None
-    down = math.hypot(math.log(one[0] / one[1]), math.log(other[2] / other[0]))
-    up = math.hypot(math.log(one[2] / one[0]), math.log(other[0] / other[1]))
-    return value, value * math.exp(-down), value * math.exp(up)

@@ -13,7 +13,8 @@ from kbench.generation.assembly.other_gpus import measured_elsewhere, rows_elsew
 from kbench.generation.assembly.pairs import build_pairs
 from kbench.generation.assembly.plans import planned
 from kbench.generation.assembly.repeats import corrected, repeated
-from kbench.schemas import DataError, UserError
+from kbench.loaders.storage.lines import read_records
+from kbench.schemas import DataError, ReferenceTime, UserError
 
 
 def assemble(
@@ -45,7 +46,6 @@ def assemble(
         DataError: a log or another file is damaged, or a lineage is incomplete.
         UserError: the logs hold no measurement, or one of the other inputs no kernel of theirs.
     """
-    from kbench.harness.references import read_references
     from kbench.loaders.corpus.writer import CorpusWriter
 
     gathered = gather(folders)
@@ -67,7 +67,7 @@ def assemble(
         writer.replace("kernels", kernels)
         writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
         writer.replace("problems", [definition.record() for definition in known().values()])
-        writer.replace("references", [row for path in references for row in read_references(path)])
+        writer.replace("references", [row for path in references for row in read_records(path, ReferenceTime)])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)

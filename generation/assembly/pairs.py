@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kbench.benchmark.tasks.sample import ratio
 from kbench.harness.timing.interval import Interval
 from kbench.loaders.splits import pair_split
 from kbench.schemas import Kernel, Pair, PairKind, bins
 from kbench.schemas.ids import content_hash
+from kbench.schemas.ratio import ratio
 
 EDITS_PER_BIN = 6
 """Parent edits kept for each problem, backend, GPU, split and bin: most edits change little and would crowd one bin."""

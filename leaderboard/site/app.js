@@ -191,7 +191,7 @@
       { id: "rank", title: track === OVERALL ? "Overall rank" : "Rank", value: (entry) => ranks.get(entry.id)?.rank ?? null },
     ];
     const metrics = track.metrics.map((metric) => ({
-      id: metric, title: `${DATA.metrics[metric].label} ${DATA.metrics[metric].better === "high" ? "↑" : "↓"}`, better: DATA.metrics[metric].better, meaning: DATA.metrics[metric].meaning,
+      id: metric, title: `${DATA.metrics[metric].label}\u00a0${DATA.metrics[metric].better === "high" ? "↑" : "↓"}`, better: DATA.metrics[metric].better, meaning: DATA.metrics[metric].meaning,
       value: (entry) => score(entry, track.id, metric, key)?.value ?? null,
     }));
     if (track === OVERALL) {
@@ -201,7 +201,7 @@
         metrics.push({ id: `${one.id}_rank`, title: one.title, table, value: (entry) => table.get(entry.id)?.rank ?? null });
       }
     }
-    return [...base, ...metrics, { id: "cost", title: "s / 1,000 ↓", value: (entry) => entry.cost.seconds_per_1000 }];
+    return [...base, ...metrics, { id: "cost", title: "s / 1,000\u00a0↓", value: (entry) => entry.cost.seconds_per_1000 }];
   }
   function ordered(entries, column, down) {
     return [...entries].sort((a, b) => {

@@ -20,8 +20,9 @@ from kbench.schemas import (
 )
 from kbench.schemas.record import optional_fields
 
-SPLITS = ("train", "validation", "test", "test_seen")
-"""test holds unseen problems; test_seen holds unseen near-duplicate clusters of seen problems."""
+SPLITS = ("train", "validation", "test", "test_near", "test_seen")
+"""test holds unseen problems; test_near holds unseen problems of a seen template, where a corpus is split by lineage;
+test_seen holds unseen near-duplicate clusters of seen problems."""
 WHOLE = "full"
 """The one split of configs that are not split; `datasets` reserves the name `all` for the union of splits."""
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kbench.schemas import DataError, InfrastructureError, UserError
+from kbench.schemas import DataError, InfrastructureError, Record, UserError, from_dict
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 Parse = Callable[[str, str], T]
 """parse(text, where) -> what a line says; a DataError means that it is damaged."""
 
@@ -103,6 +104,15 @@ def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
         raise
     if waiting[0].endswith(b"\n"):
         yield last, offset
+
+
+def read_records(path: Path, record: type[R]) -> list[R]:
+    """The records of a file that holds one per line.
+
+    Raises:
+        DataError: names file, line and offset of what is damaged.
+    """
+    return [one for one, _ in read_lines(path, lambda text, where: from_dict(record, parse_json(text, where), where))]
 
 
 def _is_torn(line: bytes) -> bool:

@@ -14,7 +14,8 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.problems.vendor import ATTENTION, CUBLAS, CUDNN, EPILOGUES, vendor_calls
 from kbench.cli import cli
-from kbench.harness.references import measure_references, open_device, read_references, with_plain_torch
+from kbench.harness.references import measure_references, open_device, with_plain_torch
+from kbench.loaders.storage.lines import read_records
 from kbench.schemas import ReferenceTime
 
 NAMES = ("swiglu", "linear_residual_bf16", "conv3x3_fp16")
@@ -37,7 +38,7 @@ def test_a_reference_is_timed_eager_compiled_and_as_the_vendor_has_it(tmp_path: 
     assert rows["swiglu"].vendor_error is None
     assert rows["linear_residual_bf16"].vendor == "cuBLASLt"
     assert rows["conv3x3_fp16"].vendor == "cuDNN"
-    assert read_references(out) == list(rows.values())
+    assert read_records(out, ReferenceTime) == list(rows.values())
     assert measured(out, *NAMES) == []
 
 

@@ -277,6 +277,11 @@ class ContextCache:
         self._shrink()
         return found
 
+    def keep_only(self, context: ProblemContext) -> None:
+        """Forget every other context and give the memory back."""
+        self._held = OrderedDict((key, held) for key, held in self._held.items() if held is context)
+        self.device.release()
+
     def drop(self) -> None:
         """Forget every context and give the memory back."""
         self._held.clear()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ANSWER_BYTES = 24 << 30
 """Answers kept on the GPU; the least recently used are dropped first."""
+IDLE_BYTES = 4 << 30
+"""Memory that torch may hold for its next tensors: the process that runs kernels needs the rest."""
 Key = tuple[str, str, Drawing]
 
 
@@ -79,6 +81,9 @@ class Oracle:
         self._answers[key] = found
         while len(self._answers) > 1 and sum(nbytes(a) for a in self._answers.values()) > ANSWER_BYTES:
             self._answers.popitem(last=False)
+        # Answers are made in higher precision, whose intermediate tensors are many times the answer.
+        if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE_BYTES:
+            torch.cuda.empty_cache()
         return found
 
     def _outputs(

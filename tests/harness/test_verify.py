@@ -124,6 +124,14 @@ def test_damage_to_reference_inputs_or_an_answer_is_noticed_and_repaired() -> No
     assert cache.get("gelu_tanh", size) is not context
 
 
+def test_a_kernel_that_needs_the_memory_gets_that_of_other_problems() -> None:
+    cache = ContextCache(CpuDevice(), 1 << 30, (1, 2, 3))
+    other, mine = cache.get("relu", problem("relu").tiny), cache.get("gelu_tanh", problem("gelu_tanh").tiny)
+    cache.keep_only(mine)
+    assert cache.get("gelu_tanh", problem("gelu_tanh").tiny) is mine
+    assert cache.get("relu", problem("relu").tiny) is not other
+
+
 def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None:
     cache = ContextCache(CpuDevice(), 1 << 30, (1, 2, 3))
     size = problem("gelu_tanh").tiny

@@ -1,4 +1,4 @@
-"""`kbench data`: inspect, query, export, validate and describe corpora."""
+"""`kbench data`: inspect, query, validate and describe corpora."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,7 +60,10 @@ def filter_options(command: F) -> F:
     return command
 
 
-def _select(path: tuple[str, ...], config: str, columns: str | None, where: str | None, facets: Any) -> Selection:
+def select_rows(
+    path: tuple[str, ...], config: str, columns: str | None, where: str | None, facets: Mapping[str, Any]
+) -> Selection:
+    """The rows that `filter_options` choose."""
     from kbench.loaders.corpus.corpus import load
 
     chosen = [name.strip() for name in columns.split(",")] if columns else None
@@ -132,7 +134,7 @@ def query(
     """Show matching rows: the main columns and those of --where, or --columns; with --json all columns."""
     from itertools import islice
 
-    selection = _select(path, config, columns, where, facets)
+    selection = select_rows(path, config, columns, where, facets)
     found = (row for batch in selection.batches(limit or 8192) for row in batch.to_pylist())
     rows = list(islice(found, limit or None))
     if as_json:
@@ -150,43 +152,6 @@ def _telling(row: dict[str, Any], config: str, where: str) -> dict[str, Any]:
     """What fits a terminal: the columns that tell a row apart, and those a condition names."""
     chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", where))
     return {name: value for name, value in row.items() if name in chosen}
-
-
-@data.command(short_help="Write rows that match to a file.")
-@corpus_argument
-@filter_options
-@click.option(
-    "--out", "--output", "-o", "output", required=True, help="File or folder to write, or - for standard output."
-)
-@click.option("--format", "form", help="parquet, jsonl, csv, t4, flashinfer-trace or files; by default by ending.")
-@json_option
-def export(
-    path: tuple[str, ...],
-    config: str,
-    columns: str | None,
-    where: str | None,
-    output: str,
-    form: str | None,
-    as_json: bool,
-    **facets: Any,
-) -> None:
-    """Write rows that match to a Parquet, JSON-lines, CSV, T4 or flashinfer-bench trace file.
-
-    --format files writes every kernel as a source file again, with a manifest.jsonl, into a new folder.
-    """
-    from kbench.loaders.exporters.export import export as write_file
-    from kbench.loaders.exporters.export import write_stream
-
-    selection = _select(path, config, columns, where, facets)
-    if output == "-":
-        write_stream(selection, sys.stdout.buffer, form or "jsonl")
-        return
-    with progress(selection.count(), "exporting") as bar:
-        rows = write_file(selection, Path(output), form, bar.update)
-    if as_json:
-        echo_json({"rows": rows, "path": output})
-    else:
-        click.echo(f"{rows:,} rows written to {output}")
 
 
 @data.command(short_help="Check every row of a corpus.")

@@ -102,3 +102,9 @@ def problem(problem_id: str) -> ProblemDefinition:
         UnknownNameError: with the nearest ids of the benchmark.
     """
     return unlisted().get(problem_id) or listed(problem_id)
+
+
+def input_count(problem_id: str) -> int:
+    """How many inputs a problem's `run` takes."""
+    found = problem(problem_id)
+    return len(found.inputs(found.tiny.params))

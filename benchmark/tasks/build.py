@@ -83,11 +83,16 @@ def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iter
     """
     for split in splits:
         _check_training(split)
-        pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
-        renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs})
-        for row in pairs:
-            pair = Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
-            yield _pair_query(renderer, row["pair_id"], row), pair
+        yield from answered_pairs(corpus, split)
+
+
+def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Pair]]:
+    """Queries of one split with their answers."""
+    pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
+    renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs})
+    for row in pairs:
+        pair = Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
+        yield _pair_query(renderer, row["pair_id"], row), pair
 
 
 def training_kernels(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, dict[str, Any]]]:
@@ -127,13 +132,17 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str |
 
 
 def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:
-    problems = {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or known_problems()
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
     wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
     texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
-    return Renderer(problems, texts, environments)
+    return Renderer(problems_of(corpus), texts, environments)
+
+
+def problems_of(corpus: Tables) -> dict[str, dict[str, Any]]:
+    """Rows of the problems by id; the registry's for an imported corpus that brings none of its own."""
+    return {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or known_problems()
 
 
 def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:

@@ -47,7 +47,7 @@ COMMANDS = {
     "data": CommandEntry(
         "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",
-        adds=("kbench.generation.cli:assemble",),
+        adds=("kbench.benchmark.training.cli:export", "kbench.generation.cli:assemble"),
     ),
     "leaderboard": CommandEntry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),
 }

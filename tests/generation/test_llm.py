@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
 from kbench.benchmark.llm.chat import Body, Reply, reply_from_body
 from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.exchange import wait_for_responses
 from kbench.generation.campaign.progress import CampaignProgress
-from kbench.generation.proposers.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, feedback, messages, shortened
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
 from kbench.generation.proposers.llm.system import device_facts

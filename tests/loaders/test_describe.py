@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.card.card import render_card
 from kbench.loaders.card.croissant import croissant
-from kbench.loaders.cli import data
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -121,7 +121,7 @@ def test_an_export_that_fails_leaves_nothing_behind(corpus_path: Path, tmp_path:
 
 def test_kernels_become_files_whose_ids_are_the_same_when_read_back(corpus_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "kernels"
-    result = CliRunner().invoke(data, ["export", str(corpus_path), "--format", "files", "--out", str(out), "--json"])
+    result = CliRunner().invoke(export_command, [str(corpus_path), "--format", "files", "--out", str(out), "--json"])
     rows = load(corpus_path).to_arrow().to_pylist()
     assert json.loads(result.stdout)["rows"] == len(rows)
     listed = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]

@@ -12,9 +12,9 @@ from typing import Any
 from kbench.benchmark.llm.batch import BatchFiles
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, OVER_BUDGET, Body, ChatModel, Reply
 from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.llm.extract import NoKernelError, extract
 from kbench.benchmark.llm.kept import KeptReplies
-from kbench.benchmark.problems.registry import problem
-from kbench.generation.proposers.llm.extract import NoKernelError, extract
+from kbench.benchmark.problems.registry import input_count
 from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import idea_of
@@ -122,12 +122,6 @@ def summary(text: str, source: str) -> str:
     prose = text.split("```")[0].strip().splitlines()
     first = next((line.strip() for line in prose if line.strip()), "")
     return first[:LONGEST_EDIT] or "rewritten by the model"
-
-
-def input_count(problem_id: str) -> int:
-    """How many inputs a problem's `run` takes."""
-    found = problem(problem_id)
-    return len(found.inputs(found.tiny.params))
 
 
 def proposer_from_environment() -> LlmProposer:

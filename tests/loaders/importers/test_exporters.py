@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kbench.loaders.cli import data
+from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.exporters.export import export
 from kbench.loaders.importers.context import Report
@@ -26,7 +26,7 @@ def figures(folder: Path, config: str = "kernels") -> list[tuple[Any, ...]]:
 def test_t4_survives_the_round_trip(foreign: Any, run_import: Run, tmp_path: Path) -> None:
     first, _ = run_import(None, foreign.t4(tmp_path / "r.json"))
     back = tmp_path / "back.json"
-    result = CliRunner().invoke(data, ["export", str(first), "-o", str(back), "--format", "t4"])
+    result = CliRunner().invoke(export_command, [str(first), "-o", str(back), "--format", "t4"])
     assert result.exit_code == 0, result.output
     assert sniff(back) == "t4"
     first = first.rename(tmp_path / "first")

@@ -1,0 +1,1 @@
+"""Rows to train models on, one module per format; `kbench data export` writes them."""

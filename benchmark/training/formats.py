@@ -1,0 +1,99 @@
+"""The training formats by name, and how their rows become a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any
+
+from kbench.benchmark.training.kernels import demonstrations, scored_kernels
+from kbench.benchmark.training.material import Material
+from kbench.benchmark.training.preference import preferences
+from kbench.benchmark.training.prompts import forecast_prompts, write_prompts
+from kbench.benchmark.training.rows import (
+    Demonstration,
+    ForecastPrompt,
+    Preference,
+    ScoredKernel,
+    SearchStep,
+    TrainingRow,
+    WritePrompt,
+)
+from kbench.benchmark.training.trajectories import search_steps
+from kbench.loaders.storage.atomic import replacing
+from kbench.schemas import UserError, arrow_schema, to_dict
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainingFormat:
+    """One format: its rows, and how they come from a corpus."""
+
+    record: type[TrainingRow]
+    rows: Callable[[Material], Iterator[TrainingRow]]
+
+
+FORMATS: Mapping[str, TrainingFormat] = MappingProxyType(
+    {
+        "trl-preference": TrainingFormat(Preference, preferences),
+        "trl-prompt": TrainingFormat(ForecastPrompt, forecast_prompts),
+        "sft": TrainingFormat(Demonstration, demonstrations),
+        "reward": TrainingFormat(ScoredKernel, scored_kernels),
+        "trajectories": TrainingFormat(SearchStep, search_steps),
+    }
+)
+WRITE = TrainingFormat(WritePrompt, write_prompts)
+"""`trl-prompt` for kernel writing."""
+TASKS = ("forecast", "write")
+
+
+def write_training_file(
+    chosen: TrainingFormat, material: Material, path: Path, advance: Callable[[int], object] = lambda _: None
+) -> int:
+    """Write one format's rows as JSON lines, or as Parquet when the name ends in .parquet.
+
+    Returns:
+        how many rows were written.
+
+    Raises:
+        UserError: no row fits, or the target cannot be written.
+    """
+    try:
+        with replacing(path) as file:
+            return write_rows(chosen, material, file, path.suffix == ".parquet", advance)
+    except OSError as error:
+        raise UserError(f"path {str(path)!r} cannot be written: {error.strerror}; choose another target") from error
+
+
+def write_rows(
+    chosen: TrainingFormat,
+    material: Material,
+    file: IO[bytes],
+    parquet: bool = False,
+    advance: Callable[[int], object] = lambda _: None,
+) -> int:
+    """Write one format's rows to an open file."""
+    rows = _counted((to_dict(row) for row in chosen.rows(material)), advance)
+    if parquet:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pylist(list(rows), schema=arrow_schema(chosen.record))
+        pq.write_table(table, file, compression="zstd")
+        written: int = table.num_rows
+    else:
+        written = 0
+        for row in rows:
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+            written += 1
+    if not written:
+        raise UserError(f"split {material.split!r} gives no row of this format; choose other filters")
+    return written
+
+
+def _counted(rows: Iterable[dict[str, Any]], advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        yield row
+        advance(1)

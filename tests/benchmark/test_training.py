@@ -1,0 +1,235 @@
+"""Training exports: rows equal what the corpus holds, and no split ever reaches another's file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbench.benchmark.llm.extract import extract
+from kbench.benchmark.rewards import kernel_score
+from kbench.benchmark.surrogates.language.prompt import render
+from kbench.benchmark.tasks.build import training_pairs
+from kbench.benchmark.tasks.versions import BENCHMARKS, benchmark_of
+from kbench.benchmark.training.formats import FORMATS
+from kbench.benchmark.training.material import Material
+from kbench.benchmark.training.trajectories import search_steps
+from kbench.cli import cli
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.source.stripped import stripped
+from kbench.schemas import UserError
+
+Rows = list[dict[str, Any]]
+ROOT = Path(__file__).parents[2]
+EVERY = [*FORMATS, "write"]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["data", "export", *map(str, arguments)])
+
+
+def exported(folder: Path, corpus: Path, form: str, *options: object) -> Rows:
+    out = folder / f"{form}.jsonl"
+    chosen = ("trl-prompt", "--task", "write") if form == "write" else (form,)
+    result = run(corpus, "--format", *chosen, "--out", out, *options, "--json")
+    assert result.exit_code == 0, result.exception
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert json.loads(result.stdout) == {"rows": len(rows), "path": str(out)}
+    return rows
+
+
+def kernels(corpus: Corpus, **filters: Any) -> dict[str, dict[str, Any]]:
+    return {row["kernel_id"]: row for row in corpus.table("kernels", **filters).to_pylist()}
+
+
+def code(messages: Rows) -> str:
+    assert [message["role"] for message in messages] == ["assistant"]
+    return extract(messages[0]["content"], 1)
+
+
+def shown(row: dict[str, Any]) -> str:
+    return stripped(row["source"]).strip() + "\n"
+
+
+def kernel_ids(row: dict[str, Any]) -> set[str]:
+    found = {value for name, value in row.items() if name in ("kernel_id", "chosen_id", "rejected_id")}
+    return found | {one["kernel_id"] for one in row.get("candidates", ())}
+
+
+def test_a_preference_is_a_pair_whose_intervals_do_not_touch(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+    known = kernels(corpus, split="train")
+    pairs = {row["pair_id"]: row for row in corpus.table("pairs", split="train").to_pylist() if row["anchor_id"]}
+    rows = exported(tmp_path, corpus_path, "trl-preference")
+    for row in rows:
+        chosen, rejected, pair = known[row["chosen_id"]], known[row["rejected_id"]], pairs[row["pair_id"]]
+        assert (row["chosen_speedup"], row["rejected_speedup"]) == (chosen["speedup"], rejected["speedup"])
+        assert chosen["speedup_low"] > rejected["speedup_high"]
+        assert row["margin"] == abs(math.log2(pair["speedup"]))
+        assert {row["chosen_id"], row["rejected_id"]} == {pair["anchor_id"], pair["candidate_id"]}
+        assert (code(row["chosen"]), code(row["rejected"])) == (shown(chosen), shown(rejected))
+    apart = [
+        pair["pair_id"]
+        for pair in pairs.values()
+        for one, other in [(known[pair["anchor_id"]], known[pair["candidate_id"]])]
+        if one["speedup_low"] > other["speedup_high"] or other["speedup_low"] > one["speedup_high"]
+    ]
+    assert [row["pair_id"] for row in rows] == apart
+    assert 0 < len(apart) < len(pairs)
+
+
+def test_forecast_prompts_are_the_questions_of_an_evaluation(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+    rows = exported(tmp_path, corpus_path, "trl-prompt")
+    asked = list(training_pairs(corpus, ["train"]))
+    assert [row["prompt"][1]["content"] for row in rows] == [render(query) for query, _ in asked]
+    for name in ("speedup", "speedup_low", "speedup_high", "bin", "kind"):
+        assert [row[name] for row in rows] == [getattr(pair, name) for _, pair in asked]
+
+
+def test_write_prompts_are_one_for_each_problem(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+    rows = exported(tmp_path, corpus_path, "write")
+    found = kernels(corpus, split="train").values()
+    assert sorted(row["problem_id"] for row in rows) == sorted({row["problem_id"] for row in found})
+    problems = {row["problem_id"]: row["prompt"].strip() for row in corpus.table("problems").to_pylist()}
+    for row in rows:
+        assert problems[row["problem_id"]] in row["prompt"][1]["content"]
+        speedups = [one["speedup"] for one in found if one["problem_id"] == row["problem_id"] and one["speedup"]]
+        assert row["best_speedup"] == max(speedups)
+
+
+def test_demonstrations_are_the_best_kernels_in_order(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+    known = kernels(corpus, split="train")
+    rows = exported(tmp_path, corpus_path, "sft", "--best", 3)
+    for problem in {row["problem_id"] for row in known.values()}:
+        mine = [row for row in known.values() if row["problem_id"] == problem and row["speedup"]]
+        best = sorted(mine, key=lambda row: -row["speedup"])[:3]
+        taken = [row for row in rows if row["problem_id"] == problem]
+        assert [row["kernel_id"] for row in taken] == [row["kernel_id"] for row in best]
+        assert [row["rank"] for row in taken] == [1, 2, 3]
+        assert [code(row["completion"]) for row in taken] == [shown(row) for row in best]
+
+
+def test_scored_kernels_are_all_measured_ones_failures_last(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+    known = kernels(corpus, split="train")
+    rows = exported(tmp_path, corpus_path, "reward")
+    assert {row["kernel_id"] for row in rows} == set(known)
+    for row in rows:
+        kernel = known[row["kernel_id"]]
+        assert (row["status"], row["speedup"]) == (kernel["status"], kernel["speedup"])
+        assert row["score"] == kernel_score(kernel["status"], kernel["speedup"])
+        assert code(row["completion"]) == shown(kernel)
+    failed = {row["score"] for row in rows if row["status"] != "ok"}
+    assert failed
+    assert max(failed) < min(row["score"] for row in rows if row["status"] == "ok")
+
+
+def test_a_trajectory_tells_parents_diffs_and_outcomes_of_the_shipped_searches() -> None:
+    shipped = Corpus.open()
+    problem = shipped.table("kernels", split="train", columns=["problem_id"]).column("problem_id")[0].as_py()
+    material = Material(shipped, "train", {"problem": problem})
+    steps = list(search_steps(material))
+    found = [one for step in steps for one in step.candidates]
+    assert sorted(one.kernel_id for one in found) == sorted(key for key, _ in material.kernels)
+    edited = [one for one in found if one.diff is not None]
+    assert edited
+    for one in edited:
+        gpu = next(gpu for key, gpu in material.kernels if key == one.kernel_id)
+        row, parent = material.kernels[one.kernel_id, gpu], material.kernels[one.parent_ids[0], gpu]
+        assert one.parent_ids[0] == row["parent_id"]
+        assert (one.speedup, one.parent_speedup) == (row["speedup"], parent["speedup"])
+        assert one.operator in ("mutate", "cross", "repair")
+        lines = (one.diff or "").splitlines()[2:]
+        assert {line[1:] for line in lines if line.startswith("+")} <= set(stripped(row["source"]).splitlines())
+        assert {line[1:] for line in lines if line.startswith("-")} <= set(stripped(parent["source"]).splitlines())
+    assert {one.operator for one in found if not one.parent_ids} == {"fresh"}
+    for step in steps:
+        reached = [one.speedup for one in step.candidates if one.speedup] + [step.best_before or 0.0]
+        assert (step.best_after or 0.0) == max(reached)
+
+
+@pytest.mark.parametrize("form", EVERY)
+def test_no_kernel_or_problem_of_another_split_is_in_a_train_export(
+    form: str, corpus: Corpus, corpus_path: Path, tmp_path: Path
+) -> None:
+    held_out = kernels(corpus, split=["validation", "test"])
+    problems = {row["problem_id"] for row in held_out.values()}
+    rows = exported(tmp_path, corpus_path, form)
+    assert rows
+    for row in rows:
+        assert row["split"] == "train"
+        assert row["problem_id"] not in problems
+        assert not kernel_ids(row) & set(held_out)
+    tested = exported(tmp_path, corpus_path, form, "--split", "test")
+    assert {row["split"] for row in tested} == {"test"}
+    assert not {row["problem_id"] for row in tested} & {row["problem_id"] for row in rows}
+
+
+@pytest.mark.parametrize("version", BENCHMARKS)
+def test_no_kernel_of_a_test_problem_is_in_the_shipped_train_export(version: int, tmp_path: Path) -> None:
+    out = tmp_path / "sft.jsonl"
+    assert run("--format", "sft", "--best", 1, "--out", out, "--benchmark", version).exit_code == 0
+    taken = {json.loads(line)["kernel_id"] for line in out.read_text("utf-8").splitlines()}
+    table = benchmark_of(Corpus.open(), version).table("kernels", columns=["kernel_id", "split"])
+    splits = dict(zip(table["kernel_id"].to_pylist(), table["split"].to_pylist(), strict=True))
+    assert {splits[kernel] for kernel in taken} == {"train"}
+
+
+@pytest.mark.parametrize("form", EVERY)
+def test_exports_are_the_same_bytes_each_time_and_show_no_comment(
+    form: str, corpus_path: Path, tmp_path: Path, secret: str
+) -> None:
+    exported(tmp_path, corpus_path, form)
+    first = (tmp_path / f"{form}.jsonl").read_bytes()
+    exported(tmp_path, corpus_path, form)
+    assert (tmp_path / f"{form}.jsonl").read_bytes() == first
+    assert secret.encode() not in first
+
+
+def test_comments_are_kept_when_asked_for(corpus_path: Path, tmp_path: Path, secret: str) -> None:
+    rows = exported(tmp_path, corpus_path, "sft", "--comments")
+    assert all(secret in row["completion"][0]["content"] for row in rows)
+
+
+def test_parquet_holds_the_same_rows(corpus_path: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "rows.parquet"
+    assert run(corpus_path, "--format", "trajectories", "--out", out).exit_code == 0
+    assert pq.read_table(out).to_pylist() == exported(tmp_path, corpus_path, "trajectories")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--split", "train", "--split", "test"), "takes one split"),
+        (("--split", "all"), "takes one split"),
+        (("--columns", "source"), "leave --config and --columns out"),
+        (("--status", "timeout"), "no measured kernel that matches"),
+        (("--comments",), "a question never shows comments"),
+    ],
+)
+def test_what_a_training_format_cannot_do_is_one_clear_line(
+    options: tuple[str, ...], message: str, corpus_path: Path, tmp_path: Path
+) -> None:
+    result = run(corpus_path, "--format", "trl-prompt", "--out", tmp_path / "x.jsonl", *options)
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+@pytest.mark.train
+def test_every_trl_trainer_takes_a_step_on_its_export(corpus_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/evidence/scripts/trl_one_step.py", str(corpus_path)],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"format"')]
+    names = [line["trainer"] for line in lines]
+    assert names == ["RewardTrainer", "DPOTrainer", "SFTTrainer", "GRPOTrainer", "GRPOTrainer"]
+    assert all(line["steps"] == 1 and math.isfinite(line["loss"]) for line in lines)

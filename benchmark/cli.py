@@ -37,8 +37,8 @@ shots_option = click.option(
     "specs",
     multiple=True,
     metavar="NAME",
-    help=f"Built-in name ({', '.join(BUILT_IN)}), entry point, module:attribute, file.py[:attribute], or a forecasts"
-    " file. Repeatable.",
+    help=f"Built-in name ({', '.join(BUILT_IN)}), entry point, module:attribute, file.py[:attribute], a forecasts"
+    " file, calibrated:NAME, or stack:NAME+NAME. Repeatable.",
 )
 @click.option(
     "--all-baselines", is_flag=True, help="Every built-in that needs neither an endpoint nor a compiler, in one table."
@@ -199,7 +199,7 @@ def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
+        if not equals or not all(name.isidentifier() for name in key.split(".")):
             raise UserError(f"--surrogate-arg is {pair!r}; it must be name=value")
         if key in found:
             raise UserError(f"--surrogate-arg {key} is given twice; give it once")

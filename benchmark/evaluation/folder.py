@@ -62,7 +62,8 @@ class Earlier:
                 its author has described.
         """
         fix = "choose another --out"
-        if target.kind == "forecasts" and Path(target.location).parent == self.folder.resolve():
+        read = [Path(part.location).parent for part in target.leaves if part.kind == "forecasts"]
+        if self.folder.resolve() in read:
             raise UserError(f"--out {str(self.folder)!r} holds the forecasts to be scored; {fix}")
         if (self.folder / OTHER_FORECASTS).exists():
             raise UserError(

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbench.benchmark.evaluation.ensemble import ensembled
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.compiler import Compiler
+from kbench.benchmark.surrogates.forecasts.ensemble import ensembled
 from kbench.benchmark.surrogates.forecasts.limits import REPEATS
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts

@@ -9,6 +9,7 @@ from typing import Any
 from kbench import __version__
 from kbench.benchmark.evaluation.results import EvaluationCost
 from kbench.benchmark.evaluation.run import Evaluation
+from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.schemas import Submission
 
 UNKNOWN = "unknown: "
@@ -26,10 +27,11 @@ RELEASE = "codezakh/gpu-forecasters-"
 
 def submission(evaluation: Evaluation) -> Submission:
     """Metadata of a leaderboard entry."""
-    built_in = evaluation.target.kind == "built_in"
+    built_in = evaluation.target.built_in
     known = evaluation.target.documented
     cost = EvaluationCost.of(evaluation)
-    contamination = CONTAMINATION.get(evaluation.name, "none known")
+    parts = [part.name for part in evaluation.target.leaves]
+    contamination = next((CONTAMINATION[name] for name in parts if name in CONTAMINATION), "none known")
     made = Submission(
         schema_version=Submission.VERSION,
         name=evaluation.name.replace("_", "-")[:64] or "surrogate",
@@ -38,7 +40,7 @@ def submission(evaluation: Evaluation) -> Submission:
         organisation=None,
         license="Apache-2.0" if built_in else f"{UNKNOWN}state the licence",
         links=(),
-        kind=KINDS.get(evaluation.name, "baseline" if built_in else "statistical"),
+        kind=_kind(evaluation.target),
         open_weights=known,
         inputs=evaluation.inputs,
         hardware="CPU" if known else f"{UNKNOWN}state the hardware",
@@ -54,8 +56,16 @@ def submission(evaluation: Evaluation) -> Submission:
     return dataclasses.replace(made, **_release_facts(evaluation)) if is_published(evaluation) else made
 
 
+def _kind(target: SurrogateTarget) -> str:
+    kinds = {KINDS.get(part.name, "baseline" if part.built_in else "statistical") for part in target.leaves}
+    if target.parts:
+        # A map learned on validation problems is statistics, whatever it maps.
+        kinds = (kinds - {"baseline"}) or {"statistical"}
+    return kinds.pop() if len(kinds) == 1 else "hybrid"
+
+
 def _training_data(evaluation: Evaluation) -> str:
-    if evaluation.target.kind == "built_in" and evaluation.name not in ("uniform", "llm"):
+    if evaluation.target.documented and evaluation.name != "uniform":
         return "the dataset's training and validation splits"
     return "none" if evaluation.name == "uniform" else f"{UNKNOWN}state the training data"
 

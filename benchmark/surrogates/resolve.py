@@ -1,4 +1,7 @@
-"""From `--surrogate NAME` to a surrogate: built-in, entry point, module:attribute, file.py[:attribute], forecasts."""
+"""From `--surrogate NAME` to a surrogate: built-in, entry point, module:attribute, file.py[:attribute], forecasts.
+
+`calibrated:NAME` and `stack:A+B` are made of surrogates that are found the same way.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import itertools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +35,11 @@ BUILT_IN: Mapping[str, str] = {
     "llm": "language.llm:LlmSurrogate",
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
+CALIBRATED, STACK = "calibrated", "stack"
+COMBINED = "combined.surrogate:combined"
+"""Makes both of those."""
+VALIDATION_FORECASTS, VALIDATION_LIMIT = "validation_forecasts", "validation_limit"
+"""Arguments of a combined surrogate: forecasts of validation queries made earlier, and how many to ask at most."""
 REPLAY = "baselines.replay:ReplaySurrogate"
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "lookup", "static")
 """Built-ins that need no endpoint and no file."""
@@ -48,32 +57,46 @@ class SurrogateTarget:
     name: str
     """Short name for tables and folders."""
     kind: str
-    """built_in, entry_point, module, file or forecasts."""
+    """built_in, entry_point, module, file, forecasts, calibrated or stack."""
     location: str
-    """Module, path, or built-in name."""
+    """Module, path, built-in name, or what the parts were called."""
     attribute: str = ""
+    parts: tuple[SurrogateTarget, ...] = ()
+    """What a combined surrogate is made of."""
+
+    @property
+    def leaves(self) -> tuple[SurrogateTarget, ...]:
+        """The parts; of a surrogate that has none, itself."""
+        return tuple(self.parts) or (self,)
 
     @property
     def found_at(self) -> str:
         """A hash that tells surrogates of one name apart without showing their paths."""
-        return content_hash("target", self.kind, self.location, self.attribute)
+        places = [(each.location, each.attribute) for each in self.leaves]
+        return content_hash("target", self.kind, *itertools.chain.from_iterable(places))
+
+    @property
+    def built_in(self) -> bool:
+        """Whether it comes with kbench, every part included."""
+        return all(each.kind == "built_in" for each in self.leaves)
 
     @property
     def trusted(self) -> bool:
         """Whether it is our own code, which runs in this process."""
-        return self.kind in ("built_in", "forecasts")
+        return all(each.kind in ("built_in", "forecasts") for each in self.leaves)
 
     @property
     def documented(self) -> bool:
         """Whether kbench itself can describe it in a submission."""
-        return self.kind == "built_in" and self.location in DOCUMENTED
+        return all(each.kind == "built_in" and each.location in DOCUMENTED for each in self.leaves)
 
 
 def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
     """Find what a name means, without running it.
 
     Args:
-        spec: built-in name, entry point, `module:attribute`, `path/to/file.py[:attribute]` or a forecasts file.
+        spec: built-in name, entry point, `module:attribute`, `path/to/file.py[:attribute]`, a forecasts file,
+            `calibrated:SPEC` or `stack:SPEC+SPEC`.
         forecasts_folder: where `replay:NAME` looks for NAME.parquet or NAME.jsonl.
 
     Raises:
@@ -82,6 +105,9 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
     """
     if spec in BUILT_IN:
         return SurrogateTarget(spec, "built_in", spec)
+    kind, _, inner = spec.partition(":")
+    if kind in (CALIBRATED, STACK):
+        return _combined_target(kind, inner, forecasts_folder)
     if spec.startswith("replay:") or spec.endswith(FORECAST_SUFFIXES):
         return _forecasts(spec.removeprefix("replay:"), forecasts_folder)
     entries = importlib.metadata.entry_points(group=ENTRY_POINTS).names
@@ -96,7 +122,21 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
         return SurrogateTarget(attribute, "module", head, attribute)
     if Path(spec).is_dir():
         return _forecasts(spec, forecasts_folder)
-    raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", *entries])
+    raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", CALIBRATED, STACK, *entries])
+
+
+def _combined_target(kind: str, inner: str, folder: Path | None) -> SurrogateTarget:
+    specs = inner.split("+") if kind == STACK else [inner]
+    if not all(specs) or (kind == STACK and len(specs) < 2):
+        form = "stack:A+B[+C]" if kind == STACK else "calibrated:NAME"
+        raise UserError(f"surrogate {f'{kind}:{inner}'!r} names too few surrogates; write {form}")
+    parts = tuple(locate(spec, folder) for spec in specs)
+    if any(part.parts for part in parts):
+        raise UserError(f"surrogate {f'{kind}:{inner}'!r} nests; a stack is calibrated already, so write stack:A+B")
+    names = [part.name for part in parts]
+    if len(set(names)) < len(names):
+        raise UserError(f"surrogate {f'{kind}:{inner}'!r} has two parts of one name; name each part once")
+    return SurrogateTarget(f"{kind}-{'+'.join(names)}", kind, inner, parts=parts)
 
 
 def entry_point(name: str) -> importlib.metadata.EntryPoint:
@@ -136,6 +176,8 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
     Raises:
         UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
     """
+    if target.parts:
+        return _construct_combined(target, arguments, compiler)
     found = imported(target)
     if inspect.isclass(found) or not hasattr(found, "forecast"):
         if not callable(found):
@@ -156,6 +198,29 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
         raise UserError(f"surrogate {target.name!r} has inputs {found.inputs!r}; it must be one of {INPUTS}")
     result: Surrogate = found
     return result
+
+
+def _construct_combined(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: Compiler | None) -> Surrogate:
+    """Make every part with its own arguments: of a stack, those that begin with the part's name and a dot."""
+    given = dict(arguments)
+    limit = given.pop(VALIDATION_LIMIT, None)
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise UserError(f"--surrogate-arg {VALIDATION_LIMIT} is {limit!r}; it must be a whole number of at least 1")
+    parts, recorded = {}, {}
+    for part in target.parts:
+        start = f"{part.name}." if target.kind == STACK else ""
+        own = {key.removeprefix(start): given.pop(key) for key in list(given) if key.startswith(start)}
+        file = own.pop(VALIDATION_FORECASTS, None)
+        if file is not None:
+            if not Path(str(file)).is_file():
+                raise UserError(f"--surrogate-arg {start}{VALIDATION_FORECASTS} is {file!r}; give a forecasts file")
+            recorded[part.name] = construct(_forecasts(str(file), None), {})
+        parts[part.name] = construct(part, own, compiler)
+    if given:
+        names = ", ".join(f"{part.name}.NAME=VALUE" for part in target.parts)
+        raise UserError(f"--surrogate-arg {next(iter(given))} names no part of {target.name}; write {names}")
+    made: Surrogate = _built_in(COMBINED)(target.name, parts, recorded, limit)
+    return made
 
 
 def imported(target: SurrogateTarget) -> Any:

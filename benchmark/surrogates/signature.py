@@ -39,6 +39,10 @@ def signature(target: SurrogateTarget, arguments: Mapping[str, Any], *asked: str
 
 def _code(target: SurrogateTarget) -> list[Path]:
     """The files a surrogate consists of, in a fixed order."""
+    if target.parts:
+        # How parts are combined is code of ours.
+        whole = [SurrogateTarget(target.kind, "built_in", target.kind), *target.parts]
+        return sorted({path for part in whole for path in _code(part)})
     if target.kind == "built_in":
         return sorted(path for path in BUILT_IN_FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
     if target.kind in ("file", "forecasts"):

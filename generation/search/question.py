@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
+from kbench.benchmark.surrogates.combined.surrogate import CombinedSurrogate
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.tasks.render import render_query
+from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Pair, PairKind, Query, bins, to_dict
 from kbench.schemas.ids import content_hash
 
@@ -75,6 +78,8 @@ def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
 def surrogate_named(name: str, compiler: Compiler | None = None) -> Surrogate:
     """A surrogate by name: `online`, or whatever `kbench evaluate --surrogate` accepts.
 
+    Combined surrogates learn from the shipped dataset.
+
     Args:
         name: of the surrogate.
         compiler: asked by surrogates that look at compiler output.
@@ -84,4 +89,8 @@ def surrogate_named(name: str, compiler: Compiler | None = None) -> Surrogate:
     """
     if name == "online":
         return OnlineSurrogate()
-    return resolve(name, compiler=compiler)
+    found = resolve(name, compiler=compiler)
+    if isinstance(found, CombinedSurrogate):
+        # A search has no validation problems to learn from.
+        found.fit_corpus(benchmark_of(Corpus.open()))
+    return found

@@ -122,6 +122,12 @@ def corpus_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def large_corpus_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with enough validation queries to learn a calibration from."""
+    return write_corpus(tmp_path_factory.mktemp("large") / "corpus", seed=3, kernels_each=60)
+
+
+@pytest.fixture(scope="session")
 def corpus(corpus_path: Path) -> Corpus:
     """That corpus, opened."""
     return Corpus.open(corpus_path)

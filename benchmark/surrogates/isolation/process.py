@@ -14,12 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from kbench.benchmark.surrogates.forecasts.answers import checked
 from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.isolation.confine import Confinement
-from kbench.benchmark.surrogates.protocol import SurrogateFacts, accept, failure
+from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor
-from kbench.schemas import DataError, Forecast, KbenchError, Pair, Query, UserError, from_dict
+from kbench.schemas import Forecast, KbenchError, Pair, Query, UserError
 
 LARGEST_ANSWER_BYTES = 1 << 30
 WORKER = "kbench.benchmark.surrogates.isolation.worker"
@@ -101,7 +102,7 @@ class ProcessSurrogate:
         rows = self._ask(
             messages.Ask(messages.PackedQueries.of(queries)), messages.Answered, self._limits.forecast_s
         ).forecasts
-        return [_checked(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
+        return [checked(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
 
     def stop(self) -> None:
         """End the process and everything it started."""
@@ -191,16 +192,3 @@ class ProcessSurrogate:
 def _left(deadline: float) -> float:
     """Seconds for a socket's timeout, where zero would mean not to wait at all."""
     return max(deadline - time.monotonic(), 1e-3)
-
-
-def _checked(row: dict[str, Any]) -> Forecast:
-    try:
-        probabilities = row.get("probabilities")
-        if isinstance(probabilities, list):
-            # Whole numbers are fine as probabilities; `accept` names what is no number.
-            numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in probabilities)
-            row = row | {"probabilities": [float(v) for v in probabilities] if numeric else probabilities}
-        return accept(from_dict(Forecast, row))
-    except DataError as error:
-        repeat = row.get("repeat", 0)
-        return failure(row["query_id"], str(error), repeat if isinstance(repeat, int) else 0)

@@ -9,17 +9,15 @@ import json
 import socket
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark.surrogates.forecasts.answers import answer_rows
 from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.isolation.confine import confine
 from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import construct
-from kbench.schemas import Forecast, KbenchError, Query
-
-FORMS = "return Forecast objects, dictionaries of their fields, or an array of shape (n, 8), one row for each query"
+from kbench.schemas import KbenchError
 
 
 class SurrogateSession:
@@ -48,35 +46,7 @@ class SurrogateSession:
                 return messages.Fitted()
             case messages.Ask(queries):
                 asked = queries.queries()
-                return messages.Answered(_rows(self._surrogate.forecast(asked), asked))
-
-
-def _rows(given: Any, asked: Sequence[Query]) -> list[Any]:
-    """What `forecast` returned, as forecasts or their fields; what names no query answers the one at its place.
-
-    Raises:
-        TypeError: it is neither Forecast objects, nor dictionaries of their fields, nor an array of shape (n, 8).
-    """
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
-        rows = list(given)
-        if all(isinstance(row, Forecast) for row in rows):
-            return rows
-        if len(rows) == len(asked):
-            return [_row(row, query) for row, query in zip(rows, asked, strict=True)]
-        if all(isinstance(row, Mapping) and "query_id" in row for row in rows):
-            return [dict(row) for row in rows]
-        raise TypeError(f"forecast(queries) returned {len(rows)} rows for {len(asked)} queries; return one for each")
-    raise TypeError(f"forecast(queries) returned {type(given).__name__}; {FORMS}")
-
-
-def _row(row: Any, query: Query) -> Any:
-    if isinstance(row, Forecast):
-        return row
-    if isinstance(row, Mapping):
-        return {"query_id": query.query_id} | dict(row)
-    if (isinstance(row, Sequence) and not isinstance(row, str | bytes)) or getattr(row, "ndim", None) == 1:
-        return {"query_id": query.query_id, "probabilities": list(row)}
-    raise TypeError(f"forecast(queries) returned a row of type {type(row).__name__}; {FORMS}")
+                return messages.Answered(answer_rows(self._surrogate.forecast(asked), asked))
 
 
 def main() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kbench.benchmark.surrogates.static.features.rows import KernelPool, capabil
 from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, Forecasts, StaticModel
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.tasks.asked import version_of
+from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
 
@@ -43,10 +45,7 @@ class StaticSurrogate:
     def fit_corpus(self, corpus: Any) -> None:
         """Train where that was asked for; otherwise see that the model has not learnt what it is asked."""
         if self._retrain:
-            from kbench.benchmark.surrogates.static.training.train import train
-
-            mixes = Mixes.load(MIXES_FILE) if self.compiled else None
-            self._model = train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes).model
+            self._model = self._trained(corpus, TRAIN_SPLITS)
             return
         self._model = self._loaded()
         facts, version = self._model.facts, version_of(corpus)
@@ -55,6 +54,27 @@ class StaticSurrogate:
                 f"the model of static was trained for benchmark {facts.get('benchmark', 1)}, whose training problems "
                 f"benchmark {version} may test; train it again with --surrogate-arg retrain=true"
             )
+
+    def without_validation(self, corpus: Any) -> StaticSurrogate:
+        """The same surrogate with a model trained here, in minutes, that did not learn from validation problems.
+
+        A model file of the user's stays: what it learned from is not known here.
+
+        Raises:
+            UserError: there is no corpus to train on.
+        """
+        other = copy.copy(self)
+        if self._path == self.shipped:
+            if corpus is None:
+                raise UserError("static beside your own surrogate must be a forecasts file, not a name")
+            other._model = self._trained(corpus, TRAIN_SPLITS[:1])
+        return other
+
+    def _trained(self, corpus: Any, splits: Sequence[str]) -> StaticModel:
+        from kbench.benchmark.surrogates.static.training.train import train
+
+        mixes = Mixes.load(MIXES_FILE) if self.compiled else None
+        return train(corpus, seed=self._seed, compiled=self.compiled, mixes=mixes, splits=splits).model
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid; known kernels say how far off the level is."""

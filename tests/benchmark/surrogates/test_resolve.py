@@ -101,11 +101,41 @@ def _named(tmp_path: Path) -> Path:
         ("nowhere/model.py", "does not exist"),
         ("nowhere/forecasts.parquet", "do not exist"),
         ("replay:nothing", "do not exist"),
+        ("calibrated", "names too few surrogates; write calibrated:NAME"),
+        ("calibrated:", "names too few surrogates; write calibrated:NAME"),
+        ("calibrated:statc", "did you mean 'static'"),
+        ("stack:static", "names too few surrogates; write stack:A"),
+        ("stack:static+", "names too few surrogates"),
+        ("stack:static+static", "two parts of one name"),
+        ("calibrated:stack:static+prior", "nests"),
     ],
 )
 def test_unknown_names_get_one_clear_line(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         locate(spec)
+
+
+def test_a_combined_name_is_found_part_by_part(model_file: Path) -> None:
+    target = locate(f"stack:static+{model_file}")
+    assert (target.kind, target.name) == ("stack", "stack-static+mine")
+    assert [part.kind for part in target.leaves] == ["built_in", "file"]
+    assert [target.trusted, target.built_in, target.documented] == [False] * 3, "a user's part is not our code"
+    ours = locate("calibrated:static")
+    assert [ours.trusted, ours.built_in, ours.documented] == [True] * 3
+    assert ours.found_at != locate("static").found_at
+
+
+def test_arguments_of_a_combined_surrogate_go_to_its_parts(model_file: Path) -> None:
+    made = resolve(f"stack:prior+{model_file}", **{"mine.size": 4})
+    assert [getattr(part.surrogate, "size", None) for part in made._parts] == [None, 4]  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="names no part of stack-prior"):
+        resolve("stack:prior+length", size=4)
+    with pytest.raises(UserError, match="does not take"):
+        resolve("calibrated:prior", size=4)
+    with pytest.raises(UserError, match="validation_limit is 0"):
+        resolve("calibrated:prior", validation_limit=0)
+    with pytest.raises(UserError, match=r"prior\.validation_forecasts is 'nowhere'"):
+        resolve("stack:prior+length", **{"prior.validation_forecasts": "nowhere"})
 
 
 def test_arguments_the_surrogate_does_not_take_are_refused(model_file: Path) -> None:

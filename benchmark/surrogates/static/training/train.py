@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -29,7 +29,7 @@ from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.training.pairs import Ends, Widths, pair_model
 from kbench.benchmark.tasks.asked import Tables, version_of
-from kbench.benchmark.tasks.build import training_kernels, training_pairs
+from kbench.benchmark.tasks.build import TRAIN_SPLITS, training_kernels, training_pairs
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 
@@ -49,6 +49,7 @@ def train(
     *,
     compiled: bool = False,
     mixes: Mixes | None = None,
+    splits: Sequence[str] = TRAIN_SPLITS,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Train on the training splits of a corpus; equal corpora and seeds give equal models.
@@ -59,12 +60,13 @@ def train(
         seed: of the trees.
         compiled: whether to learn from registers, shared memory and spills too.
         mixes: instruction mixes to learn from too, if compiled; some kernels may be missing.
+        splits: the training splits to learn from.
         tell: told what is going on.
     """
     effort = effort or Effort()
     tell("reading training kernels")
     layout = RowLayout(compiled, mixed=compiled and bool(mixes))
-    material = Material(list(training_kernels(corpus)), layout, mixes)
+    material = Material(list(training_kernels(corpus, splits)), layout, mixes)
     known = material.known
     problems = len(set(material.problems.tolist()))
     tell(f"kernel models on {material.valid.sum():,} kernels of {problems} problems")
@@ -75,7 +77,7 @@ def train(
     inputs = reference_width_rows(material.rows[:, layout.numbers], guesses, middle)
     reference = Widths.of(inputs[known], middle[known], material.total[known], material.fold[known], effort, seed)
     tell("pair model")
-    pairs = list(training_pairs(corpus))
+    pairs = list(training_pairs(corpus, splits))
     ends = Ends.of(material, pairs)
     pair = pair_model(material, ends, guesses, effort, seed)
     point = guesses.level + kernels.order * guesses.rank

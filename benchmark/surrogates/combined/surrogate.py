@@ -1,0 +1,216 @@
+"""`calibrated:NAME` and `stack:A+B`: the forecasts of one or several surrogates, mapped by what validation shows.
+
+The map is learned on validation problems alone, from forecasts of surrogates that did not learn from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats, encode
+from kbench.benchmark.surrogates.combined.choice import Choice, choose
+from kbench.benchmark.surrogates.combined.maps import Sample
+from kbench.benchmark.surrogates.combined.part import Part, Train
+from kbench.benchmark.surrogates.combined.validation import Validation
+from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, failure
+from kbench.benchmark.tasks.build import build_questions, training_pairs
+from kbench.schemas import Forecast, PairKind, Query, UserError, bins
+
+LEAST = 200
+"""Fewest validation answers that a map is learned from."""
+LEAST_FAILED = 20
+"""Fewest failed kernels, and fewest correct ones, that P(valid) is learned from."""
+LOG_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
+
+
+class CombinedSurrogate:
+    """Learns a map on validation problems and applies it to what its parts say."""
+
+    repeats = 1
+
+    def __init__(self, name: str, parts: Sequence[Part], validation_limit: int | None = None) -> None:
+        """Put it together; nothing is learned yet.
+
+        Args:
+            name: what error messages call it.
+            parts: the surrogates whose forecasts are mapped.
+            validation_limit: most validation queries to ask, for parts that cost money.
+        """
+        self._name, self._parts, self._limit = name, tuple(parts), validation_limit
+        self.inputs = max((getattr(p.surrogate, "inputs", INPUTS[0]) for p in parts), key=INPUTS.index)
+        self.batch_size = min(int(getattr(p.surrogate, "batch_size", 2048)) for p in parts)
+        self.chosen: Choice | None = None
+        """The map of the distributions."""
+        self.chosen_valid: Choice | None = None
+        """The map of P(valid); None where too few kernels failed, or no part gives it."""
+        self._weights = np.full(len(parts), 1 / len(parts))
+        self._valid_parts: list[int] = []
+
+    @property
+    def point_weights(self) -> dict[str, float]:
+        """How much each part counts in the point forecast: its weight in the log-linear pool."""
+        return {part.name: float(weight) for part, weight in zip(self._parts, self._weights, strict=True)}
+
+    def check_dataset(self, fingerprint: str) -> None:
+        """Refuse parts made for other data."""
+        for part in self._parts:
+            if hasattr(part.surrogate, "check_dataset"):
+                part.surrogate.check_dataset(fingerprint)
+
+    def keep_replies(self, folder: Path | None, max_tokens: int | None = None, max_cost: float | None = None) -> None:
+        """Let language models among the parts keep their replies; each has the whole limit."""
+        for part in self._parts:
+            if hasattr(part.surrogate, "keep_replies"):
+                part.surrogate.keep_replies(folder, max_tokens, max_cost)
+
+    def estimate(self, queries: Sequence[Query]) -> dict[str, Any]:
+        """What asking these queries would cost; validation queries cost as much each, and are not counted."""
+        costs = [p.surrogate.estimate(queries) for p in self._parts if hasattr(p.surrogate, "estimate")]
+        return {key: sum(cost.get(key, 0) for cost in costs) for cost in costs for key in cost} or {"price": 0.0}
+
+    def fit_corpus(self, corpus: Any) -> None:
+        """Learn from the validation split of a corpus."""
+        asked = Validation.of(build_questions(corpus, "validation", limit=self._limit))
+        fits = any(callable(getattr(part.surrogate, "fit", None)) for part in self._parts)
+        self.learn(asked, list(training_pairs(corpus)) if fits else (), corpus)
+
+    def fit(self, train: Train) -> None:
+        """Learn from training pairs; a search's own measurements, which hold no validation pair, change nothing."""
+        asked = Validation.of_pairs(train, self._limit)
+        if asked.queries:
+            self.learn(asked, train, None)
+
+    def learn(self, asked: Validation, train: Train = (), corpus: Any = None) -> None:
+        """Learn from validation queries, and fit the parts that learn.
+
+        Args:
+            asked: the queries with their answers.
+            train: training pairs, for parts that are fitted on them.
+            corpus: where they come from, for parts that look at more than pairs.
+
+        Raises:
+            UserError: a part answers too few of the queries.
+        """
+        given = [part.held_out(asked.queries, train, corpus) for part in self._parts]
+        for part, forecasts in zip(self._parts, given, strict=True):
+            answered = sum(forecast.probabilities is not None for forecast in forecasts)
+            if answered < LEAST:
+                raise UserError(
+                    f"{self._name}: {part.name} answers {answered:,} of {len(asked.queries):,} validation queries, and "
+                    f"{LEAST} are needed; make them with `kbench evaluate --split validation` and give the file: "
+                    "--surrogate-arg validation_forecasts=FILE (for a stack, PART.validation_forecasts=FILE)"
+                )
+        every = np.stack([_shares(forecasts) for forecasts in given], axis=1)[asked.query]
+        known = np.flatnonzero(~np.isnan(every).any(axis=(1, 2)))
+        if len(known) < LEAST:
+            raise UserError(
+                f"{self._name}: all parts together answer {len(known):,} validation pairs, and {LEAST} are "
+                "needed; answer the same queries with each part"
+            )
+        sample = Sample(every, asked.bin - 1, encode(asked.problem)[1], asked.level).take(known)
+        self.chosen = choose(sample)
+        self._weights = self.chosen.weights
+        self._learn_valid(asked, given)
+
+    def _learn_valid(self, asked: Validation, given: Sequence[Sequence[Forecast]]) -> None:
+        chances = np.stack([_chances(forecasts) for forecasts in given], axis=1)
+        self._valid_parts = [at for at in range(len(given)) if (~np.isnan(chances[:, at])).sum() >= LEAST]
+        self.chosen_valid = None
+        said = chances[asked.kernel][:, self._valid_parts]
+        known = ~np.isnan(said).any(axis=1)
+        valid = asked.valid[known]
+        if self._valid_parts and min(valid.sum(), (~valid).sum()) >= LEAST_FAILED:
+            problem, level = encode(asked.kernel_problem)[1][known], np.ones(len(valid), dtype=np.bool_)
+            self.chosen_valid = choose(Sample(_both(said[known]), valid.astype(np.int64), problem, level))
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """What the parts say, mapped; a part that fails on a query has no say in it.
+
+        Raises:
+            UserError: nothing was learned, because the corpus has no validation split.
+        """
+        if self.chosen is None:
+            raise UserError(f"{self._name} learns from validation problems, and the corpus has none; give --train")
+        given = [part.forecasts(queries) for part in self._parts]
+        # Equal shares for all classes leave a pool unmoved.
+        every = np.stack([np.nan_to_num(_shares(forecasts), nan=1 / bins.COUNT) for forecasts in given], axis=1)
+        level = np.array([query.kind is PairKind.REFERENCE for query in queries], dtype=np.bool_)
+        shares = self.chosen.map.applied(every, level)
+        chances = self._mapped_chances(np.stack([_chances(forecasts) for forecasts in given], axis=1), level)
+        return [
+            self._forecast(said, share, float(chance))
+            for said, share, chance in zip(zip(*given, strict=True), shares, chances, strict=True)
+        ]
+
+    def _mapped_chances(self, chances: Floats, level: Any) -> Floats:
+        """P(valid) of each query; NaN where no part gives one."""
+        said = chances[:, self._valid_parts] if self._valid_parts else chances
+        known = ~np.isnan(said)
+        mean = np.where(known, said, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        if self.chosen_valid is not None:
+            filled = np.where(known, said, mean[:, None])
+            mean = self.chosen_valid.map.applied(_both(filled), level)[:, 1]
+        return np.where(known.any(axis=1), mean, np.nan)
+
+    def _forecast(self, said: Sequence[Forecast], shares: Floats, chance: float) -> Forecast:
+        costs = {name: _sum(said, name) for name in ("input_tokens", "output_tokens", "elapsed_s")}
+        if all(each.probabilities is None for each in said):
+            made = failure(said[0].query_id, said[0].failure or "")
+            return dataclasses.replace(made, **costs)
+        return Forecast(
+            query_id=said[0].query_id, probabilities=tuple(shares.tolist()), speedup=self._point(said),
+            p_valid=None if math.isnan(chance) else min(max(chance, 0.0), 1.0), **costs,
+        )  # fmt: skip
+
+    def _point(self, said: Sequence[Forecast]) -> float | None:
+        """The parts' point forecasts, or the means of their distributions, averaged by the weights of the pool."""
+        if all(each.speedup is None for each in said):
+            return None
+        rows = [(weight, each) for weight, each in zip(self._weights, said, strict=True) if each.probabilities]
+        total = sum(weight for weight, _ in rows)
+        logs = [
+            math.log2(each.speedup) if each.speedup else float(np.dot(each.probabilities or (), LOG_CENTERS))
+            for _, each in rows
+        ]
+        if total <= 0:
+            return float(2.0 ** np.mean(logs))
+        return float(2.0 ** (sum(weight * log for (weight, _), log in zip(rows, logs, strict=True)) / total))
+
+
+def combined(
+    name: str, parts: Mapping[str, Surrogate], recorded: Mapping[str, Surrogate], validation_limit: int | None = None
+) -> CombinedSurrogate:
+    """Put surrogates together.
+
+    Args:
+        name: what was asked for.
+        parts: the surrogates by name.
+        recorded: validation forecasts of some of them, made earlier.
+        validation_limit: most validation queries to ask.
+    """
+    return CombinedSurrogate(name, [Part(n, each, recorded.get(n)) for n, each in parts.items()], validation_limit)
+
+
+def _shares(forecasts: Sequence[Forecast]) -> Floats:
+    """[queries, 8]; NaN where there is no answer."""
+    return np.array([each.probabilities or (np.nan,) * bins.COUNT for each in forecasts], dtype=np.float64)
+
+
+def _chances(forecasts: Sequence[Forecast]) -> Floats:
+    return np.array([np.nan if each.p_valid is None else each.p_valid for each in forecasts], dtype=np.float64)
+
+
+def _both(chances: Floats) -> Floats:
+    """Chances of failing and of being valid as a distribution over two classes: [rows, parts, 2]."""
+    return np.stack([1.0 - chances, chances], axis=2)
+
+
+def _sum(said: Sequence[Forecast], name: str) -> Any:
+    known = [value for each in said if (value := getattr(each, name)) is not None]
+    return sum(known) if known else None

@@ -1,0 +1,256 @@
+"""Maps learned on validation problems: they calibrate, they combine, and they do no harm on other problems."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from kbench.benchmark.cli import evaluate as command
+from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.metrics.forecast.ece import ece
+from kbench.benchmark.metrics.forecast.log_score import log_score
+from kbench.benchmark.metrics.forecast.rps import rps
+from kbench.benchmark.surrogates.baselines.transfer import normal_shares
+from kbench.benchmark.surrogates.combined.choice import choose
+from kbench.benchmark.surrogates.combined.maps import Sample, isotonic, matrix, pool, pool_weights
+from kbench.benchmark.surrogates.combined.part import Part
+from kbench.benchmark.surrogates.combined.surrogate import CombinedSurrogate
+from kbench.benchmark.surrogates.combined.validation import Validation
+from kbench.benchmark.surrogates.protocol import failure
+from kbench.benchmark.surrogates.resolve import resolve
+from kbench.benchmark.tasks.labels import strings
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.schemas import Backend, Forecast, Pair, PairKind, Query, UserError, bins
+from kbench.schemas.ids import content_hash
+
+PROBLEMS, EACH = 16, 40
+
+
+class Recalled:
+    """Answers from a table."""
+
+    def __init__(self, answers: Mapping[str, Forecast]) -> None:
+        self.answers = answers
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        # In another order than asked, as surrogates may.
+        return [self.answers[query.query_id] for query in reversed(queries) if query.query_id in self.answers]
+
+
+def query(at: int, kind: PairKind = PairKind.SIBLING) -> Query:
+    return Query(
+        query_id=content_hash("made up", str(at)), problem_id=f"p{at // EACH:02}", family="f", problem_text="",
+        workloads_json="[]", backend=Backend.TRITON, kind=kind, anchor_source="", candidate_source=str(at), gpu="g",
+        gpu_facts_json="{}",
+    )  # fmt: skip
+
+
+QUERIES = [query(at) for at in range(PROBLEMS * EACH)]
+HELD_OUT = slice(PROBLEMS * EACH // 2, None)
+"""Queries of the problems that nothing is learned from."""
+
+
+def validation(truth: Ints, valid: Sequence[bool] = ()) -> Validation:
+    """The first half of the problems, with their answers."""
+    asked = QUERIES[: HELD_OUT.start]
+    problems = strings([each.problem_id for each in asked])
+    chosen = np.asarray(valid, dtype=np.bool_)
+    return Validation(
+        asked, np.arange(len(asked)), truth[: len(asked)], problems, np.zeros(len(asked), dtype=np.bool_),
+        np.arange(len(chosen)), chosen, problems[: len(chosen)],
+    )  # fmt: skip
+
+
+def part(name: str, shares: Floats, p_valid: Floats | None = None) -> Part:
+    chances = [None] * len(shares) if p_valid is None else p_valid.tolist()
+    rows = zip(QUERIES, shares.tolist(), chances, strict=True)
+    return Part(name, Recalled({q.query_id: Forecast(query_id=q.query_id, probabilities=tuple(s), p_valid=c)
+                                for q, s, c in rows}))  # fmt: skip
+
+
+def held_out(surrogate: CombinedSurrogate) -> Floats:
+    return np.array([each.probabilities for each in surrogate.forecast(QUERIES[HELD_OUT])])
+
+
+def signals(seed: int = 0) -> tuple[Floats, Floats, Ints]:
+    """What two forecasters know of the log speedup, and the bin that both and some noise decide."""
+    random = np.random.default_rng(seed)
+    one, other, noise = 0.5 * random.standard_normal((3, len(QUERIES)))
+    return one, other, bins.bins_of(np.exp(one + other + 0.6 * noise))
+
+
+def shares(centers: Floats, spread: float) -> Floats:
+    return np.array([normal_shares(center, spread) for center in centers])
+
+
+def test_an_overconfident_surrogate_becomes_calibrated_on_problems_it_was_not_learned_on() -> None:
+    one, _, truth = signals()
+    given = shares(one, 0.15)
+    surrogate = CombinedSurrogate("calibrated-made-up", [part("made-up", given)])
+    surrogate.learn(validation(truth))
+    before, after, answers = given[HELD_OUT], held_out(surrogate), truth[HELD_OUT]
+    assert ece(before, answers) > 0.25
+    assert ece(after, answers) < 0.1
+    assert rps(after, answers) < rps(before, answers)
+    assert log_score(after, answers) < log_score(before, answers)
+
+
+def test_a_calibrated_surrogate_is_left_unchanged() -> None:
+    one, _, truth = signals(1)
+    given = shares(one, float(np.hypot(0.5, 0.3)))
+    surrogate = CombinedSurrogate("calibrated-made-up", [part("made-up", given)])
+    surrogate.learn(validation(truth))
+    assert rps(held_out(surrogate), truth[HELD_OUT]) < rps(given[HELD_OUT], truth[HELD_OUT]) + 0.002
+
+
+def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> None:
+    one, other, truth = signals(2)
+    parts = [shares(each, float(np.hypot(0.5, 0.3))) for each in (one, other)]
+    surrogate = CombinedSurrogate("stack-a+b", [part("a", parts[0]), part("b", parts[1])])
+    surrogate.learn(validation(truth))
+    best = min(log_score(each[HELD_OUT], truth[HELD_OUT]) for each in parts)
+    assert log_score(held_out(surrogate), truth[HELD_OUT]) < best - 0.1
+    assert surrogate.point_weights["a"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_part_that_knows_nothing_gets_no_weight() -> None:
+    one, _, truth = signals(3)
+    noise = np.random.default_rng(4).dirichlet(np.ones(bins.COUNT), len(truth))
+    sample = Sample(np.stack([shares(one, 0.6), noise], axis=1), truth - 1, np.arange(len(truth)) // EACH, truth > 4)
+    assert pool_weights(pool(sample), 2)[1] < 0.05
+
+
+def test_learning_is_deterministic_and_better_than_nothing_in_cross_validation() -> None:
+    one, _, truth = signals(5)
+    sample = Sample(shares(one, 0.2)[:, None], truth - 1, np.arange(len(truth)) // EACH, np.arange(len(truth)) % 2 > 0)
+    first, second = choose(sample), choose(sample)
+    assert first.name == second.name
+    assert first.log_scores == second.log_scores
+    assert min(first.log_scores.values()) <= first.log_scores[first.name] < first.log_scores["unchanged"]
+    applied = [each.map.applied(sample.given, sample.level) for each in (first, second)]
+    np.testing.assert_array_equal(*applied)
+    assert choose(sample.take(sample.problem == 0)).name == "unchanged", "nothing can be held out of one problem"
+
+
+@pytest.mark.parametrize("fit", [isotonic, lambda sample: matrix(sample, 1e-2)])
+def test_every_map_gives_distributions_even_where_parts_are_certain(fit: object) -> None:
+    _, _, truth = signals(6)
+    given = np.eye(bins.COUNT)[np.roll(truth - 1, 1)]
+    sample = Sample(given[:, None], truth - 1, np.arange(len(truth)) // EACH, truth > 4)
+    found = fit(sample).applied(sample.given, sample.level)  # type: ignore[operator]
+    assert (found > 0).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_p_valid_is_calibrated_too() -> None:
+    one, _, truth = signals(7)
+    random = np.random.default_rng(8)
+    log_odds = random.standard_normal(len(truth))
+    valid = random.random(len(truth)) < 1 / (1 + np.exp(-log_odds))
+    said = 1 / (1 + np.exp(-4 * log_odds - 2))
+    surrogate = CombinedSurrogate("calibrated-made-up", [part("made-up", shares(one, 0.6), said)])
+    surrogate.learn(validation(truth, valid[: HELD_OUT.start].tolist()))
+    after = np.array([each.p_valid for each in surrogate.forecast(QUERIES[HELD_OUT])])
+    assert ((after - valid[HELD_OUT]) ** 2).mean() < ((said - valid)[HELD_OUT] ** 2).mean() - 0.03
+    assert abs(after.mean() - valid[HELD_OUT].mean()) < 0.06
+    assert abs(said[HELD_OUT].mean() - valid[HELD_OUT].mean()) > 0.1
+
+
+def test_a_part_that_fails_on_a_query_has_no_say_and_all_failing_is_a_failure() -> None:
+    one, other, truth = signals(9)
+    parts = [part(name, shares(each, 0.6)) for name, each in (("a", one), ("b", other))]
+    surrogate = CombinedSurrogate("stack-a+b", parts)
+    surrogate.learn(validation(truth))
+    last, before_last = QUERIES[-1], QUERIES[-2]
+    both = dict(parts[0].surrogate.answers)  # type: ignore[attr-defined]
+    both[last.query_id] = failure(last.query_id, "no idea")
+    parts[0].surrogate.answers = both  # type: ignore[attr-defined]
+    parts[1].surrogate.answers = {before_last.query_id: both[before_last.query_id]}  # type: ignore[attr-defined]
+    one_left, none_left = surrogate.forecast([QUERIES[-3], last])
+    assert one_left.failure is None
+    assert one_left.probabilities is not None
+    assert none_left.failure == "no idea"
+
+
+def pairs(splits: Sequence[str]) -> list[tuple[Query, Pair]]:
+    _, _, truth = signals()
+    return [
+        (q, Pair(pair_id=q.query_id, problem_id=q.problem_id, family="f", backend=q.backend, gpu="g", anchor_id="a",
+                 candidate_id="c", kind=q.kind, speedup=1.0, speedup_low=1.0, speedup_high=1.0, bin=int(b), split=s,
+                 origin="kbench"))
+        for q, b, s in zip(QUERIES, truth, splits, strict=False)
+    ]  # fmt: skip
+
+
+def test_what_learns_answers_validation_queries_before_it_has_learned_from_them() -> None:
+    events: list[object] = []
+
+    class Learner(Recalled):
+        def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+            events.append({pair.split for _, pair in train})
+
+        def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+            events.append(len(queries))
+            return [Forecast(query_id=q.query_id, probabilities=(0.125,) * 8) for q in queries]
+
+    surrogate = CombinedSurrogate("calibrated-learner", [Part("learner", Learner({}))])
+    surrogate.fit(pairs(["train"] * 300 + ["validation"] * 300))
+    assert events == [{"train"}, 300, {"train", "validation"}]
+    surrogate.fit(pairs(["train"] * 10))
+    assert len(events) == 3, "a search's own measurements hold no validation pair"
+
+
+def test_too_few_validation_answers_are_one_clear_line(corpus: Corpus) -> None:
+    with pytest.raises(UserError, match=r"length answers .* of .* validation queries, and 200 are needed; make them"):
+        evaluate("calibrated:length", corpus)
+    with pytest.raises(UserError, match="learns from validation problems"):
+        resolve("calibrated:length").forecast(QUERIES[:1])
+
+
+def test_the_command_evaluates_a_stack_and_describes_its_entry(large_corpus_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    asked = ["--surrogate", "stack:length+roofline", "--dataset", large_corpus_path, "--out", out, "--resamples", 20]
+    done = CliRunner().invoke(command, [*map(str, asked), "--no-report", "--json"], catch_exceptions=False)
+    assert json.loads(done.stdout)["surrogate"] == "stack-length+roofline"
+    entry = json.loads((out / "submission.json").read_text())
+    assert (entry["name"], entry["kind"]) == ("stack-length+roofline", "statistical")
+    assert entry["training_data"] == "the dataset's training and validation splits"
+
+
+def test_forecasts_made_earlier_are_calibrated_with_a_validation_file(large_corpus_path: Path, tmp_path: Path) -> None:
+    for split in ("test", "validation"):
+        asked = ["--surrogate", "length", "--dataset", large_corpus_path, "--split", split, "--out", tmp_path / split]
+        CliRunner().invoke(command, [*map(str, asked), "--resamples", "5", "--no-report"], catch_exceptions=False)
+    corpus, spec = Corpus.open(large_corpus_path), f"calibrated:{tmp_path / 'test'}"
+    with pytest.raises(UserError, match="answers 0 of"):
+        evaluate(spec, corpus, Options(resamples=5))
+    file = str(tmp_path / "validation" / "forecasts.parquet")
+    found = evaluate(spec, corpus, Options(resamples=5, arguments={"validation_forecasts": file}))
+    assert found.answered
+    assert not found.run.failures
+
+
+MODEL = """
+class Model:
+    def fit(self, train):
+        self.count = len(train)
+
+    def forecast(self, queries):
+        sharp = [0.01] * 7
+        return [[*sharp[:2], 0.93, *sharp[2:]] for _ in queries]
+"""
+
+
+def test_a_user_s_part_runs_in_its_own_process_and_is_calibrated_there(large_corpus_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    corpus, options = Corpus.open(large_corpus_path), Options(resamples=5)
+    raw = evaluate(str(tmp_path / "model.py"), corpus, options)
+    found = evaluate(f"calibrated:{tmp_path / 'model.py'}", corpus, options, questions=raw.questions)
+    scores = [each.scored.figures["forecast"]["ece"].value for each in (raw, found)]
+    assert scores[1] < scores[0] / 2

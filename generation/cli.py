@@ -27,7 +27,7 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 AT_LEAST_1 = click.IntRange(min=1)
 
 
-@click.group(cls=NearGroup, invoke_without_command=True)
+@click.group(cls=NearGroup, invoke_without_command=True, lazy={"report": "kbench.generation.study.report:report"})
 @click.option("--problem", "problem_id", help="Problem to search for kernels of.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
 @click.option("--method", default="evolve", show_default=True, help="random, hill_climb, evolve or puct.")

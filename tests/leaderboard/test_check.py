@@ -146,10 +146,13 @@ def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], question
 
 
 @pytest.mark.parametrize("name", ["submission.json", "forecasts.jsonl", "forecasts.parquet"])
-def test_seven_hundred_mutants_of_each_file_never_raise_and_stay_within_memory(
+def test_mutants_of_each_file_never_raise_and_stay_within_memory(
     name: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    """2,100 submissions in all, with bytes flipped, cut, doubled or inserted in one of their files."""
+    """720 submissions in all, with bytes flipped, cut, doubled or inserted in one of their files.
+
+    No more, because every check starts processes of its own.
+    """
     rng = random.Random(20260214)
     target = _mutable(submissions["prior"], name, tmp_path)
     original = (target / name).read_bytes()
@@ -158,12 +161,12 @@ def test_seven_hundred_mutants_of_each_file_never_raise_and_stay_within_memory(
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.monotonic()
     refused = 0
-    for _ in range(700):
+    for _ in range(240):
         (target / name).write_bytes(_mutate(original, rng))
         checked = check(target, expected)
         refused += not checked.ok
         assert checked.ok or all(flaw.message for flaw in checked.flaws)
-    assert refused > 350
+    assert refused > 120
     assert time.monotonic() - started < 120
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 * 1024
     assert sorted(path.name for path in tmp_path.rglob("*")) == sorted([target.name, *_names(name)])

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from kbench.schemas.records.launch_plan import PlannedLaunch
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
 PROBLEMS = {"softmax": "norm", "relu": "activation", "gelu": "activation", "matmul_square": "matmul"}
 ENVIRONMENT = content_hash("environment")
+Drawing = Callable[[], AbstractContextManager[None]]
 
 
 def make_source(problem: str, number: int) -> str:
@@ -208,8 +210,9 @@ def build() -> type[Build]:
 
 
 @pytest.fixture(scope="session")
-def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_corpus(tmp_path_factory.mktemp("corpora") / "corpus")
+def written_once(tmp_path_factory: pytest.TempPathFactory, drawing: Drawing) -> Path:
+    with drawing():
+        return write_corpus(tmp_path_factory.mktemp("corpora") / "corpus")
 
 
 @pytest.fixture(scope="session")

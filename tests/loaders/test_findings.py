@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from kbench.loaders.summary.ledger import costs_of
 from kbench.loaders.summary.timed import timed
 from kbench.loaders.summary.trust import trust_of
 from kbench.schemas import Status
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn(drawing: Any) -> Iterator[None]:
+    with drawing():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,9 @@ figures = st.floats(min_value=1e-300, max_value=1e300)
     runtime=figures,
     error=st.text(min_size=1, max_size=20),
 )
-def test_any_source_figure_and_error_survive(build: Any, sources: list[str], runtime: float, error: str) -> None:
+def test_any_source_figure_and_error_survive(
+    build: Any, drawing: Any, sources: list[str], runtime: float, error: str
+) -> None:
     rows = []
     for number, source in enumerate(sources):
         ok = number % 2 == 0
@@ -37,7 +39,7 @@ def test_any_source_figure_and_error_survive(build: Any, sources: list[str], run
         rows.append(build.kernel(number, **values, **identity, **ids, **verdict))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus"
-        with CorpusWriter(path) as writer:
+        with drawing(), CorpusWriter(path) as writer:
             writer.append("kernels", rows)
         assert sorted(map(str, load(path).records())) == sorted(map(str, rows))
         assert validate(Corpus.open(path)) == []

@@ -99,7 +99,8 @@ class Function:
         self.name = name
         self.handle = call("cuModuleGetFunction", module, name.encode())
         self.parameter_bytes = _parameter_sizes(self.handle)
-        self._allowed = DEFAULT_SHARED_BYTES
+        # What a function declares counts too.
+        self._allowed = DEFAULT_SHARED_BYTES - self.attribute("SHARED_SIZE_BYTES")
 
     def attribute(self, name: str) -> int:
         """One of the driver's facts about the function, such as LOCAL_SIZE_BYTES."""
@@ -109,7 +110,7 @@ class Function:
         return int(call("cuFuncGetAttribute", which, self.handle))
 
     def allow_shared(self, nbytes: int) -> None:
-        """Opt in to more dynamic shared memory than every function may have."""
+        """Opt in to more dynamic shared memory than fits beside what the function declares."""
         if nbytes > self._allowed:
             from cuda.bindings import driver
 

@@ -34,14 +34,16 @@ def write_baselines(
         names: which built-ins.
         tell: called with each name before its work begins.
     """
-    made = []
     for name in names:
         tell(name)
-        with tempfile.TemporaryDirectory() as scratch:
-            # One resample: the figures of this run are not kept, the leaderboard computes its own.
-            files = write_folder(evaluate(name, corpus, Options(resamples=1), questions=questions), Path(scratch))
-            target = folder / name
-            kept = (METADATA_FILE, FORECAST_FILES[0])
-            replace_together(target, {file: files[file].read_bytes() for file in kept})
-        made.append(target)
-    return made
+        write_submission(name, corpus, questions, folder / name)
+    return [folder / name for name in names]
+
+
+def write_submission(surrogate: str, corpus: Tables, questions: Questions, target: Path) -> None:
+    """Forecast with a surrogate and write its submission into a folder, which may hold an earlier one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        # One resample: the figures of this run are not kept, the leaderboard computes its own.
+        files = write_folder(evaluate(surrogate, corpus, Options(resamples=1), questions=questions), Path(scratch))
+        kept = (METADATA_FILE, FORECAST_FILES[0])
+        replace_together(target, {file: files[file].read_bytes() for file in kept})

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -15,9 +15,6 @@ from kbench.benchmark.cli import shots_option
 from kbench.benchmark.options import benchmark_option, subset_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
-
-if TYPE_CHECKING:
-    from kbench.leaderboard.scoring.results import Results
 
 F = TypeVar("F", bound=Callable[..., Any])
 CACHE = Path("build") / "leaderboard"
@@ -35,7 +32,7 @@ def question_options(command: F) -> F:
     return dataset_option(labels(split_option(benchmark_option(command))))
 
 
-@click.group(cls=NearGroup)
+@click.group(cls=NearGroup, lazy={"season": "kbench.leaderboard.season.cli:season"})
 def leaderboard() -> None:
     """Check, score and publish submissions.
 
@@ -100,7 +97,7 @@ def score(
     """Recompute every figure of submissions from their forecasts."""
     from kbench.benchmark.scoring.score import BootstrapSettings
     from kbench.leaderboard.board import load_questions, score_all
-    from kbench.leaderboard.scoring.results import write_results
+    from kbench.leaderboard.scoring.results import summary, write_results
 
     questions = load_questions(dataset, labels, split, benchmark)
     refused: list[str] = []
@@ -111,7 +108,7 @@ def score(
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
     else:
         for result in results:
-            click.echo(_summary(result))
+            click.echo(summary(result))
         for path in written:
             click.echo(f"wrote {path}", err=True)
     _say_refused(refused)
@@ -128,15 +125,6 @@ def _say_refused(refused: Sequence[str]) -> None:
 def _tell(doing: str) -> Callable[[str], None]:
     """A line on stderr for each entry: a large dataset takes seconds each."""
     return lambda name: click.echo(f"{doing} {name} …", err=True)
-
-
-def _summary(result: Results) -> str:
-    from kbench.benchmark.metrics.registry import METRICS
-
-    values = [(metric, result.value(metric.track.name, metric.name)) for metric in METRICS if metric.headline]
-    parts = [f"{metric.label} {metric.text(value)}" for metric, value in values if value is not None]
-    flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
-    return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
 
 
 @leaderboard.command(short_help="Score again and compare byte for byte.")

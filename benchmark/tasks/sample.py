@@ -77,12 +77,13 @@ def _related(one: Row, other: Row) -> bool:
 
 
 def pair_row(anchor: Row | None, candidate: Row) -> dict[str, Any]:
-    """A row of a pairs table, and the relation of its kernels; figures are null where the candidate failed."""
+    """A row of a pairs table, and the relation of its kernels; figures are null where one of them failed."""
     kind = PairKind.REFERENCE if anchor is None else PairKind.SIBLING
     relation = PairKind.PARENT_EDIT if anchor is not None and _related(anchor, candidate) else kind
     gpu = candidate["gpu"] or ""
     anchor_id = anchor["kernel_id"] if anchor is not None else None
-    value, low, high = _speedup(anchor, candidate) if is_timed(candidate) else (None, None, None)
+    timed = is_timed(candidate) and (anchor is None or is_timed(anchor))
+    value, low, high = _speedup(anchor, candidate) if timed else (None, None, None)
     return {
         "pair_id": content_hash("pair", anchor_id or "reference", candidate["kernel_id"], gpu, kind.value),
         "gpu": gpu, "anchor_id": anchor_id, "candidate_id": candidate["kernel_id"], "kind": kind.value,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,47 +13,12 @@ from kbench.generation.search.methods import written
 from kbench.generation.search.methods.registry import search_method
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.settings import RunSettings
+from kbench.loaders.source.files import KernelFile, read_folder
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import Backend, DataError, UserError
+from kbench.schemas import Backend, UserError
 from kbench.schemas.ids import kernel_id
 
-SEPARATOR = "__"
 WRITERS = ("llm", "human")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class KernelFile:
-    """A kernel file named PROBLEM__BACKEND__NAME.py."""
-
-    problem_id: str
-    backend: Backend
-    name: str
-    source: str
-
-
-def read_folder(folder: Path) -> list[KernelFile]:
-    """Every kernel file of a folder, sorted by name.
-
-    Raises:
-        UserError: there are no kernel files.
-        DataError: a file's name or text is wrong.
-    """
-    paths = sorted(folder.glob("*.py"))
-    if not paths:
-        raise UserError(f"no kernels in {str(folder)!r}; expected files named <problem>__<backend>__<name>.py")
-    return [_read(path) for path in paths]
-
-
-def _read(path: Path) -> KernelFile:
-    problem_id, _, rest = path.stem.partition(SEPARATOR)
-    backend, _, name = rest.partition(SEPARATOR)
-    if backend not in ("triton", "cuda") or not name:
-        raise DataError(f"{path.name!r} is not named <problem>__<triton|cuda>__<name>.py; rename it")
-    try:
-        source = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise DataError(f"{path.name!r} is not UTF-8 text; save it as UTF-8") from None
-    return KernelFile(problem_id, Backend(backend), name, source)
 
 
 class FolderProposer:

@@ -161,3 +161,13 @@ def read_all_results(folder: Path) -> list[Results]:
             f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"
         )
     return found
+
+
+def summary(result: Results) -> str:
+    """An entry's headlines and flags on one line."""
+    from kbench.benchmark.metrics.registry import METRICS
+
+    values = [(metric, result.value(metric.track.name, metric.name)) for metric in METRICS if metric.headline]
+    parts = [f"{metric.label} {metric.text(value)}" for metric, value in values if value is not None]
+    flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
+    return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"

@@ -149,7 +149,7 @@ def close(
         raise UserError(f"season {season.name!r} closed on {season.closing.closed_at}; its scores are in {RESULTS}/")
     ids = Corpus.open(folder / KERNELS).table("kernels", columns=["kernel_id"]).column("kernel_id").to_pylist()
     figures = _figures(measured, season, ids)
-    began = _first_measured(measured, season, set(ids))
+    began = _first_measured(measured, season, set(ids), now)
     asked = questions_of(folder, season, dataset, figures)
     paths, refused = _frozen(folder, season, began)
     results = score_all(paths, asked, settings, tell) if paths else []
@@ -181,7 +181,7 @@ def _figures(measured: Corpus, season: Season, ids: Sequence[str]) -> dict[str, 
     return found
 
 
-def _first_measured(measured: Corpus, season: Season, ids: set[str]) -> datetime.datetime:
+def _first_measured(measured: Corpus, season: Season, ids: set[str], now: datetime.datetime) -> datetime.datetime:
     """When measuring began: after the opening, or the season asked about kernels whose speed was known."""
     columns = ["kernel_id", "gpu", "started_at", "trust"]
     rows = [row for row in measured.table("measurements", columns=columns).to_pylist() if row["gpu"] == season.gpu]
@@ -194,6 +194,8 @@ def _first_measured(measured: Corpus, season: Season, ids: set[str]) -> datetime
     began = min(instant(row["started_at"]) for row in rows if row["started_at"])
     if began < instant(season.opened_at):
         raise UserError(f"measuring began on {written(began)}, before the season opened on {season.opened_at}")
+    if began > now:
+        raise UserError(f"measuring began on {written(began)}, and it is {written(now)}; set the clocks right")
     return began
 
 

@@ -207,6 +207,7 @@ def test_forecasts_of_another_dataset_cannot_enter(seasons: Path, submissions: d
     ("changes", "days", "reason"),
     [
         ({}, -1, "before the season opened"),
+        ({}, 4, "set the clocks right"),
         ({"trust": Trust.PROCESS}, 1, "plans alone"),
         ({"started_at": None}, 1, "no dated measurement"),
     ],

@@ -21,7 +21,7 @@ from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import ramp
 from kbench.harness.verify.context import ProblemContext
-from kbench.loaders.storage.lines import read_records
+from kbench.loaders.storage.lines import LineWriter, parse_json, read_records
 from kbench.schemas import KbenchError, ReferenceTime, UserError, to_dict
 
 Call = Callable[..., Any]
@@ -65,8 +65,8 @@ def measure_references(
                 continue
             finally:
                 device.release()
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(to_dict(row)) + "\n")
+            with LineWriter(out, parse_json) as lines:
+                lines.append([json.dumps(to_dict(row))])
             yield row
 
 

@@ -248,7 +248,13 @@ def serve(folder: Path, port: int, as_json: bool) -> None:
     if not (folder / "index.html").is_file():
         raise UserError(f"{folder} holds no index.html; build the site first: kbench leaderboard build --out {folder}")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+    try:
+        bound = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise UserError(
+            f"port {port} cannot be used ({error.strerror}); choose another, or a free one with --port 0"
+        ) from None
+    with bound as server:
         address = f"http://127.0.0.1:{server.server_port}/"
         click.echo(json.dumps({"address": address}) if as_json else f"{address} (Ctrl-C ends it)")
         try:

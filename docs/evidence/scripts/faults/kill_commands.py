@@ -1,0 +1,400 @@
+"""Commands killed while they write. Usage: kill_commands.py OUT.json [SCALE [NAMES]]
+
+Every command that writes runs in a process of its own and is killed with SIGKILL: before its n-th write (opening for
+writing, mkdir, rename, link, unlink, fsync), for n from the first to the last, and after random delays. Then the same
+command runs again. What stood there is kept or wholly replaced, every whole line of a log is kept and stands there
+once, the result is that of a run that was not killed, and no process (after two seconds) or temporary file is left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import json
+import mmap
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[4] / "tests"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that forks has no threads
+REPO = "user/small"
+WRITES = ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmdir", "os.truncate")
+Files = dict[str, bytes]
+LIMIT_S, GONE_S = 120.0, 2.0
+WARM = (
+    "huggingface_hub", "polars", "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "torch",
+    "kbench.benchmark.cli", "kbench.benchmark.evaluation.report", "kbench.benchmark.evaluation.run",
+    "kbench.benchmark.training.cli", "kbench.generation.assembly.assemble", "kbench.generation.campaign.drive",
+    "kbench.generation.cli", "kbench.harness.cli", "kbench.harness.references", "kbench.leaderboard.board",
+    "kbench.leaderboard.cli", "kbench.loaders.cli",
+)  # fmt: skip
+TABLE = "code,device,micros,problem\n" + "".join(f'"def f(): return {n}",H200,{n + 1}.5,gelu_tanh\n' for n in range(40))
+SURROGATE = """
+class Even:
+    def forecast(self, queries):
+        return [{"probabilities": (1 / 8,) * 8} for _ in queries]
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Command:
+    """A command, how often it is killed, and what it does where its output is already."""
+
+    arguments: Callable[[Path], list[str]]
+    """Of the folder it works in; the output is `out` there."""
+    kills: int
+    replaces: bool = False
+    """Half of the kills meet an output of an earlier run, which it replaces."""
+    resumes: bool = False
+    """What it appended before it was killed is part of the result."""
+    compares: bool = True
+    """Whether there is a result to compare."""
+    ends: int = 0
+    """Exit code of a run that is not killed."""
+
+
+def fixed(*arguments: str, out: str = "--out") -> Callable[[Path], list[str]]:
+    """Arguments that do not change, and the output."""
+    return lambda work: [*arguments, *([out] if out else []), str(work / "out")]
+
+
+def known(base: Path) -> dict[str, Command]:
+    """Every command that writes, on a small corpus."""
+    corpus, board = str(base / "corpus"), ["--dataset", str(base / "corpus")]
+    entries = [str(path) for path in sorted((base / "entries").iterdir())]
+    search = ["--executor", "replay", "--recorded", corpus]
+    evaluate = ["evaluate", *board, "--resamples", "20", "--surrogate"]
+    mapping = "source=code,gpu=device,runtime_us=micros,problem=problem"
+    rows, run = ["data", "export", corpus], ["generate", "--from-folder", str(base / "files"), "--proposer", "llm"]
+    table = ["data", "import", str(base / "table.csv"), "--format", "table", "--map", mapping]
+    site = ["leaderboard", "build", "--submissions", str(base / "entries"), *board]
+    timed = ["problems", "references", "--cpu", "--problem", "gelu_tanh", "--problem", "softmax"]
+    check = ["measure", "--check-only", "--problem", "gelu_tanh", str(TESTS / "harness/kernels/gelu_triton.py")]
+    return {
+        "evaluate": Command(fixed(*evaluate, "length", "--batch-size", "4", "--no-report"), 50, True, True),
+        "evaluate, with a report": Command(fixed(*evaluate, "prior"), 6, True, True),
+        "evaluate, own surrogate": Command(fixed(*evaluate, str(base / "mine.py"), "--no-report"), 24, True, True),
+        "data export, rows": Command(lambda work: [*rows, "--split", "all", "-o", f"{work}/out.jsonl"], 50, True),
+        "data export, files": Command(fixed(*rows, "--split", "all", "--format", "files"), 50),
+        "data export, training": Command(lambda work: [*rows, "--format", "sft", "-o", f"{work}/out.jsonl"], 50, True),
+        "data merge": Command(fixed("data", "merge", corpus, str(base / "other")), 40),
+        "data import": Command(fixed(*table), 60),
+        "data assemble": Command(fixed("data", "assemble", str(base / "run")), 36),
+        "data pull": Command(fixed("data", "pull", REPO), 50, True),
+        "generate, replay": Command(fixed(*run, *search), 66, resumes=True),
+        "leaderboard score": Command(fixed("leaderboard", "score", *entries, *board, "--resamples", "20"), 40, True),
+        "leaderboard build": Command(
+            lambda work: [*site, "--cache", f"{work}/cache", "--out", f"{work}/out"], 30, True
+        ),
+        # So few queries give answers away: it says so and ends with 1.
+        "leaderboard export-queries": Command(fixed("leaderboard", "export-queries", *board, out=""), 26, True, ends=1),
+        "problems references": Command(lambda work: [*timed, "--out", f"{work}/out.jsonl"], 12, resumes=True),
+        "measure --check-only": Command(lambda _: check, 6, compares=False),
+    }
+
+
+def module(path: Path) -> Any:
+    """A module beside the tests."""
+    spec = importlib.util.spec_from_file_location(f"faults_{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def make_inputs(base: Path) -> None:
+    """Two corpora, entries, a table, a run and source files; called in a child."""
+    from kbench.loaders.corpus.writer import CorpusWriter
+
+    builder, searches = module(TESTS / "benchmark/conftest.py"), module(TESTS / "generation/conftest.py")
+    for name, seed in (("corpus", 0), ("other", 1)):
+        built = builder.Builder(seed, 6, 8)
+        rows = [
+            searches.measurement(one.kernel_id, one.problem_id, one.status, one.speedup or 0.0) for one in built.kernels
+        ]
+        rows = [dataclasses.replace(row, gpu=builder.GPU, env_id=builder.ENVIRONMENT.env_id) for row in rows]
+        with CorpusWriter(base / name) as writer:
+            for config, records in (
+                ("problems", built.problems), ("environments", [builder.ENVIRONMENT]), ("kernels", built.kernels),
+                ("pairs", built.pairs), ("measurements", rows),
+            ):  # fmt: skip
+                writer.append(config, records)
+    (base / "table.csv").write_text(TABLE)
+    (base / "mine.py").write_text(SURROGATE)
+
+
+class Runner:
+    """Runs commands in forked children of a process that has imported what they need and has started nothing."""
+
+    def __init__(self, base: Path) -> None:
+        """Work under a folder."""
+        self.base, self.number = base, 0
+
+    def run(
+        self, arguments: list[str], work: Path, at: int = 0, delay_s: float | None = None,
+        fault: Callable[[Path], None] | None = None,
+    ) -> tuple[int, int, bool]:  # fmt: skip
+        """Run a command, killed before its n-th write or after a delay, or on a machine with a fault.
+
+        Returns:
+            its exit code, the writes it came to, and whether a process outlived it.
+        """
+        self.number += 1
+        (work / "tmp").mkdir(parents=True, exist_ok=True)
+        mark, points = f"KILLED_RUN={os.getpid()}-{self.number}", mmap.mmap(-1, 8)
+        child = os.fork()
+        if child == 0:
+            try:
+                self._be_command(arguments, work, mark, at, points, fault)
+            except BaseException:  # noqa: BLE001 - a child never returns
+                traceback.print_exc()
+            finally:
+                os._exit(99)
+        ended = threading.Timer(LIMIT_S if delay_s is None else delay_s, os.kill, (child, signal.SIGKILL))
+        ended.start()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        ended.cancel()
+        return code, int.from_bytes(points[:8], "little"), not self._is_gone(child, mark.encode())
+
+    def _be_command(
+        self,
+        arguments: list[str],
+        work: Path,
+        mark: str,
+        at: int,
+        points: mmap.mmap,
+        fault: Callable[[Path], None] | None,
+    ) -> None:
+        os.setsid()
+        os.environ |= {"TMPDIR": str(work / "tmp"), "KBENCH_HOME": str(work / "home"), **dict([mark.split("=")])}
+        tempfile.tempdir = None
+        os.chdir(work)
+        handle = os.open(work / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        seen = 0
+
+        def count(event: str, args: tuple[Any, ...]) -> None:
+            nonlocal seen
+            writes = event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            # renameat2 is reached by ctypes, just after the library is opened.
+            if writes or event in WRITES or event == "fsync" or (event == "ctypes.dlopen" and args[0] is None):
+                if event == "open" and str(args[0]).startswith(("/dev", "/proc")):
+                    return
+                seen += 1
+                points[:8] = seen.to_bytes(8, "little")
+                if seen == at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        if fault is not None:
+            fault(work)
+        fsync, home = os.fsync, os.getpid()
+        os.fsync = lambda fd: (count("fsync", ()), fsync(fd))[1]
+        sys.addaudithook(lambda event, args: count(event, args) if os.getpid() == home else None)
+        sys.argv, code = ["kbench", *arguments], 70
+        try:
+            importlib.import_module("kbench.cli").main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            sys.stdout.flush()
+            atexit._run_exitfuncs()
+            os._exit(code)
+
+    def _is_gone(self, session: int, mark: bytes) -> bool:
+        end = time.monotonic() + GONE_S
+        while any(_belongs(int(path.name), session, mark) for path in Path("/proc").glob("[0-9]*")):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+        return True
+
+
+def _belongs(process: int, session: int, mark: bytes) -> bool:
+    try:
+        if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+        return os.getsid(process) == session or mark in Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False
+
+
+def contents(work: Path) -> Files:
+    """What a command has written, but for what a killed one left aside."""
+    found = [path for path in work.glob("out*") for path in (path, *path.rglob("*")) if path.is_file()]
+    return {path.relative_to(work).as_posix(): path.read_bytes() for path in found if ".part" not in path.name}
+
+
+def left_aside(work: Path) -> list[str]:
+    """Temporary files and folders."""
+    return [path.name for path in (*work.rglob("*.part"), *(work / "tmp").iterdir())]
+
+
+def lines(files: Files) -> Counter[bytes]:
+    """Whole lines of logs and stores."""
+    logs = [data for name, data in files.items() if name.endswith(".jsonl")]
+    return Counter(line for data in logs for line in data.splitlines(keepends=True) if line.endswith(b"\n"))
+
+
+def judge(one: Command, before: Files, cut: Files, after: Files, sound: Files, varies: set[str]) -> str | None:
+    """What is wrong after a kill and another run, if anything."""
+
+    def same(left: Files, right: Files) -> bool:
+        return left.keys() == right.keys() and all(left[name] == right[name] for name in left.keys() - varies)
+
+    if not one.resumes and cut != before and not same(cut, sound):
+        return f"half-written: {sorted(cut)}"
+    if one.resumes and (lost := lines(cut) - lines(after)):
+        return f"lost {sum(lost.values())} lines, such as {next(iter(lost))[:80]!r}"
+    if doubled := [line for line, count in lines(after).items() if count > 1]:
+        return f"doubled {doubled[0][:80]!r}"
+    if lines(after).total() != lines(sound).total():
+        return f"{lines(after).total()} lines, not {lines(sound).total()}"
+    if not same(after, sound):
+        other = sorted(name for name in after.keys() | sound.keys() if after.get(name) != sound.get(name))
+        return f"not what an unharmed run writes: {other}"
+    return None
+
+
+def attack_command(name: str, one: Command, runner: Runner, kills: int, rng: random.Random) -> dict[str, Any]:
+    """Kill one command at many points."""
+    sound, points, took = [], 0, 0.0
+    for number in range(2):
+        work = runner.base / "work" / f"sound-{number}"
+        began = time.monotonic()
+        code, points, outlived = runner.run(one.arguments(work), work)
+        took = time.monotonic() - began
+        if code != one.ends or outlived:
+            raise SystemExit(f"{name} ends with {code}: {(work / 'said').read_text()[-500:]}")
+        sound.append(contents(work))
+    varies = {key for key in sound[0] if sound[0][key] != sound[1].get(key)}
+    found: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in range(kills):
+        work = runner.base / "work" / "kill"
+        shutil.rmtree(work, ignore_errors=True)
+        if one.replaces and number % 2:
+            shutil.copytree(runner.base / "work" / "sound-0", work, ignore=shutil.ignore_patterns("tmp"))
+        before = contents(work)
+        by_delay = number % 3 == 2
+        place = 1 + (points - 1) * number // max(1, kills - 1)
+        delay_s = rng.uniform(0, took) if by_delay else None
+        code, _, outlived = runner.run(one.arguments(work), work, 0 if by_delay else place, delay_s)
+        cut = contents(work)
+        found.update(kills=1, cut_short=code == -signal.SIGKILL, at_a_write=not by_delay, processes_left=outlived)
+        problem = "a process outlived it" if outlived else None
+        if not one.compares:
+            files = left_aside(work)
+        else:
+            code, _, outlived = runner.run(one.arguments(work), work)
+            refused = code in (1, 2) and "exists" in (work / "said").read_text() and cut
+            if code != one.ends and not refused:
+                problem = f"the next run ends with {code}: {(work / 'said').read_text()[-300:]}"
+            problem = problem or judge(one, before, cut, contents(work), sound[0], varies)
+            files = left_aside(work)
+        found.update(files_left=len(files))
+        if problem or files:
+            where = f"delay {delay_s:.3f}" if delay_s is not None else f"write {place}"
+            wrong.append(f"{where} of {points}: {problem or files}")
+    shutil.rmtree(runner.base / "work")
+    return {**found, "writes_per_run": points, "run_s": round(took, 2), "wrong": len(wrong), "cases": wrong[:5]}
+
+
+def warm() -> None:
+    """Import what commands import, once; importing starts no thread that a fork would lose."""
+    for name in WARM:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            sys.stderr.write(f"{error}\n")
+
+
+def prepare(base: Path) -> int:
+    """Inputs of all commands; returns the process of a Hub that serves one of them."""
+    child = os.fork()
+    if child == 0:
+        make_inputs(base)
+        sys.stdout.flush()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise SystemExit("the inputs cannot be made")
+    hub = module(TESTS / "hub/server.py").Hub()
+    corpus = base / "corpus"
+    hub.add(REPO, {p.relative_to(corpus).as_posix(): p.read_bytes() for p in corpus.rglob("*") if p.is_file()})
+    os.environ |= {
+        "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "*",
+        "HF_HOME": str(base / "hf"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }  # fmt: skip
+    # A process of its own: the one that forks has no threads.
+    serving = os.fork()
+    if serving == 0:
+        hub.serve_forever()
+    return serving
+
+
+@contextlib.contextmanager
+def ready_runner() -> Iterator[Runner]:
+    """A runner, with what all commands read in its folder."""
+    # Not a TemporaryDirectory: every child that ends would remove it.
+    base = Path(tempfile.mkdtemp()).resolve()
+    serving = prepare(base)
+    try:
+        runner = Runner(base)
+        warm()
+        (base / "entries").mkdir()
+        ready = base / "ready"
+        for arguments in (
+            *(["evaluate", "--dataset", f"{base}/corpus", "--surrogate", name, "--out", f"{base}/entries/{name}",
+               "--resamples", "20", "--no-report"] for name in ("length", "prior")),
+            ["data", "export", f"{base}/corpus", "--split", "all", "--format", "files", "-o", f"{base}/files"],
+            ["generate", "--from-folder", f"{base}/files", "--proposer", "llm", "--executor", "replay",
+             "--recorded", f"{base}/corpus", "--out", f"{base}/run"],
+        ):  # fmt: skip
+            if runner.run(arguments, ready)[0]:
+                raise SystemExit(f"{arguments}: {(ready / 'said').read_text()}")
+        yield runner
+    finally:
+        os.kill(serving, signal.SIGKILL)
+        os.waitpid(serving, 0)
+        shutil.rmtree(base)
+
+
+def attack(out: Path, scale: float, chosen: set[str], seed: int = 0) -> dict[str, dict[str, Any]]:
+    """All commands, or those whose names are chosen; what came of each is written when it is known."""
+    found: dict[str, dict[str, Any]] = json.loads(out.read_text()) if out.exists() and chosen else {}
+    with ready_runner() as runner:
+        for name, one in known(runner.base).items():
+            if not chosen or name in chosen:
+                kills = max(2, int(one.kills * scale))
+                found[name] = attack_command(name, one, runner, kills, random.Random(seed))
+                out.write_text(json.dumps(found, indent=1) + "\n")
+                sys.stderr.write(f"{name}: {json.dumps(found[name])}\n")
+    return found
+
+
+def main() -> None:
+    """Kill and write what came of it."""
+    chosen = set(sys.argv[3].split(";")) if len(sys.argv) > 3 else set()
+    found = attack(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 1.0, chosen)
+    sys.exit(any(one["wrong"] for one in found.values()))
+
+
+if __name__ == "__main__":
+    main()

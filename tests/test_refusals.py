@@ -1,0 +1,82 @@
+"""What the machine refuses is told in one line with exit code 1 or 2, and leaves nothing behind.
+
+docs/evidence/scripts/faults/refusals.py tries every command that writes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+COMMANDS = {
+    "import": ["data", "import", "table.csv", "--map", "source=code,problem=task,runtime_us=us,gpu=card", "--out"],
+    "export": ["data", "export", "--problem", "gelu_tanh", "--format", "jsonl", "--out"],
+    "references": ["problems", "references", "--cpu", "--problem", "gelu_tanh", "--out"],
+}
+
+
+def only_as_permitted() -> None:
+    """Root, too, may not write where the mode says so; without effect for others."""
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def no_room() -> None:
+    """No file may grow above 100 bytes: the nearest to a full disk that needs no mount."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+def refusal(arguments: list[str], cwd: Path, before: Callable[[], None] | None = None) -> str:
+    """The one line that a command says before it ends with 1 or 2."""
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "kbench.cli", *arguments], cwd=cwd, preexec_fn=before, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode in (1, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if not line.endswith("…")]
+    assert line.startswith("kbench: ")
+    return line
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A table to import, and a folder for the output."""
+    rows = "".join(f'"def f(): return {number}",gelu_tanh,{number}.5,H200\n' for number in range(1, 9))
+    (tmp_path / "table.csv").write_text("code,task,us,card\n" + rows)
+    (tmp_path / "there").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_read_only_folder_is_one_line(name: str, folder: Path) -> None:
+    (folder / "there").chmod(0o555)
+    line = refusal([*COMMANDS[name], "there/out.jsonl"], folder, only_as_permitted)
+    assert "Permission denied" in line or "cannot be written" in line
+    assert not list((folder / "there").iterdir())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_disk_without_room_is_one_line_and_nothing_half_written_is_kept(name: str, folder: Path) -> None:
+    assert "File too large" in refusal([*COMMANDS[name], "there/out.jsonl"], folder, no_room)
+    left = list((folder / "there").iterdir())
+    # A log keeps its place, with no line in it that is not whole.
+    assert [path.name for path in left] == (["out.jsonl"] if name == "references" else [])
+
+
+def test_a_busy_port_is_one_line_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<p>")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refusal(["leaderboard", "serve", str(tmp_path), "--port", str(port)], tmp_path)
+    assert f"port {port}" in line
+    assert "--port 0" in line

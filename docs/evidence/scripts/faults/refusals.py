@@ -64,19 +64,16 @@ def refused(runner: Runner, arguments: Callable[[Path], list[str]], fault: str) 
     """One command on one machine."""
     work = runner.base / "refused"
     code, _, outlived = runner.run(arguments(work), work, fault=FAULTS[fault])
+    said = runner.said
     for folder in (work, *work.rglob("*")):
         if folder.is_dir():
             folder.chmod(0o755)
-    said = (work / "said").read_bytes().decode(errors="replace")
     told = [line for line in said.splitlines() if line.startswith("kbench:")]
     left, written = left_aside(work), contents(work)
     again = runner.run(arguments(work), work)[0] if code else 0
     shutil.rmtree(work)
-    # A limit on files takes the line itself too: it goes to a file here.
-    line_fits = not fault.startswith("files")
-    good = code == 0 or (
-        code in (1, 2) and "Traceback" not in said and (len(told) == 1 or not line_fits) and not left and not outlived
-    )
+    one_line = len(told) == 1 and "Traceback" not in said
+    good = code == 0 or (code in (1, 2) and one_line and not left and not outlived)
     good = good and not again
     shown = told[0] if told else said[-200:]
     return {"code": code, "said": shown, "written": sorted(written), "left": left, "again": again, "good": good}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from kbench.generation.search.state import Node
 from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.tokens import GRAM, TOKEN
 
 SIMILAR = 0.95
 """Similarity from which a kernel repeats another."""
-GRAM = 5
-TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 
 
 class Text(NamedTuple):

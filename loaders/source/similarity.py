@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
-GRAM = 5
+from kbench.loaders.source.tokens import GRAM, TOKEN
+
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that products modulo 2**64 keep runs of tokens apart."""
 CHUNK = 256

@@ -13,22 +13,34 @@ import os
 import platform
 import re
 import resource
-import struct
 from collections.abc import Mapping, Sequence
+
+from kbench.loaders.storage.seccomp import (
+    ALLOW,
+    ARCH_AT,
+    ARCHITECTURES,
+    FIRST_ARGUMENT_AT,
+    JUMP_AT_LEAST,
+    JUMP_EQUAL,
+    LOAD_WORD,
+    NUMBER_AT,
+    RETURN,
+    install,
+    step,
+)
 
 SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|SESSION", re.IGNORECASE)
 """Names of variables that hold what only their owner may use."""
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_PRIVATE_ALL = 0x4000 | 0x40000
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""Architecture and the number of the system call `socket`."""
+SOCKET = {"x86_64": 41, "aarch64": 198}
+"""Number of the system call `socket`."""
 IO_URING_SETUP = 425
 OTHER_NUMBERS = 0x40000000
 """From here on x86-64 has other numbers for the same calls."""
 AF_UNIX = 1
-ALLOW, DENY = 0x7FFF0000, 0x00050000 | 13
-"""Let a system call through, or fail it with "permission denied"."""
+DENY = 0x00050000 | 13
+"""Fails a system call with "permission denied"."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,35 +117,22 @@ def _hide(folders: Sequence[str]) -> bool:
     return all(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, b"size=4k") == 0 for folder in folders)
 
 
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
-
-
 def _forbid_sockets() -> bool:
     """Forbid sockets that reach other machines; those within this machine stay, which libraries need."""
-    known = MACHINES.get(platform.machine())
-    if known is None:
+    machine = platform.machine()
+    if machine not in SOCKET:
         return False
-    machine, socket_call = known
-    code = b"".join(
-        struct.pack("<HBBI", *step)
-        for step in (
-            (0x20, 0, 0, 4),  # the architecture
-            (0x15, 1, 0, machine),
-            (0x06, 0, 0, DENY),
-            (0x20, 0, 0, 0),  # the number of the call
-            (0x35, 4, 0, OTHER_NUMBERS),
-            (0x15, 3, 0, IO_URING_SETUP),
-            (0x15, 0, 3, socket_call),
-            (0x20, 0, 0, 16),  # its first argument
-            (0x15, 1, 0, AF_UNIX),
-            (0x06, 0, 0, DENY),
-            (0x06, 0, 0, ALLOW),
-        )
+    code = (
+        step(LOAD_WORD, ARCH_AT),
+        step(JUMP_EQUAL, ARCHITECTURES[machine], 1, 0),
+        step(RETURN, DENY),
+        step(LOAD_WORD, NUMBER_AT),
+        step(JUMP_AT_LEAST, OTHER_NUMBERS, 4, 0),
+        step(JUMP_EQUAL, IO_URING_SETUP, 3, 0),
+        step(JUMP_EQUAL, SOCKET[machine], 0, 3),
+        step(LOAD_WORD, FIRST_ARGUMENT_AT),
+        step(JUMP_EQUAL, AF_UNIX, 1, 0),
+        step(RETURN, DENY),
+        step(RETURN, ALLOW),
     )
-    buffer = ctypes.create_string_buffer(code, len(code))
-    program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return False
-    return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) == 0)
+    return install(b"".join(code))

@@ -52,7 +52,7 @@ def filter_options(command: F) -> F:
         click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),
         click.option("--family", multiple=True, help="Problem family."),
         click.option("--split", multiple=True, help="train, validation, test, test_seen, or all."),
-        click.option("--where", help="A condition such as: runtime_us < 10 and registers > 64"),
+        click.option("--where", help="Such as: runtime_us < 10 and (source contains 'wgmma' or parent_id is null)."),
         click.option("--columns", help="Columns to take, separated by commas."),
     ]
     for option in reversed(options):
@@ -126,21 +126,30 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
 @data.command(short_help="Show rows that match.")
 @corpus_argument
 @filter_options
+@click.option("--sort", default="", help="Columns to sort by, such as -speedup: the largest first, nulls last.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show; 0 for all.")
 @json_option
 def query(
-    path: tuple[str, ...], config: str, columns: str | None, where: str | None, limit: int, as_json: bool, **facets: Any
+    path: tuple[str, ...],
+    config: str,
+    columns: str | None,
+    where: str | None,
+    sort: str,
+    limit: int,
+    as_json: bool,
+    **facets: Any,
 ) -> None:
     """Show matching rows: the main columns and those of --where, or --columns; with --json all columns."""
     from itertools import islice
 
     selection = select_rows(path, config, columns, where, facets)
-    found = (row for batch in selection.batches(limit or 8192) for row in batch.to_pylist())
-    rows = list(islice(found, limit or None))
+    keys = [key.strip() for key in sort.split(",") if key.strip()]
+    batches = selection.ordered(keys, limit or None).to_batches() if keys else selection.batches(limit or 8192)
+    rows = list(islice((row for batch in batches for row in batch.to_pylist()), limit or None))
     if as_json:
         echo_json(rows)
         return
-    shown = rows if columns else [_telling(row, config, where or "") for row in rows]
+    shown = rows if columns else [_telling(row, config, f"{where} {sort}") for row in rows]
     for line in layout(shown):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
@@ -148,9 +157,9 @@ def query(
         click.echo(f"{len(rows[0]) - len(shown[0])} columns are not shown; choose with --columns, or --json", err=True)
 
 
-def _telling(row: dict[str, Any], config: str, where: str) -> dict[str, Any]:
-    """What fits a terminal: the columns that tell a row apart, and those a condition names."""
-    chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", where))
+def _telling(row: dict[str, Any], config: str, named: str) -> dict[str, Any]:
+    """What fits a terminal: the columns that tell a row apart, and those a condition or an order names."""
+    chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", named))
     return {name: value for name, value in row.items() if name in chosen}
 
 

@@ -43,7 +43,8 @@ Positive = Annotated[float, Limit(exclusive_minimum=0)]
 NonNegative = Annotated[float, Limit(minimum=0)]
 Count = Annotated[int, Limit(minimum=0)]
 Probability = Annotated[float, Limit(minimum=0, maximum=1)]
-Sha = Annotated[str, Limit(pattern="^[0-9a-f]{16,64}$")]
+ID_PATTERN = "^[0-9a-f]{16,64}$"
+Sha = Annotated[str, Limit(pattern=ID_PATTERN)]
 Name = Annotated[str, Limit(pattern="^[a-z][a-z0-9_]*$")]
 
 

@@ -1,4 +1,4 @@
-"""Filter expressions: `runtime_us < 10 and backend == 'cuda'`, read once, made for pyarrow or polars."""
+"""Filter expressions: `runtime_us < 10 and source contains 'wgmma'`, read once, made for pyarrow or polars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.loaders.corpus.operand import kind_of, member, operand
 from kbench.schemas import UnknownNameError, UserError
-from kbench.schemas.record import FieldType
+from kbench.schemas.record import ID_PATTERN, FieldType
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -20,7 +20,12 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 EQUALITIES = (ast.Eq, ast.NotEq)
 """What truth values can be compared by."""
-SYNTAX = "use comparisons, and, or, not, in [..] and is None, such as: runtime_us < 10 and backend == 'cuda'"
+SYNTAX = "use comparisons, and, or, not, in [..], contains and is null, such as: runtime_us < 10 and backend == 'cuda'"
+SQL_WORDS = re.compile(r"\b(AND|OR|NOT|IN|IS|CONTAINS)\b")
+SUBSTRING = re.compile(r"(\w+)\s+(not\s+)?contains\s*$")
+"""What stands before the text that a column contains."""
+ID_DIGITS = 32
+"""Digits of an id of ours; fewer are read as its beginning."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,19 +37,42 @@ class Dialect:
     """The function that gives a column."""
     membership: str
     """The method that says whether a value is listed; what it says of null is the library's."""
+    contains: Callable[[Any, str], Any]
+    """Whether a column of text has this in it; null where the column is."""
+    begins: Callable[[Any, str], Any]
 
     def field(self, name: str) -> Any:
         """A column."""
         return getattr(importlib.import_module(self.module), self.column)(name)
 
 
-PYARROW = Dialect("pyarrow.compute", "field", "isin")
-POLARS = Dialect("polars", "col", "is_in")
+def _arrow(function: str) -> Callable[[Any, str], Any]:
+    return lambda field, text: getattr(importlib.import_module("pyarrow.compute"), function)(field, text)
 
 
-def among(dialect: Dialect, field: Any, values: Collection[Any]) -> Any:
-    """Whether a column's value is one of these; null is when None is listed, and is not otherwise."""
+PYARROW = Dialect("pyarrow.compute", "field", "isin", _arrow("match_substring"), _arrow("starts_with"))
+POLARS = Dialect(
+    "polars", "col", "is_in", lambda field, text: field.str.contains(text, literal=True),
+    lambda field, text: field.str.starts_with(text),
+)  # fmt: skip
+
+
+def is_prefix(declared: FieldType | None, value: Any) -> bool:
+    """Whether a value is the beginning of an id, in a column of ids."""
+    is_id = declared is not None and declared.limit is not None and declared.limit.pattern == ID_PATTERN
+    return is_id and isinstance(value, str) and 0 < len(value) < ID_DIGITS
+
+
+def among(dialect: Dialect, field: Any, values: Collection[Any], declared: FieldType | None = None) -> Any:
+    """Whether a column's value is one of these; null is when None is listed, and is not otherwise.
+
+    In a column `declared` to hold ids, one of fewer digits stands for all ids that begin so.
+    """
     null = field.is_null()
+    prefixes = [value for value in values if is_prefix(declared, value)]
+    if prefixes:
+        rest = among(dialect, field, [value for value in values if value not in prefixes])
+        return _joined(operator.or_, [rest, *(dialect.begins(field, prefix) & ~null for prefix in prefixes)])
     listed = [value for value in values if value is not None]
     if not listed:
         return null if values else null & ~null
@@ -66,7 +94,7 @@ def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType
         UnknownNameError: it names a column the config does not have.
     """
     try:
-        tree = ast.parse(_with_double_equals(text.strip()), mode="eval").body
+        tree = ast.parse(_as_python(text.strip()), mode="eval").body
         return _Reader(text, columns, dialect).truth(tree)
     except UserError:
         raise
@@ -74,12 +102,18 @@ def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType
         raise UserError(f"where {text!r} cannot be read; {SYNTAX}") from None
 
 
-def _with_double_equals(text: str) -> str:
-    """The text with `=` outside quotes read as `==`, as SQL writes it."""
+def _as_python(text: str) -> str:
+    """The text as Python writes it where SQL differs, outside quotes: `=`, `AND`, `null`, `contains`."""
     parts = re.split(r"""('[^']*'|"[^"]*")""", text)
-    return "".join(
-        part if number % 2 else re.sub(r"(?<![<>=!])=(?!=)", "==", part) for number, part in enumerate(parts)
-    )
+    for number in range(0, len(parts), 2):
+        part = re.sub(r"(?<![<>=!])=(?!=)", "==", parts[number])
+        part = SQL_WORDS.sub(lambda word: word[0].lower(), part)
+        parts[number] = re.sub(r"\b(null|NULL|none)\b", "None", part)
+        found = SUBSTRING.search(parts[number])
+        if found and number + 1 < len(parts):
+            parts[number] = parts[number][: found.start()]
+            parts[number + 1] += f" {found[2] or ''}in {found[1]}"
+    return "".join(parts)
 
 
 class _Reader:
@@ -114,7 +148,7 @@ class _Reader:
 
     def _one(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(symbol, ast.In | ast.NotIn):
-            found = among(self.dialect, self._field(left), self._members(left, right))
+            found = self._contained(left, right) if isinstance(right, ast.Name) else self._listed(left, right)
             return found if isinstance(symbol, ast.In) else ~found
         if _is_none(left):
             left, right = right, left
@@ -126,14 +160,32 @@ class _Reader:
                 return ~null
         if type(symbol) not in COMPARISONS:
             raise self._refusal(left)
+        if isinstance(symbol, EQUALITIES) and self._is_prefix(left, right):
+            begins = self._listed(left, right)
+            return begins if isinstance(symbol, ast.Eq) else ~begins & ~self._field(left).is_null()
         return COMPARISONS[type(symbol)](*self._operands(left, symbol, right))
 
-    def _members(self, left: ast.expr, right: ast.expr) -> list[Any]:
+    def _contained(self, left: ast.expr, right: ast.Name) -> Any:
+        """Whether a column of text has this in it."""
+        field, text = self._field(right), self._literal(left)
+        is_text = right.id not in self.types or kind_of(right.id, self.types[right.id]) is str
+        if not isinstance(text, str) or not is_text:
+            raise self._refusal(ast.Compare(left, [ast.In()], [right]))
+        return self.dialect.contains(field, text)
+
+    def _listed(self, left: ast.expr, right: ast.expr) -> Any:
+        """Whether a column's value is one of a list, or the only one given."""
         values = self._literal(right)
-        if not isinstance(values, list | tuple | set):
-            raise self._refusal(right)
-        field = self.types.get(left.id) if isinstance(left, ast.Name) else None
-        return list(values) if field is None else [member(ast.unparse(left), field, value) for value in values]
+        listed = list(values) if isinstance(values, list | tuple | set) else [values]
+        declared = self.types.get(left.id) if isinstance(left, ast.Name) else None
+        if declared is not None:
+            listed = [member(ast.unparse(left), declared, value) for value in listed]
+        return among(self.dialect, self._field(left), listed, declared)
+
+    def _is_prefix(self, left: ast.expr, right: ast.expr) -> bool:
+        if not isinstance(left, ast.Name) or not isinstance(right, ast.Constant):
+            return False
+        return is_prefix(self.types.get(left.id), right.value)
 
     def _operands(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> tuple[Any, Any]:
         """Both sides of a comparison, of which one at least is a column."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import Config
-from kbench.loaders.corpus.expression import POLARS, PYARROW, Dialect, among, read_expression
+from kbench.loaders.corpus.expression import POLARS, PYARROW, Dialect, among, is_prefix, read_expression
 from kbench.loaders.corpus.manifest import FileEntry
-from kbench.loaders.corpus.operand import member
+from kbench.loaders.corpus.operand import kind_of, member
 from kbench.loaders.corpus.shards import first_line
-from kbench.schemas import DataError, Record, UserError, arrow_schema, from_dict
+from kbench.schemas import DataError, Record, UnknownNameError, UserError, arrow_schema, from_dict
 from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
@@ -49,6 +49,25 @@ class Selection:
         """The rows as an Arrow table, in the corpus's order."""
         with self._plain_errors():
             return self._dataset().to_table(columns=self._names(), filter=self._filter())
+
+    def ordered(self, keys: Sequence[str], limit: int | None = None) -> pa.Table:
+        """The rows in the order of columns, the first `limit` of them; `-speedup` is the largest first, nulls last.
+
+        Raises:
+            UserError: a key is no column of the config, or one that holds lists or records.
+        """
+        import pyarrow.compute as pc
+
+        known, wanted = field_types(self.config.record), self._names()
+        orders = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in keys]
+        for name, _ in orders:
+            if name not in known:
+                raise UnknownNameError(f"column of config {self.config.name!r}", name, known)
+            kind_of(name, known[name])
+        extra = [name for name, _ in orders if name not in wanted]
+        table = dataclasses.replace(self, columns=(*wanted, *extra)).to_arrow()
+        places = pc.sort_indices(table, sort_keys=orders)
+        return table.take(places[:limit]).select(wanted)
 
     def to_polars(self) -> polars.LazyFrame:
         """The rows as a lazy frame; polars pushes further filters and selections into the files."""
@@ -152,9 +171,9 @@ class Selection:
     def _equality(self, dialect: Dialect, column: str, values: tuple[Any, ...]) -> Any:
         declared = field_types(self.config.record)[column]
         listed = [member(column, declared, value) for value in values]
-        if len(listed) == 1 and listed[0] is not None:
+        if len(listed) == 1 and listed[0] is not None and not is_prefix(declared, listed[0]):
             return dialect.field(column) == listed[0]
-        return among(dialect, dialect.field(column), listed)
+        return among(dialect, dialect.field(column), listed, declared)
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:

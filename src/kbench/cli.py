@@ -44,6 +44,7 @@ COMMANDS = {
         "List, show, check and time problems.",
         adds=("kbench.harness.cli:references",),
     ),
+    "kernels": CommandEntry("kbench.loaders.summary.cli:kernels", "Find the fastest kernels, and show one."),
     "data": CommandEntry(
         "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",

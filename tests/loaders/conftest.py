@@ -200,6 +200,7 @@ class Build:
     pair = staticmethod(make_pair)
     measurement = staticmethod(make_measurement)
     problem = staticmethod(make_problem)
+    reference = staticmethod(make_reference)
     environment = staticmethod(make_environment)
     corpus = staticmethod(write_corpus)
 

@@ -55,6 +55,16 @@ def test_query_filters_and_limits(corpus_path: Path) -> None:
     assert run("query", corpus_path, "--status", "timeout").output.splitlines() == ["0 of 0 rows"]
 
 
+def test_query_sorts_with_nulls_last_and_shows_only_chosen_columns(corpus_path: Path) -> None:
+    asked = ("query", corpus_path, "--columns", "speedup", "--sort", "-speedup, step", "--limit", 0, "--json")
+    found = [row["speedup"] for row in json.loads(run(*asked).output)]
+    timed = [value for value in found if value is not None]
+    assert timed == sorted(timed, reverse=True)
+    assert found == timed + [None] * (40 - len(timed))
+    assert len(timed) < 40
+    assert "did you mean 'speedup'" in str(run("query", corpus_path, "--sort", "speeup").exception)
+
+
 def test_query_shows_people_the_telling_columns_and_those_of_the_condition(corpus_path: Path) -> None:
     shown = run("query", corpus_path, "--where", "step > 3", "--limit", 2)
     assert shown.stdout.splitlines()[0].split() == [

@@ -58,6 +58,17 @@ KERNEL_FILTERS: list[tuple[str, Callable[[Row], bool]]] = [
     ("speedup > 1", lambda row: row["speedup"] is not None and row["speedup"] > 1),
     ("not speedup > 1", lambda row: row["speedup"] is not None and row["speedup"] <= 1),
     ("None != speedup", lambda row: row["speedup"] is not None),
+    ("speedup is null", lambda row: row["speedup"] is None),
+    ("speedup IS NOT NULL AND step > 3", lambda row: row["speedup"] is not None and row["step"] > 3),
+    ("backend in ('cuda')", lambda row: row["backend"] == "cuda"),
+    ("source contains 'variant 1'", lambda row: "variant 1" in row["source"]),
+    ("error not contains 'Name' or step = 1", lambda row: row["step"] == 1),
+    ("not parent_id contains 'bb' and step > 3", lambda row: row["parent_id"] == PARENTS[0] and row["step"] > 3),
+    ("parent_id = 'aaa'", lambda row: row["parent_id"] == PARENTS[0]),
+    ("parent_id != 'aaa'", lambda row: row["parent_id"] == PARENTS[1]),
+    ("parent_id in ['aaa', None]", lambda row: row["parent_id"] != PARENTS[1]),
+    ("parent_id not in ['aaa']", lambda row: row["parent_id"] != PARENTS[0]),
+    ("gpu == 'NVIDIA'", lambda row: False),
 ]
 
 
@@ -98,6 +109,11 @@ def test_values_given_by_keyword_mean_the_same_everywhere(holed: Path, values: A
     assert set(selection.to_arrow().column("registers").to_pylist()) == wanted
 
 
+def test_the_beginning_of_an_id_given_by_keyword_finds_its_rows(holed: Path) -> None:
+    assert agreed(load(holed, parent_id="aa"), "step") == [1, 4, 7, 10]
+    assert agreed(load(holed, parent_id=["aa", PARENTS[1]]), "step") == [1, 2, 4, 5, 7, 8, 10, 11]
+
+
 def test_no_problem_asked_for_is_no_row(holed: Path) -> None:
     assert agreed(load(holed, problem=[]), "step") == []
 
@@ -117,6 +133,8 @@ def test_no_problem_asked_for_is_no_row(holed: Path) -> None:
         ({"where": "speedup > []"}, "speedup holds numbers, not []"),
         ({"where": "gpu == registers"}, "cannot read 'gpu == registers'"),
         ({"where": "not " * 3000 + "gpu"}, "cannot be read"),
+        ({"where": "registers contains '3'"}, "cannot read \"'3' in registers\""),
+        ({"where": "source contains 3"}, "cannot be read"),
         ({"registers": "32"}, "registers holds whole numbers, not '32'"),
         ({"where": 3}, "where is 3; it must be a condition"),
         ({"where": pc.field("nope") > 1}, "No match for FieldRef.Name(nope)"),

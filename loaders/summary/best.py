@@ -1,0 +1,141 @@
+"""The fastest kernels of a problem, one kernel in full, and how it came to be: what a kernel engineer asks first."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
+from typing import Any
+
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.schemas import Status, UserError
+
+SHOWN_DIGITS = 12
+"""Digits of an id in tables: enough to tell kernels apart, and to ask for one."""
+BRIEF = (
+    "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "speedup", "speedup_low", "speedup_high",
+    "registers", "spill_bytes", "shared_bytes", "search_method", "proposer", "model", "run_id", "step", "parent_id",
+    "edit", "error",
+)  # fmt: skip
+FIGURES = (
+    "workload", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "floor_us", "registers",
+    "spill_bytes",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelView:
+    """One kernel on one GPU, with all that was measured of it."""
+
+    row: Mapping[str, Any]
+    workloads: tuple[Mapping[str, Any], ...]
+    lineage: tuple[Mapping[str, Any], ...]
+    """Its ancestors from the first on, and itself as the last."""
+
+    def diff(self) -> list[str]:
+        """What changed against the parent, as lines of a unified diff; none for a kernel without one."""
+        if len(self.lineage) < 2:
+            return []
+        parent, child = self.lineage[-2:]
+        before, after = parent["source"].splitlines(), child["source"].splitlines()
+        return list(difflib.unified_diff(before, after, label(parent), label(child), lineterm="", n=2))
+
+
+def label(row: Mapping[str, Any]) -> str:
+    """A kernel and its speed, in a few words."""
+    speed = f"{row['speedup']:.3f}x" if row["speedup"] is not None else str(row["status"])
+    return f"{row['kernel_id'][:SHOWN_DIGITS]} ({speed})"
+
+
+def best_kernels(corpus: Corpus, problem: str, limit: int, **facets: Any) -> list[dict[str, Any]]:
+    """The fastest correct kernels of a problem, each with its share of the roofline.
+
+    Raises:
+        UserError: the corpus has no correct kernel of that kind.
+    """
+    chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where="speedup is not null", **facets)
+    rows: list[dict[str, Any]] = chosen.ordered(["-speedup"], limit).to_pylist()
+    if not rows:
+        told = ", ".join(f"{name} {value}" for name, value in facets.items() if value)
+        raise UserError(f"no correct kernel of {problem!r}" + (f" with {told}" if told else "") + " in the corpus")
+    shares = roofline_shares(corpus, problem, [row["kernel_id"] for row in rows])
+    return [row | {"roofline_share": shares.get((row["kernel_id"], row["gpu"]))} for row in rows]
+
+
+def roofline_shares(corpus: Corpus, problem: str, kernels: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Roofline floor over runtime by kernel and GPU: geometric mean over the workloads that have both."""
+    columns = ("kernel_id", "gpu", "floor_us", "runtime_us")
+    if "measurements" not in corpus.configs:
+        return {}
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    timed = "runtime_us > 0 and floor_us > 0"
+    table = corpus.table("measurements", columns=columns, problem_id=problem, kernel_id=kernels, where=timed)
+    for row in table.to_pylist():
+        found[row["kernel_id"], row["gpu"]].append(row["floor_us"] / row["runtime_us"])
+    return {key: geometric_mean(values) for key, values in found.items()}
+
+
+def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, float]:
+    """How fast torch.compile and the vendor's library are, as speedups over eager PyTorch; those that were timed."""
+    if "references" not in corpus.configs:
+        return {}
+    rows = corpus.table("references", where=f"problem_id == {problem!r} and gpu == {gpu!r}").to_pylist()
+    vendor = next((row["vendor"] for row in rows if row["vendor"]), "vendor")
+    named = {"torch.compile": "compiled_us", vendor: "vendor_us"}
+    return {
+        name: geometric_mean(row["reference_us"] / row[column] for row in rows)
+        for name, column in named.items()
+        if rows and all(row[column] for row in rows)
+    }
+
+
+def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:
+    """A kernel by the beginning of its id, on every GPU it was measured on.
+
+    Raises:
+        UserError: no kernel's id begins so, or several kernels' ids do.
+    """
+    rows = corpus.table(
+        columns=(*BRIEF, "source"), kernel_id=prefix or None, **({"gpu": gpu} if gpu else {})
+    ).to_pylist()
+    ids = sorted({row["kernel_id"] for row in rows})
+    if len(ids) > 1:
+        some = ", ".join(one[:SHOWN_DIGITS] for one in ids[:4])
+        raise UserError(f"kernel id {prefix!r} is the beginning of {len(ids)} ids ({some}, …); give more digits")
+    if not ids:
+        raise UserError(f"no kernel's id begins with {prefix!r}; find ids with: kbench kernels best PROBLEM")
+    return [_view(corpus, row) for row in rows]
+
+
+def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
+    timed = []
+    if "measurements" in corpus.configs:
+        where = f"gpu == {row['gpu']!r}" if row["gpu"] else "gpu is null"
+        timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=where).to_pylist()
+    shares = [share(one) for one in timed]
+    known = [value for value in shares if value is not None]
+    workloads = tuple(one | {"roofline_share": value} for one, value in zip(timed, shares, strict=True))
+    whole = row | {"roofline_share": geometric_mean(known) if known else None}
+    return KernelView(whole, workloads, tuple(_ancestors(corpus, row)))
+
+
+def share(figure: Mapping[str, Any]) -> float | None:
+    """Roofline floor over runtime; null where one is not known."""
+    return figure["floor_us"] / figure["runtime_us"] if figure["floor_us"] and figure["runtime_us"] else None
+
+
+def _ancestors(corpus: Corpus, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """A kernel's line of descent on its GPU, the first ancestor first; it ends where a parent is not in the corpus."""
+    kernels = corpus.table(
+        columns=("kernel_id", "parent_id", "speedup", "status", "step", "edit", "search_method", "source"),
+        problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"],
+    )  # fmt: skip
+    known = {one["kernel_id"]: one for one in kernels.to_pylist()}
+    line: list[dict[str, Any]] = []
+    at: str | None = row["kernel_id"]
+    while at in known and all(at != one["kernel_id"] for one in line):
+        line.insert(0, known[at])
+        at = line[0]["parent_id"]
+    return line

@@ -1,0 +1,132 @@
+"""`kbench kernels best|show`: which kernel is fastest, why, and how it came to be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, layout
+
+if TYPE_CHECKING:
+    from kbench.loaders.summary.best import KernelView
+
+gpu_option = click.option("--gpu", help="GPU name, or any unambiguous part such as H200.")
+diff_option = click.option("--diff", is_flag=True, help="Show what changed against the parent.")
+FACTS = ("problem_id", "backend", "gpu", "status", "error", "search_method", "proposer", "model", "run_id", "step",
+         "shared_bytes", "parent_id", "edit")  # fmt: skip
+
+
+@click.group(cls=NearGroup)
+def kernels() -> None:
+    """Find the fastest kernels of a problem, and show one with its times and ancestors."""
+
+
+@kernels.command("best")
+@click.argument("problem")
+@click.option("--backend", type=click.Choice(["triton", "cuda"]), help="Only kernels written this way.")
+@gpu_option
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many.")
+@diff_option
+@dataset_option
+@json_option
+def best(
+    problem: str, backend: str | None, gpu: str | None, limit: int, diff: bool, dataset: str | None, as_json: bool
+) -> None:
+    """List the fastest correct kernels of PROBLEM; with --diff also what the first changed against its parent.
+
+    Speedups are over eager PyTorch. The share of the roofline is the least possible time over the measured one.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
+
+    corpus = Corpus.open(dataset)
+    rows = best_kernels(corpus, problem, limit, backend=backend, gpu=gpu)
+    changed = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0].diff() if diff else []
+    if as_json:
+        echo_json({"kernels": rows} | ({"diff": "\n".join(changed)} if diff else {}))
+        return
+    for line in layout([_cells(row) for row in rows]):
+        click.echo(line)
+    for device in sorted({row["gpu"] for row in rows if row["gpu"]}):
+        for name, speedup in reference_speedups(corpus, problem, device).items():
+            click.echo(f"{name} on {device}: {speedup:.3f}x")
+    for line in [""] * diff + (changed or ["the fastest has no parent in the corpus"] * diff):
+        click.echo(line)
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    from kbench.loaders.summary.best import SHOWN_DIGITS
+
+    low, high = row["speedup_low"], row["speedup_high"]
+    interval = f" ({low:.3f}-{high:.3f})" if low is not None and high is not None else ""
+    return {
+        "speedup": f"{row['speedup']:.3f}{interval}",
+        "runtime_us": row["runtime_us"],
+        "roofline": _percent(row["roofline_share"]),
+        "registers": row["registers"],
+        "spills": row["spill_bytes"],
+        "method": row["search_method"],
+        "backend": row["backend"],
+        "gpu": row["gpu"],
+        "id": row["kernel_id"][:SHOWN_DIGITS],
+    }
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"
+
+
+@kernels.command("show")
+@click.argument("id_prefix")
+@gpu_option
+@diff_option
+@dataset_option
+@json_option
+def show(id_prefix: str, gpu: str | None, diff: bool, dataset: str | None, as_json: bool) -> None:
+    """Show the kernel whose id begins with ID_PREFIX: times per workload, ancestors and source."""
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.summary.best import find_kernel
+
+    views = find_kernel(Corpus.open(dataset), id_prefix, gpu)
+    if as_json:
+        echo_json([dataclasses.asdict(view) for view in views])
+        return
+    for view in views:
+        _describe(view)
+    last = views[-1]
+    click.echo("\n".join(["", *(last.diff() or ["no parent in the corpus"])]) if diff else f"\n{last.row['source']}")
+
+
+def _describe(view: KernelView) -> None:
+    from kbench.loaders.summary.best import label
+
+    row = view.row
+    click.echo(f"{row['kernel_id']}")
+    for name in FACTS:
+        if row[name] is not None:
+            click.echo(f"  {name:14} {' '.join(str(row[name]).split())}")
+    if view.workloads:
+        click.echo()
+    for line in layout([_times(one) for one in view.workloads]):
+        click.echo(f"  {line}")
+    if len(view.lineage) > 1:
+        click.echo("\n  from its first ancestor")
+    for one in view.lineage if len(view.lineage) > 1 else ():
+        click.echo(f"  {label(one):24} {one['search_method']} step {one['step']}  {one['edit'] or ''}".rstrip())
+
+
+def _times(figure: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = figure["runtime_low_us"], figure["runtime_high_us"]
+    return {
+        "workload": figure["workload"],
+        "status": figure["status"],
+        "runtime_us": figure["runtime_us"],
+        "interval": None if low is None or high is None else f"{low:.3f}-{high:.3f}",
+        "speedup": figure["speedup"],
+        "roofline": _percent(figure["roofline_share"]),
+        "registers": figure["registers"],
+        "spills": figure["spill_bytes"],
+    }

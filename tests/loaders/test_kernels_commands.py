@@ -1,0 +1,101 @@
+"""`kbench kernels`: the fastest kernel of a problem, why it is, and how it came to be."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbench.cli import cli
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import UserError
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["kernels", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def family(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A line of three kernels, each faster than its parent, beside a slow one and one that failed."""
+    path: Path = tmp_path_factory.mktemp("family") / "corpus"
+    same = {
+        "runtime_low_us": 9.0,
+        "runtime_high_us": 11.0,
+        "speedup_low": 0.5,
+        "speedup_high": 9.0,
+        "gpu": "NVIDIA H200",
+    }
+    seed = build.kernel(16, status="ok", error=None, runtime_us=10.0, speedup=1.0, **same)
+    parent = build.kernel(24, status="ok", error=None, runtime_us=8.0, speedup=2.0, parent_id=seed.kernel_id, **same)
+    champion = build.kernel(
+        32, status="ok", error=None, runtime_us=4.0, speedup=4.0, parent_id=parent.kernel_id, edit="vectorise", **same
+    )
+    slow = build.kernel(48, status="ok", error=None, runtime_us=50.0, speedup=0.5, **same)
+    figures = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
+    failed = build.kernel(40, status="incorrect", error="wrong", gpu="NVIDIA H200", **dict.fromkeys(figures))
+    rows = [seed, parent, champion, slow, failed]
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", rows)
+        writer.append("measurements", [build.measurement(row) for row in rows])
+        writer.append("references", [build.reference("softmax")])
+    return path
+
+
+def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Path) -> None:
+    rows = json.loads(run("best", "softmax", "--dataset", family, "--json").output)["kernels"]
+    assert [row["speedup"] for row in rows] == [4.0, 2.0, 1.0, 0.5]
+    assert rows[0]["roofline_share"] == pytest.approx(1.0 / 4.0)
+    shown = run("best", "softmax", "--dataset", family, "--backend", "triton", "--limit", 2).output.splitlines()
+    assert shown[0].split() == [
+        "speedup",
+        "runtime_us",
+        "roofline",
+        "registers",
+        "spills",
+        "method",
+        "backend",
+        "gpu",
+        "id",
+    ]
+    assert shown[1].startswith("4.000 (0.500-9.000)")
+    assert "25%" in shown[1]
+    assert shown[1].endswith(rows[0]["kernel_id"][:12])
+    assert shown[-1] == "torch.compile on NVIDIA H200: 1.600x"
+
+
+def test_best_says_what_the_fastest_changed_against_its_parent(family: Path) -> None:
+    shown = run("best", "softmax", "--dataset", family, "--limit", 1, "--diff").output
+    assert "(2.000x)" in shown
+    assert "(4.000x)" in shown
+    assert '-"""softmax number 24."""' in shown.splitlines()
+    assert '+"""softmax number 32."""' in shown.splitlines()
+
+
+def test_show_takes_the_beginning_of_an_id_and_tells_times_ancestors_and_source(family: Path) -> None:
+    champion = json.loads(run("best", "softmax", "--dataset", family, "--json").output)["kernels"][0]["kernel_id"]
+    shown = run("show", champion[:8], "--dataset", family).output
+    assert shown.splitlines()[0] == champion
+    speeds = [line.split("(")[1].split(")")[0] for line in shown.splitlines() if "00x) " in line]
+    assert speeds == ["1.000x", "2.000x", "4.000x"]
+    assert "9.000-11.000" in shown
+    assert shown.rstrip().endswith("return torch.empty_like(x) + 1 + 1")
+    (view,) = json.loads(run("show", champion[:8], "--dataset", family, "--json").output)
+    assert len(view["lineage"]) == 3
+    assert view["workloads"][0]["roofline_share"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("show", "nothing"), "no kernel's id begins with 'nothing'"),
+        (("show", ""), "give more digits"),
+        (("best", "softmx"), "did you mean 'softmax'"),
+        (("best", "softmax", "--backend", "cuda", "--gpu", "H200"), "with backend cuda"),
+    ],
+)
+def test_what_is_not_there_is_one_line(family: Path, asked: tuple[str, ...], message: str) -> None:
+    error = run(*asked, "--dataset", family).exception
+    assert isinstance(error, UserError)
+    assert message in str(error)

@@ -76,8 +76,9 @@ class HarnessSettings:
     """Share of measurements that a second clock checks."""
     fenced: bool = False
     """Map nothing after a tensor, so that a kernel that goes past its end fails; only for checks."""
-    spares: int = 1
-    """Warm workers kept in reserve; more of them help when many kernels run alone."""
+    spares: int | None = None
+    """Warm workers kept in reserve. By default two on a GPU, where a kernel that ends its worker is tried once more in
+    a fresh one and ends that too; one on a CPU. More of them help when many kernels run alone."""
     retries: int = 2
     """Times work is repeated when the machine fails."""
     target: Target | None = None
@@ -164,7 +165,8 @@ class Harness:
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
         for number, gpu in enumerate(self.gpus):
-            settings = DeviceSettings(gpu, seeds, self.settings.fenced, self.settings.timeout_s, self.settings.spares)
+            spares = self.settings.spares if self.settings.spares is not None else 1 if gpu is None else 2
+            settings = DeviceSettings(gpu, seeds, self.settings.fenced, self.settings.timeout_s, spares)
             self._queues.append(DeviceQueue(number, self._spawner, cache, settings))
         try:
             for queue in self._queues:

@@ -27,7 +27,11 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 AT_LEAST_1 = click.IntRange(min=1)
 
 
-@click.group(cls=NearGroup, invoke_without_command=True, lazy={"report": "kbench.generation.study.report:report"})
+@click.group(
+    cls=NearGroup, invoke_without_command=True,
+    lazy={"report": "kbench.generation.study.report:report",
+          "proposed": "kbench.generation.assembly.proposed:proposed"},
+)  # fmt: skip
 @click.option("--problem", "problem_id", help="Problem to search for kernels of.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
 @click.option("--method", default="evolve", show_default=True, help="random, hill_climb, evolve or puct.")
@@ -52,7 +56,7 @@ AT_LEAST_1 = click.IntRange(min=1)
 @click.option(
     "--executor", type=click.Choice(["local", "ray", "replay", "none"]), default="local", show_default=True,
     help="Measure on this machine's GPU or a Ray cluster's, answer from --recorded measurements, or measure "
-    "nothing and only write a language model's requests for the GPU of --recorded.",
+    "nothing: propose kernels and write a language model's requests for the GPU of --recorded.",
 )  # fmt: skip
 @click.option(
     "--recorded",

@@ -13,6 +13,7 @@ from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 
 if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.compiler import Compiler
     from kbench.benchmark.tasks.asked import Tables
     from kbench.benchmark.tasks.questions import Questions
 from kbench.loaders.storage.atomic import replace_together
@@ -40,10 +41,21 @@ def write_baselines(
     return [folder / name for name in names]
 
 
-def write_submission(surrogate: str, corpus: Tables, questions: Questions, target: Path) -> None:
-    """Forecast with a surrogate and write its submission into a folder, which may hold an earlier one."""
+def write_submission(
+    surrogate: str, corpus: Tables, questions: Questions, target: Path, compiler: Compiler | None = None
+) -> None:
+    """Forecast with a surrogate and write its submission into a folder, which may hold an earlier one.
+
+    Args:
+        surrogate: as `kbench evaluate` takes it.
+        corpus: what it learns from.
+        questions: what it is asked.
+        target: the folder.
+        compiler: for surrogates that look at compiler output.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         # One resample: the figures of this run are not kept, the leaderboard computes its own.
-        files = write_folder(evaluate(surrogate, corpus, Options(resamples=1), questions=questions), Path(scratch))
+        made = evaluate(surrogate, corpus, Options(resamples=1), questions=questions, compiler=compiler)
+        files = write_folder(made, Path(scratch))
         kept = (METADATA_FILE, FORECAST_FILES[0])
         replace_together(target, {file: files[file].read_bytes() for file in kept})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
@@ -21,19 +22,32 @@ def kernel_rows(gathered: Gathered) -> list[Kernel]:
 
 
 def _row(measured: Measured, gathered: Gathered) -> Kernel:
-    node, settings = measured.node, measured.settings
-    structure = gathered.texts[node.source].structure
+    node = measured.node
     parent = gathered.stand_ins.get(node.parent_id, node.parent_id) if node.parent_id else None
     if parent == node.kernel_id:
         # The edit touched comments alone and the parent was dropped as its twin.
         parent = None
+    figures = dataclasses.asdict(aggregate(measured.measurements))
+    return kernel_row(measured, gathered.texts[node.source].structure, parent, figures)
+
+
+def kernel_row(measured: Measured, structure: str, parent: str | None, figures: Mapping[str, Any]) -> Kernel:
+    """A kernel's row, its cluster and split not assigned yet.
+
+    Args:
+        measured: the kernel and its run.
+        structure: hash of its shape.
+        parent: the kernel it was derived from, as the table has it.
+        figures: what was measured of it.
+    """
+    node, settings = measured.node, measured.settings
     return Kernel(
         kernel_id=node.kernel_id, problem_id=settings.problem_id, family=problem(settings.problem_id).family,
         backend=settings.backend, search_method=measured.search_method, proposer=node.proposer,
         run_id=measured.run_id, step=node.step, parent_id=parent, edit=node.edit if parent else None,
         structure_id=structure, cluster_id=structure, split="train", source=node.source, origin=ORIGIN,
         license=LICENSE, lineage=measured.lineage, model=measured.model, generation=len(measured.ancestors),
-        **dataclasses.asdict(aggregate(measured.measurements)),
+        **figures,
     )  # fmt: skip
 
 

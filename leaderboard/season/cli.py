@@ -14,6 +14,7 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.compiler import Compiler
     from kbench.benchmark.tasks.asked import Tables
 
 name_argument = click.argument("name")
@@ -108,7 +109,16 @@ def open_(
 @dataset_option
 @seasons_option
 @json_option
-def forecast(name: str, surrogate: str, out: Path, dataset: str | None, seasons: Path | None, as_json: bool) -> None:
+@click.pass_obj
+def forecast(
+    compiler: Compiler | None,
+    name: str,
+    surrogate: str,
+    out: Path,
+    dataset: str | None,
+    seasons: Path | None,
+    as_json: bool,
+) -> None:
     """Forecast a season's queries with a surrogate and write its submission."""
     from kbench.leaderboard.baselines import write_submission
     from kbench.leaderboard.season.life import corpus_of, questions_of
@@ -117,7 +127,7 @@ def forecast(name: str, surrogate: str, out: Path, dataset: str | None, seasons:
     folder, base = _folder(seasons, name), _dataset(dataset)
     record = read_season(folder)
     asked = questions_of(folder, record, base)
-    write_submission(surrogate, corpus_of(folder, record, base), asked, out)
+    write_submission(surrogate, corpus_of(folder, record, base), asked, out, compiler)
     echo_json({"path": str(out), "queries": len(asked.queries)}) if as_json else click.echo(str(out))
 
 

@@ -74,11 +74,11 @@ def fresh(kernels: Iterable[Kernel], dataset: Tables) -> tuple[list[Kernel], lis
     """Kernels that a season may ask about, each once, and those it may not.
 
     A kernel is refused when the dataset holds it, or one that is equal but for names and literals, or when a surrogate
-    may learn from its problem.
+    may learn from its problem or from one of the same lineage.
     """
     known = dataset.table("kernels", columns=["kernel_id", "structure_id", "problem_id", "split"]).to_pylist()
     ids, structures = ({row[name] for row in known} for name in ("kernel_id", "structure_id"))
-    trained = {row["problem_id"] for row in known if row["split"] in TRAIN_SPLITS}
+    trained = {row["problem_id"] for row in known if row["split"] in (*TRAIN_SPLITS, "test_near")}
     kept: dict[str, Kernel] = {}
     refused: list[Refused] = []
     for kernel in kernels:
@@ -87,7 +87,7 @@ def fresh(kernels: Iterable[Kernel], dataset: Tables) -> tuple[list[Kernel], lis
         elif kernel.structure_id in structures:
             refused.append(Refused(kernel, "is in the dataset but for names and literals"))
         elif kernel.problem_id in trained:
-            refused.append(Refused(kernel, "solves a problem that the dataset trains on"))
+            refused.append(Refused(kernel, "solves a problem that the dataset trains on, or one near to those"))
         else:
             kept.setdefault(kernel.kernel_id, kernel)
     return list(kept.values()), refused

@@ -1,7 +1,6 @@
 """A search method of your own: epsilon-greedy, a fifth of the candidates fresh, the rest changes of the best kernels.
 
-To use it, add the file to generation/search/methods/ and METHOD to the list in registry.py there; then
-`kbench generate --method epsilon_greedy` finds it. CONTRIBUTING.md has the recipe.
+`kbench generate --method examples/my_method.py` searches with it.
 """
 
 import random

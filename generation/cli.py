@@ -34,7 +34,9 @@ AT_LEAST_1 = click.IntRange(min=1)
 )  # fmt: skip
 @click.option("--problem", "problem_id", help="Problem to search for kernels of.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
-@click.option("--method", default="evolve", show_default=True, help="random, hill_climb, evolve or puct.")
+@click.option(
+    "--method", default="evolve", show_default=True, help="random, hill_climb, evolve, puct, or FILE.py[:NAME]."
+)
 @click.option("--proposer", help="genome, rewrite, genome+rewrite or llm; with --from-folder: llm or human.")
 @click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
 @out_option("Run folder; an existing one is resumed.")

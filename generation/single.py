@@ -13,9 +13,9 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.search.budget import parse_budget
-from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.methods.registry import searchable
 from kbench.generation.search.question import surrogate_named
-from kbench.generation.search.settings import FilterSettings, RunSettings, check
+from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import PoolProposer, pool_of
 from kbench.harness.device.doctor import require_gpus
@@ -34,7 +34,7 @@ def search(
     Args:
         problem: a problem id.
         backend: triton or cuda.
-        method: random, hill_climb, evolve or puct.
+        method: random, hill_climb, evolve or puct, or `path/to/file.py[:NAME]` with a method of yours.
         budget: measurements, or text such as `600s` that `--budget` takes.
         out: folder for the run's log; an existing one is resumed. By default the log is not kept.
         recorded: a corpus whose measured kernels stand in for the GPU: only they are proposed.
@@ -55,10 +55,10 @@ def search(
         InfrastructureError: there is no GPU, and no recording was given.
     """
     settings = RunSettings(
-        problem_id=listed(problem).id, backend=Backend(backend), method=search_method(method).name,
+        problem_id=listed(problem).id, backend=Backend(backend), method=searchable(method),
         proposer=proposer if recorded is None else "pool", seed=seed, seeds=seeds, batch=batch,
         filter=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw),
-        budget=parse_budget(str(budget)),
+        budget=parse_budget(str(budget)), **defaults_for(proposer),
     )  # fmt: skip
     check(settings)
     with contextlib.ExitStack() as stack:

@@ -234,7 +234,7 @@ def imported(target: SurrogateTarget) -> Any:
     if target.kind == "module":
         sys.path.insert(0, str(Path.cwd()))
         return _attribute(importlib.import_module(target.location), target)
-    return _attribute(_module_of(Path(target.location)), target)
+    return _attribute(module_of(Path(target.location)), target)
 
 
 def _built_in(place: str) -> Any:
@@ -242,10 +242,11 @@ def _built_in(place: str) -> Any:
     return getattr(importlib.import_module(f"kbench.benchmark.surrogates.{module}"), attribute)
 
 
-def _module_of(path: Path) -> Any:
+def module_of(path: Path) -> Any:
+    """A file as a module. This runs its code."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise UserError(f"surrogate file {str(path)!r} is not a Python module")
+        raise UserError(f"file {str(path)!r} is not a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     # A file's neighbours are importable, as they are when it is run as a script.

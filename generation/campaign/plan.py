@@ -16,9 +16,9 @@ from kbench.generation.executors.ray import RayExecutor, harness_maker
 from kbench.generation.executors.replay import open_facts, open_recording
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.budget import parse_budget
-from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.methods.registry import searchable
 from kbench.generation.search.proposal import Proposer
-from kbench.generation.search.settings import FilterSettings, RunSettings, check
+from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
 from kbench.harness.device.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend, UserError
@@ -57,10 +57,11 @@ def _single(options: GenerateOptions) -> RunSettings:
         raise UserError("--backend is missing; a search needs it")
     if options.budget is None:
         raise UserError("--budget is missing; a search needs it")
+    proposer = options.proposer or "genome"
     settings = RunSettings(
         problem_id=listed(options.problem_id or "").id, backend=Backend(options.backend),
-        method=search_method(options.method).name, proposer=options.proposer or "genome", seed=options.seed,
-        seeds=options.seeds, batch=options.batch, filter=_filter(options), budget=parse_budget(options.budget),
+        method=searchable(options.method), proposer=proposer, seed=options.seed, seeds=options.seeds,
+        batch=options.batch, filter=_filter(options), budget=parse_budget(options.budget), **defaults_for(proposer),
     )  # fmt: skip
     check(settings)
     return settings

@@ -12,8 +12,14 @@ from typing import Any, ClassVar
 from kbench.benchmark.problems.registry import listed, problems
 from kbench.generation.proposers.genome.registry import families_for
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.methods.registry import search_method
-from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings, settings_from_json
+from kbench.generation.search.methods.registry import searchable
+from kbench.generation.search.settings import (
+    SURROGATE,
+    FilterSettings,
+    RunSettings,
+    defaults_for,
+    settings_from_json,
+)
 from kbench.schemas import Backend, DataError, UserError, from_dict, to_dict
 from kbench.schemas.record import Record
 
@@ -132,13 +138,14 @@ def _backend(name: str) -> Backend:
 
 def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[RunSettings]:
     shared = {"proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label}
-    extra = {**shared, **spec.settings, **spec.overrides.get(problem_id, {})}
+    changes = {**spec.settings, **spec.overrides.get(problem_id, {})}
+    extra = {**shared, **defaults_for(changes.get("proposer", spec.proposer)), **changes}
     extra["budget"] = to_dict(spec.budget) | extra.get("budget", {})
     forecasts = FilterSettings(
         surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence
     )
     for name, seed in itertools.product(spec.methods, spec.random_seeds):
-        plain = search_method(name.removesuffix(SURROGATE)).name
+        plain = searchable(name.removesuffix(SURROGATE))
         chosen = to_dict(forecasts) if name.endswith(SURROGATE) else None
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
         yield settings_from_json(extra | cell, f"campaign.{problem_id}")

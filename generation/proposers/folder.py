@@ -10,9 +10,9 @@ from kbench.benchmark.problems.registry import listed
 from kbench.generation.proposers.rewrite.proposer import RewriteProposer
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.methods import written
-from kbench.generation.search.methods.registry import search_method
+from kbench.generation.search.methods.registry import searchable
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
-from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.settings import RunSettings, defaults_for
 from kbench.loaders.source.files import KernelFile, read_folder
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, UserError
@@ -62,7 +62,7 @@ def folder_runs(
     """
     if writer not in WRITERS:
         raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")
-    chosen = written.PREFIX + search_method(method).name if variants else written.METHOD.name
+    chosen = written.PREFIX + searchable(method) if variants else written.METHOD.name
     files: defaultdict[tuple[str, Backend], list[KernelFile]] = defaultdict(list)
     for file in read_folder(folder):
         files[listed(file.problem_id).id, file.backend].append(file)
@@ -70,7 +70,7 @@ def folder_runs(
         RunSettings(
             problem_id=problem_id, backend=backend, method=chosen, proposer=writer,
             label=folder.name, seeds=len(found), batch=len(found),
-            budget=Budget(measurements=(1 + variants) * len(found)),
+            budget=Budget(measurements=(1 + variants) * len(found)), **defaults_for(writer),
         )
         for (problem_id, backend), found in files.items()
     ]  # fmt: skip

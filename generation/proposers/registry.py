@@ -11,20 +11,23 @@ from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Propose
 from kbench.generation.search.state import Operator
 from kbench.schemas import UnknownNameError
 
-REWRITE_SHARE = 0.3
-"""Share of the derivations of a genome kernel that edit its text instead of its genes."""
-
 
 class MixedProposer:
     """Genome and rewrite together.
 
-    Fresh asks and crossings go to the genome; a kernel that no genome describes can only be rewritten; the rest is
-    shared out at random.
+    Fresh asks and crossings go to the genome; a kernel that no genome describes can only be rewritten.
     """
 
-    def __init__(self, genome: GenomeProposer, rewrite: Proposer, share: float = REWRITE_SHARE) -> None:
+    def __init__(self, genome: GenomeProposer, rewrite: Proposer, *, edits_text: bool = False) -> None:
+        """Mix.
+
+        Args:
+            genome: changes genes.
+            rewrite: edits text.
+            edits_text: whether every change of a parent is an edit of its text, not only those asked for as rewrites.
+        """
         self.name = f"{genome.name}+{rewrite.name}"
-        self._genome, self._rewrite, self._share = genome, rewrite, share
+        self._genome, self._rewrite, self._edits_text = genome, rewrite, edits_text
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One answer for each ask."""
@@ -38,12 +41,12 @@ class MixedProposer:
             return self._rewrite
         if ask.operator is Operator.CROSS:
             return self._genome
-        return self._rewrite if ask.rng.random() < self._share else self._genome
+        return self._rewrite if self._edits_text or ask.operator is Operator.REWRITE else self._genome
 
 
 PROPOSERS: Mapping[str, Callable[[], Proposer]] = {
     "genome": GenomeProposer,
-    "rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer(), share=1.0),
+    "rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer(), edits_text=True),
     "genome+rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer()),
     "llm": proposer_from_environment,
 }

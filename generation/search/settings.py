@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -12,8 +13,14 @@ from kbench.schemas.ids import content_hash
 from kbench.schemas.record import Limit, Probability, Record
 
 Positive = Annotated[int, Limit(minimum=1)]
+FILE = re.compile(r"(?:.*/)?([\w-]+)\.py(?::(\w+))?")
 SURROGATE = "+surrogate"
 """After the name of a method whose candidates a surrogate filters."""
+
+
+def in_file(method: str) -> re.Match[str] | None:
+    """The name of the file, and of the method in it where that is stated; None for a method of the list."""
+    return FILE.fullmatch(method)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +60,8 @@ class RunSettings(Record):
     """Parents expanded in one step, for methods that choose parents."""
     patience: Positive = 3
     """Steps without improvement before hill climbing restarts."""
-    islands: Positive = 3
-    """Populations of the island method."""
+    islands: Positive = 1
+    """Populations of `evolve`; several need a budget of hundreds of measurements."""
     migrate_every: Positive = 4
     """Steps between migrations."""
     exploration: float = 1.0
@@ -67,7 +74,8 @@ class RunSettings(Record):
     @property
     def search_method(self) -> str:
         """The method as the corpus names it."""
-        return self.method + (SURROGATE if self.filter else "")
+        own = in_file(self.method)
+        return (own[2] or own[1] if own else self.method) + (SURROGATE if self.filter else "")
 
     @property
     def run_id(self) -> str:
@@ -78,6 +86,16 @@ class RunSettings(Record):
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
         return to_dict(self)
+
+
+WITHOUT_GENOME: Mapping[str, Any] = {"parents": 2, "patience": 3, "islands": 3, "exploration": 1.0}
+"""Where no genome is searched: the defaults are tuned on genomes, and what a language model is asked next must
+not change with them."""
+
+
+def defaults_for(proposer: str) -> Mapping[str, Any]:
+    """Settings of the methods that differ from the defaults for this proposer."""
+    return WITHOUT_GENOME if proposer in ("llm", "human") else {}
 
 
 def settings_from_json(data: Mapping[str, Any], where: str) -> RunSettings:

@@ -31,6 +31,7 @@ class Operator(StrEnum):
     FRESH = "fresh"
     MUTATE = "mutate"
     CROSS = "cross"
+    REWRITE = "rewrite"
     REPAIR = "repair"
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import pytest
 
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.search.budget import Budget, Charge, parse_budget
-from kbench.generation.search.methods import evolve, hill_climb
-from kbench.generation.search.methods.registry import SEARCHES
+from kbench.generation.search.methods import evolve, hill_climb, islands, operators
+from kbench.generation.search.methods.registry import SEARCHES, searchable
 from kbench.generation.search.state import Operator, RunState
+from kbench.schemas import UserError
 
 from .conftest import settings_for
 from .test_puct import node, state_of
@@ -78,20 +80,51 @@ def test_migrants_join_the_next_island_at_each_migration() -> None:
     home = node("a", 5.0, 1, "s")
     state = state_of(node("s", 1.0), home, step=5)
     assert home.island == 0
-    assert "a" in {n.kernel_id for n in evolve.population(state, 1)}
-    assert "a" not in {n.kernel_id for n in evolve.population(state_of(node("s", 1.0), home, step=3), 1)}
+    assert "a" in {n.kernel_id for n in islands.population(state, 1)}
+    assert "a" not in {n.kernel_id for n in islands.population(state_of(node("s", 1.0), home, step=3), 1)}
 
 
 def test_the_archive_keeps_the_best_of_each_niche() -> None:
-    import dataclasses
-
     nodes = [dataclasses.replace(node(k, r), niche=n) for k, r, n in (("a", 1, "x"), ("b", 2, "x"), ("c", 0.1, "y"))]
-    assert [n.kernel_id for n in evolve.diversity_archive(state_of(*nodes))] == ["b", "c"]
+    assert [n.kernel_id for n in islands.diversity_archive(state_of(*nodes))] == ["b", "c"]
 
 
 def test_children_are_spread_over_the_islands() -> None:
-    requests = evolve.plan(state_of(node("s", 1.0), node("t", 2.0)), 6, random.Random(0))
-    assert [r.island for r in requests] == [0, 1, 2, 0, 1, 2]
+    state = state_of(node("s", 1.0), node("t", 2.0))
+    several = dataclasses.replace(state, settings=dataclasses.replace(state.settings, islands=3))
+    assert [r.island for r in evolve.plan(several, 6, random.Random(0))] == [0, 1, 2, 0, 1, 2]
+
+
+def test_evolution_breeds_from_the_best_and_crosses_within_a_family() -> None:
+    nodes = [
+        dataclasses.replace(node(key, reward), recipe={"family": family})
+        for key, reward, family in (("a", 5.0, "x"), ("b", 1.0, "x"), ("c", 4.0, "y"), ("d", 0.5, "z"))
+    ]
+    requests = evolve.plan(state_of(*nodes), 60, random.Random(0))
+    assert {r.parent_id for r in requests} == {None, "a"}
+    assert {r.other_id for r in requests if r.operator is Operator.CROSS} == {"b"}
+
+
+def test_an_operator_that_finds_better_kernels_is_used_more() -> None:
+    seed = node("s", 1.0)
+    gains = state_of(seed, *(node(f"m{n}", 2.0 + n, n + 1, "s") for n in range(6)), step=7)
+    fails = state_of(seed, *(node(f"m{n}", 0.5, n + 1, "s") for n in range(6)), step=7)
+    assert operators.outcomes(gains) == {Operator.MUTATE: [True] * 6}
+    assert operators.chances(gains)[Operator.MUTATE] > 2 * operators.chances(fails)[Operator.MUTATE]
+    assert min(operators.chances(gains).values()) >= operators.LEAST
+    assert Operator.REWRITE not in operators.chances(gains)
+
+
+def test_a_method_comes_from_a_file(tmp_path: Path, how: Drive) -> None:
+    example = Path(__file__).parents[2] / "examples" / "my_method.py"
+    state = final(tmp_path / "run", how, f"{example}:METHOD")
+    assert state.charge.measurements == 24
+    assert state.settings.search_method == "METHOD"
+    assert dataclasses.replace(state.settings, method=str(example)).search_method == "my_method"
+    with pytest.raises(UserError, match="has no method 'OTHER'"):
+        searchable(f"{example}:OTHER")
+    with pytest.raises(UserError, match="does not exist"):
+        searchable(str(tmp_path / "nothing.py"))
 
 
 def test_the_list_of_methods_is_the_documented_one() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import random
 from pathlib import Path
 
@@ -182,11 +183,16 @@ def test_what_cannot_be_edited_is_refused_with_a_reason(source: str | None) -> N
 
 
 def test_mixed_proposing_sends_each_ask_to_a_proposer_that_can_answer(proposer: GenomeProposer) -> None:
-    mixed = MixedProposer(proposer, RewriteProposer(), share=0.0)
+    mixed = MixedProposer(proposer, RewriteProposer())
     task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
     (fresh,) = mixed.propose(task, [ask(None, operator=Operator.FRESH)])
     (foreign,) = mixed.propose(task, [ask(TRITON)])
-    assert (fresh.proposer, foreign.proposer) == ("genome", "rewrite")
+    assert isinstance(fresh, Proposal)
+    known = Ask(Operator.MUTATE, parent(fresh.source, recipe=fresh.recipe), None, random.Random(0))
+    (genes,) = mixed.propose(task, [known])
+    (text,) = mixed.propose(task, [dataclasses.replace(known, operator=Operator.REWRITE)])
+    found = [one.proposer for one in (fresh, foreign, genes, text)]
+    assert found == ["genome", "rewrite", "genome", "rewrite"]
 
 
 def test_tokens_cover_what_cpp_is_made_of() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -43,7 +44,10 @@ class GenomeProposer:
 
     def _answer(self, task: ProposalTask, ask: Ask, found: Sequence[Family]) -> Answer:
         answer: Answer = Refusal(reason="no genome: no valid combination of genes found", proposer=self.name)
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
+            if attempt == TRIES // 2 and ask.operator is Operator.CROSS:
+                # Two alike parents have few children: all may have been measured.
+                ask = dataclasses.replace(ask, operator=Operator.MUTATE)
             try:
                 answer = self._derive(task.problem_id, ask, found)
             except ValueError as error:

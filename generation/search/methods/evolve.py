@@ -1,7 +1,7 @@
-"""Island evolution: populations that breed apart, exchange their best now and then, and share a diversity archive.
+"""Evolution: one population under strong selection; operators are used as often as they pay in this run.
 
-Everything is derived from the state: an island's population is the children placed on it plus the migrants of every
-migration so far; the archive keeps the best kernel of each niche (a family with its structural genes).
+With `settings.islands` above 1, populations breed apart instead (kbench.generation.search.methods.islands): each
+needs a budget of its own.
 """
 
 from __future__ import annotations
@@ -9,75 +9,46 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from kbench.generation.search.methods import islands
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
+from kbench.generation.search.methods.operators import chances
+from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 
-POPULATION = 12
-"""Members of an island that may breed: its best ones."""
-TOURNAMENT = 3
-CROSS_SHARE = 0.4
-ARCHIVE_SHARE = 0.2
-"""How often a parent comes from the archive, which keeps slow but different kernels alive."""
-FRESH_SHARE = 0.1
+TOURNAMENT = 16
+"""Kernels drawn for each parent; the best of them breeds. Tuned on recorded training problems."""
 
 
 def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
-    """Children spread evenly over the islands."""
-    islands = [population(state, island) for island in range(state.settings.islands)]
-    archive = diversity_archive(state)
-    return tuple(_child(slot % len(islands), islands, archive, rng) for slot in range(count))
+    """Children of tournament winners, by operators drawn by what they gained so far."""
+    if state.settings.islands > 1:
+        return islands.plan(state, count, rng)
+    members = state.rewarded()
+    if not members:
+        return (FRESH,) * count
+    weights = chances(state)
+    drawn = rng.choices(list(weights), list(weights.values()), k=count)
+    return tuple(_child(operator, members, rng) for operator in drawn)
 
 
-def _child(island: int, islands: Sequence[list[Node]], archive: list[Node], rng: random.Random) -> ProposalRequest:
-    members = islands[island] or archive
-    if not members or rng.random() < FRESH_SHARE:
-        return ProposalRequest(Operator.FRESH, island=island)
-    parent = _choose(members, archive, rng)
-    if len(members) > 1 and rng.random() < CROSS_SHARE:
-        other = _choose(members, archive, rng)
-        if other.kernel_id != parent.kernel_id:
-            return ProposalRequest(Operator.CROSS, parent.kernel_id, other.kernel_id, island)
-    return ProposalRequest(Operator.MUTATE, parent.kernel_id, island=island)
+def _child(operator: Operator, members: Sequence[Node], rng: random.Random) -> ProposalRequest:
+    if operator is Operator.FRESH:
+        return FRESH
+    parent = _winner(members, rng)
+    if operator is not Operator.CROSS:
+        return ProposalRequest(operator, parent.kernel_id)
+    mates = [node for node in members if node is not parent and _family(node) == _family(parent)]
+    if not mates:
+        return ProposalRequest(Operator.MUTATE, parent.kernel_id)
+    return ProposalRequest(Operator.CROSS, parent.kernel_id, _winner(mates, rng).kernel_id)
 
 
-def _choose(members: list[Node], archive: list[Node], rng: random.Random) -> Node:
-    if archive and rng.random() < ARCHIVE_SHARE:
-        return rng.choice(archive)
-    entrants = rng.sample(members, min(TOURNAMENT, len(members)))
-    return max(entrants, key=_reward)
+def _winner(members: Sequence[Node], rng: random.Random) -> Node:
+    return max(rng.sample(members, min(TOURNAMENT, len(members))), key=lambda node: node.reward or 0.0)
 
 
-def _reward(node: Node) -> float:
-    return node.reward or 0.0
-
-
-def population(state: RunState, island: int) -> list[Node]:
-    """The island's best members, its own children and migrants together."""
-    settings = state.settings
-    rewarded = state.rewarded()
-    members = {node.kernel_id: node for node in rewarded if _home(node, settings.islands) == island}
-    neighbour = (island - 1) % settings.islands
-    for step in range(settings.migrate_every, state.step + 1, settings.migrate_every):
-        there = [n for n in rewarded if n.step < step and _home(n, settings.islands) == neighbour]
-        if there:
-            migrant = max(there, key=_reward)
-            members[migrant.kernel_id] = migrant
-    return sorted(members.values(), key=_reward, reverse=True)[:POPULATION]
-
-
-def _home(node: Node, islands: int) -> int:
-    # Seeds are planned before islands exist: they are dealt out by slot.
-    return node.slot % islands if node.step == 0 else node.island
-
-
-def diversity_archive(state: RunState) -> list[Node]:
-    """The best kernel of every niche, niches in order of appearance."""
-    best: dict[str, Node] = {}
-    for node in state.rewarded():
-        held = best.get(node.niche)
-        if held is None or _reward(node) > _reward(held):
-            best[node.niche] = node
-    return list(best.values())
+def _family(node: Node) -> object:
+    """What two kernels must share to be crossed; texts without a genome may all be."""
+    return node.recipe.get("family") if node.recipe else None
 
 
 METHOD = Method("evolve", plan)

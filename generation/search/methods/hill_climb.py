@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
+from kbench.generation.search.methods.operators import derivation
+from kbench.generation.search.state import FRESH, Node, ProposalRequest, RunState
 
 
 def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
@@ -16,7 +17,7 @@ def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalReque
     if not climb or stalled(climb, state.step, state.settings.patience):
         return (FRESH,) * count
     best = max(climb, key=lambda node: node.reward or 0.0)
-    return (ProposalRequest(Operator.MUTATE, best.kernel_id),) * count
+    return tuple(ProposalRequest(derivation(state, rng), best.kernel_id) for _ in range(count))
 
 
 def climb_start(state: RunState) -> int:

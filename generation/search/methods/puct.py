@@ -16,7 +16,8 @@ import random
 from collections.abc import Mapping, Sequence
 
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
+from kbench.generation.search.methods.operators import derivation
+from kbench.generation.search.state import FRESH, Node, ProposalRequest, RunState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalReque
     parents = choose_parents(state)
     if not parents:
         return (FRESH,) * count
-    return tuple(ProposalRequest(Operator.MUTATE, parents[slot % len(parents)]) for slot in range(count))
+    return tuple(ProposalRequest(derivation(state, rng), parents[slot % len(parents)]) for slot in range(count))
 
 
 def choose_parents(state: RunState) -> list[str]:

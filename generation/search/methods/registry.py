@@ -1,28 +1,36 @@
-"""The explicit list of methods."""
+"""The explicit list of methods, and methods from files."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from pathlib import Path
 
+from kbench.benchmark.surrogates.resolve import module_of
 from kbench.generation.search.methods import evolve, hill_climb, puct, random_search, written
 from kbench.generation.search.methods.method import Method
-from kbench.schemas import UnknownNameError
+from kbench.generation.search.settings import in_file
+from kbench.schemas import UnknownNameError, UserError
 
 SEARCHES: Mapping[str, Method] = {
     one.name: one for one in (random_search.METHOD, hill_climb.METHOD, evolve.METHOD, puct.METHOD)
 }
-"""Methods that search, by name."""
+"""Methods that search, by name. New ones come last: a language model's strategies rotate by the place in this list."""
+DEFAULT_ATTRIBUTE = "METHOD"
 
 
-def search_method(name: str) -> Method:
-    """One method that searches.
+def searchable(name: str) -> str:
+    """The name of a method that searches, checked: one of the list, or `path/to/file.py[:NAME]`.
 
     Raises:
-        UnknownNameError: with the nearest names.
+        UnknownNameError: no such method; with the nearest names.
+        UserError: there is no such file, or it has no such method.
     """
-    if name not in SEARCHES:
+    if in_file(name):
+        _from_file(name)
+    elif name not in SEARCHES:
         raise UnknownNameError("method", name, SEARCHES)
-    return SEARCHES[name]
+    return name
 
 
 def method(name: str) -> Method:
@@ -30,7 +38,24 @@ def method(name: str) -> Method:
 
     Raises:
         UnknownNameError: with the nearest names.
+        UserError: there is no such file, or it has no such method.
     """
     if name in written.NAMES:
         return written.METHOD
-    return search_method(name.removeprefix(written.PREFIX))
+    plain = searchable(name.removeprefix(written.PREFIX))
+    return _from_file(plain) if in_file(plain) else SEARCHES[plain]
+
+
+@functools.cache
+def _from_file(spec: str) -> Method:
+    place, _, attribute = spec.partition(".py")
+    path = Path(place + ".py")
+    if not path.is_file():
+        raise UserError(f"method file {str(path)!r} does not exist; give the path of a Python file")
+    name = attribute.removeprefix(":") or DEFAULT_ATTRIBUTE
+    found = getattr(module_of(path.resolve()), name, None)
+    if not isinstance(found, Method):
+        raise UserError(
+            f"{str(path)!r} has no method {name!r}; define {name} = Method(name, plan), as docs/extend.md does"
+        )
+    return found

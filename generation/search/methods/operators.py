@@ -1,0 +1,63 @@
+"""Operators as a bandit: each is used in proportion to how often it has led to a new best kernel in this run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from kbench.generation.search.state import Node, Operator, RunState
+
+PRIOR: Mapping[Operator, float] = {
+    Operator.FRESH: 0.05, Operator.MUTATE: 0.2, Operator.CROSS: 0.2, Operator.REWRITE: 0.05,
+}  # fmt: skip
+"""How often an operator is expected to give a new best kernel, before it has been tried."""
+PRIOR_USES = 8.0
+"""Imagined uses that show it."""
+LEAST = 0.05
+"""No operator is drawn less often than this: what does not pay now may pay later."""
+MARGIN = 1.005
+"""A speedup counts as better from this factor on; less may be noise."""
+REWRITES = "genome+rewrite"
+"""The proposer that can edit text as well as genes."""
+
+
+def chances(state: RunState) -> Mapping[Operator, float]:
+    """The chance of each operator that the run's proposer has."""
+    known = [one for one in PRIOR if one is not Operator.REWRITE or state.settings.proposer == REWRITES]
+    tried = outcomes(state)
+    paid = {
+        one: (sum(tried.get(one, ())) + PRIOR_USES * PRIOR[one]) / (len(tried.get(one, ())) + PRIOR_USES)
+        for one in known
+    }
+    total = sum(paid.values())
+    return {one: max(LEAST, value / total) for one, value in paid.items()}
+
+
+def derivation(state: RunState, rng: random.Random) -> Operator:
+    """How a method that only changes parents changes one: by genes or, where the proposer can, by text."""
+    weights = {one: chance for one, chance in chances(state).items() if one in (Operator.MUTATE, Operator.REWRITE)}
+    if len(weights) == 1:
+        return Operator.MUTATE
+    return rng.choices(list(weights), list(weights.values()))[0]
+
+
+def outcomes(state: RunState) -> Mapping[Operator, list[bool]]:
+    """For each operator, whether its kernels beat the best of all earlier steps. The first step has none before it."""
+    best: dict[int, float] = {}
+    for node in state.rewarded():
+        best[node.step] = max(best.get(node.step, 0.0), node.reward or 0.0)
+    found: dict[Operator, list[bool]] = {}
+    for node in state.nodes.values():
+        if node.outcome is not None and node.step > 0:
+            before = max((reward for step, reward in best.items() if step < node.step), default=0.0)
+            found.setdefault(operator_of(node), []).append((node.reward or 0.0) > MARGIN * before)
+    return found
+
+
+def operator_of(node: Node) -> Operator:
+    """How a candidate came about."""
+    if node.parent_id is None:
+        return Operator.FRESH
+    if node.other_id is not None:
+        return Operator.CROSS
+    return Operator.REWRITE if node.proposer == "rewrite" else Operator.MUTATE

@@ -132,7 +132,7 @@ def show_checked(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None
 def describe(name: str, row: Measurement) -> str:
     """One measurement in one line."""
     # A dry run on the CPU has no other kind of trust to tell it from.
-    beside = "  (trust: process)" if row.trust is Trust.PROCESS and not row.gpu.startswith("cpu") else ""
+    beside = "  (not screened, trust: process)" if row.trust is Trust.PROCESS and not row.gpu.startswith("cpu") else ""
     head = f"{name}  {row.workload}  {row.status}{beside}"
     if row.runtime_us is None or row.speedup is None:
         return f"{head}  {row.error or ('compiles' if row.max_abs_error is None else 'verified')}"
@@ -184,11 +184,13 @@ def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> Non
 @click.option("--quick", is_flag=True, help="Do not start workers or measure ceilings.")
 @json_option
 def doctor(gpu: str, quick: bool, as_json: bool) -> None:
-    """Inspect GPU, driver, compilers, clocks and sandbox."""
+    """Inspect GPU, driver, compilers, clocks and sandbox; exit 1 when nothing can be measured."""
     from kbench.harness.device.doctor import examine, render
 
     report = examine(parse_gpus(gpu), measure=not quick)
     click.echo(json.dumps(report) if as_json else render(report))
+    if not report["can_measure"]:
+        sys.exit(1)
 
 
 @click.command(short_help="Time references: eager, compiled and the vendor's.")

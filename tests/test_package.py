@@ -76,7 +76,7 @@ def test_the_wheel_names_its_version_licence_and_command(wheel: zipfile.ZipFile)
     assert f"Version: {kbench.__version__}" in metadata
     assert "License-Expression: Apache-2.0" in metadata
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
-    assert "kbench = kbench.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    assert "kbench = kbench.__main__:main" in wheel.read(f"{info}/entry_points.txt").decode()
 
 
 def modules_after(code: str) -> set[str]:
@@ -161,7 +161,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
 
 
 def test_an_error_of_ours_is_one_line_and_its_exit_code(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kbench.cli", "data", "info", str(tmp_path)]
+    command = [sys.executable, "-m", "kbench", "data", "info", str(tmp_path)]
     done = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("kbench: path ")

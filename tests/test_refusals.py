@@ -6,6 +6,7 @@ docs/evidence/scripts/faults/refusals.py tries every command that writes.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import socket
@@ -38,7 +39,7 @@ def no_room() -> None:
 def refusal(arguments: list[str], cwd: Path, before: Callable[[], None] | None = None) -> str:
     """The one line that a command says before it ends with 1 or 2."""
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "kbench.cli", *arguments], cwd=cwd, preexec_fn=before, check=False,
+        [sys.executable, "-B", "-m", "kbench", *arguments], cwd=cwd, preexec_fn=before, check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode in (1, 2), done.stderr
@@ -80,3 +81,48 @@ def test_a_busy_port_is_one_line_that_names_it(tmp_path: Path) -> None:
         line = refusal(["leaderboard", "serve", str(tmp_path), "--port", str(port)], tmp_path)
     assert f"port {port}" in line
     assert "--port 0" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["data", "query", "--sort", "speeup"], "did you mean 'speedup'"),
+        (["data", "qury"], "Did you mean 'query'?"),
+        (["kernels", "best"], "Missing argument 'PROBLEM'."),
+    ],
+)
+def test_an_error_of_a_command_with_json_is_one_line_of_json(arguments: list[str], said: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kbench", *arguments, "--json"]
+    done = subprocess.run(
+        command, cwd=tmp_path, check=False, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    told = json.loads(line)
+    assert said in told["error"]
+    assert told["exit_code"] == done.returncode == 2
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("moment", ["while it works", "while a module that swallows exceptions is imported", "at exit"])
+def test_an_interrupt_is_one_line_and_exit_code_130(moment: str, tmp_path: Path) -> None:
+    interrupt = "os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "swallowing.py").write_text(
+        f"import os, signal\ntry:\n    {interrupt}\nexcept BaseException:\n    pass\n"
+    )
+    work = {
+        "while it works": interrupt,
+        "while a module that swallows exceptions is imported": "import swallowing",
+        "at exit": f"atexit.register(lambda: {interrupt}); {interrupt}",
+    }[moment]
+    code = (
+        "import atexit, os, signal, kbench.__main__, kbench.cli\n"
+        f"def work():\n    {work}\n    return 0\n"
+        "kbench.cli.main = work\nkbench.__main__.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{tmp_path}"},
+    )  # fmt: skip
+    assert done.stderr.splitlines() == ["kbench: interrupted"]
+    assert done.returncode == 130

@@ -117,4 +117,6 @@ def _side_by_side(anchor: str, candidate: str) -> list[tuple[str, str, bool]]:
             one = left[a0 + offset] if a0 + offset < a1 else ""
             other = right[b0 + offset] if b0 + offset < b1 else ""
             lines.append((one, other, tag != "equal"))
-    return lines
+    left_out = [max(0, len(text.splitlines()) - LONGEST) for text in (anchor, candidate)]
+    notes = [f"… {count} more lines" if count else "" for count in left_out]
+    return [*lines, (notes[0], notes[1], False)] if any(notes) else lines

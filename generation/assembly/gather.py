@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-import multiprocessing
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.storage.janitor import die_with_parent
+from kbench.loaders.storage.pool import spread
 from kbench.schemas import DataError, Environment, Event, Measurement, Status, Trust, from_dict
 from kbench.schemas.ids import content_hash
 
@@ -206,8 +203,4 @@ def text_facts(sources: Iterable[str]) -> Mapping[str, TextFacts]:
     distinct = list(dict.fromkeys(sources))
     if len(distinct) < FEW:
         return {source: facts_of(source) for source in distinct}
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        os.cpu_count(), mp_context=context, initializer=die_with_parent
-    ) as pool:
-        return dict(zip(distinct, pool.map(facts_of, distinct, chunksize=32), strict=True))
+    return dict(zip(distinct, spread(facts_of, distinct, chunk=32), strict=True))

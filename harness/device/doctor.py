@@ -38,6 +38,8 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
         require_gpus(gpus, "")
         report["devices"] = [_device(gpu, problems) for gpu in gpus]
     report["problems"] = problems
+    broken = [device for device in report.get("devices", ()) if "error" in device]
+    report["can_measure"] = bool(report["gpus"]) and not missing and not broken
     return report
 
 

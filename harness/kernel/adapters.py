@@ -24,8 +24,8 @@ as the other problem, and the record says so.
 
 Nothing that is returned is converted: the tasks' checks do not look at strides and mostly not at types, ours do.
 
-Such texts define classes, keep state and compile on import, so they never pass the screen: each runs alone in a fresh
-process.
+Such texts are planned like any other. One that keeps state or compiles a torch extension cannot be planned: it runs
+only with --allow-unscreened, not screened, alone in a fresh process, and its record says trust = "process".
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ SOCIAL_IMPACT = (
     "Better forecasts of kernel speed save GPU time and energy in kernel search. The data holds no information "
     "about people."
 )
-PERSONAL = "None. Rows hold program text and timings; no row is about a person."
+PERSONAL = "No personal data: rows hold program text and timings, and no row is about a person."
 MAINTENANCE = (
     "Versions are derived from the content: every change of the data changes the fingerprint and each config's "
     "version. Corrections are released as new versions."

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import NamedTuple
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits import HELD_OUT, cluster_id, pair_split
-from kbench.loaders.storage.janitor import die_with_parent
+from kbench.loaders.storage.pool import spread
 
 COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
 POOL_FROM = 2000
@@ -91,10 +88,9 @@ def _shapes(sources: list[str], advance: Callable[[int], object]) -> Iterator[Sh
             yield _shape(source)
             advance(1)
         return
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=die_with_parent) as pool:
-        for found in pool.map(_shape, sources, chunksize=64):
-            yield found
-            advance(1)
+    for found in spread(_shape, sources, chunk=64):
+        yield found
+        advance(1)
 
 
 def _stale(ids: Iterable[str], stored: Iterable[str], fresh: Iterable[str]) -> Iterator[SplitViolation]:

@@ -42,7 +42,7 @@ def load(
     status: str | Sequence[str] | None = None,
     family: str | Sequence[str] | None = None,
     split: str | Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     where: str | pc.Expression | None = None,
     **equals: Any,
 ) -> Selection:
@@ -58,7 +58,7 @@ def load(
         status: status or statuses.
         family: problem family or families.
         split: split or splits.
-        columns: columns to read; all when left out.
+        columns: column or columns to read; all when left out.
         where: a filter such as "runtime_us < 10", or a pyarrow expression.
         **equals: further columns and the value or values they must have.
 
@@ -163,10 +163,11 @@ class Corpus:
         return self.select(name, columns=columns, where=where, **filters).to_arrow()
 
     def select(
-        self, name: str = DEFAULT, *, columns: Sequence[str] | None = None, where: Any = None, **filters: Any
+        self, name: str = DEFAULT, *, columns: str | Sequence[str] | None = None, where: Any = None, **filters: Any
     ) -> Selection:
         """Rows of a config, not yet read; filters as in `load`."""
         chosen = config(name)
+        columns = [columns] if isinstance(columns, str) else columns
         known = field_types(chosen.record)
         for column in columns or ():
             if column not in known:

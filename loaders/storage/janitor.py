@@ -36,8 +36,6 @@ for one in told:
     except OSError:
         pass
 """
-PR_SET_PDEATHSIG = 1
-
 _lock = threading.Lock()
 _started: tuple[int, subprocess.Popen[bytes]] | None = None
 """The janitor and the process it belongs to: a fork has one of its own."""
@@ -68,14 +66,6 @@ def end_group(process: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
     forget_group(process)
-
-
-def die_with_parent() -> None:
-    """In a child: end with the thread that started it. For children of a pool, which lives as long as its maker."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _tell(line: bytes) -> None:

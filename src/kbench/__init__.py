@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # spares every command the import of typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from kbench.benchmark.evaluation.evaluate import evaluate
     from kbench.benchmark.surrogates.protocol import Surrogate
     from kbench.generation.single import search

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -95,38 +96,46 @@ def cli() -> None:
     """How fast will this GPU kernel run, and how sure are you?"""
 
 
-def main() -> None:
-    """Entry point: what goes wrong is one line on stderr and an exit code, never a traceback.
+def main() -> int:
+    """Run the command; what goes wrong is one line on stderr and an exit code, never a traceback.
 
-    A defect of kbench itself is told in a line too; $KBENCH_TRACEBACK shows where it is.
+    With --json that line is JSON. A defect of kbench itself is told in a line too; $KBENCH_TRACEBACK shows where it is.
+
+    Raises:
+        KeyboardInterrupt: for whoever started it to tell.
     """
     try:
-        cli.main(prog_name="kbench")
+        code = cli.main(prog_name="kbench", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        if "--json" not in sys.argv:
+            error.show()
+            return error.exit_code
+        return _told(error.format_message(), error.exit_code)
     except KbenchError as error:
-        _end(str(error), error.exit_code)
+        return _told(str(error), error.exit_code)
     except BrokenPipeError:
         # Whoever read the output has read enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _end(f"{where}{error.strerror or error}; the system refused it, nothing half-written is kept", 1)
+        return _told(f"{where}{error.strerror or error}; the system refused it, nothing half-written is kept", 1)
     except MemoryError:
-        _end("out of memory; close other programs, or ask for less at once", 1)
+        return _told("out of memory; close other programs, or ask for less at once", 1)
     except Exception as error:
         if os.environ.get("KBENCH_TRACEBACK"):
             raise
         at = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(at.filename).name}:{at.lineno}"
-        _end(f"internal error ({type(error).__name__} at {place}: {error}); please report it", 70)
+        return _told(f"internal error ({type(error).__name__} at {place}: {error}); please report it", 70)
 
 
-def _end(message: str, code: int) -> NoReturn:
-    """One line whatever the message holds: texts of others may carry escapes and line breaks."""
-    shown = "".join(each if each.isprintable() else " " for each in message)
-    click.echo(f"kbench: {' '.join(shown.split())}", err=True)
-    sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()
+def _told(message: str, code: int) -> int:
+    """Say it in one line whatever the message holds: texts of others may carry escapes and line breaks."""
+    shown = " ".join("".join(each if each.isprintable() else " " for each in message).split())
+    as_json = json.dumps({"error": shown, "exit_code": code}, ensure_ascii=False)
+    click.echo(as_json if "--json" in sys.argv else f"kbench: {shown}", err=True)
+    return code

@@ -222,7 +222,7 @@ class Slow:
 def test_ctrl_c_keeps_what_is_done(corpus_path: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "slow.py", tmp_path / "o"
     model.write_text(SLOW)
-    command = [sys.executable, "-m", "kbench.cli", "evaluate", "--dataset", str(corpus_path), "--surrogate", str(model)]
+    command = [sys.executable, "-m", "kbench", "evaluate", "--dataset", str(corpus_path), "--surrogate", str(model)]
     command += ["--out", str(out), "--no-report", "--resamples", "20", "--batch-size", "2"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     process = subprocess.Popen(

@@ -57,7 +57,7 @@ def commands(block: str) -> Iterator[list[str]]:
     for line in block.splitlines():
         if line.startswith("$ "):
             words = shlex.split(line[2:])
-            stands_for = {"kbench": [sys.executable, "-m", "kbench.cli"], "python": [sys.executable]}
+            stands_for = {"kbench": [sys.executable, "-m", "kbench"], "python": [sys.executable]}
             yield stands_for.get(words[0], words[:1]) + words[1:]
 
 

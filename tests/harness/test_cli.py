@@ -203,7 +203,9 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 def test_doctor_names_missing_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = software_facts() | {"torch": "none", "triton": "none", "nvrtc": None}
     monkeypatch.setattr("kbench.harness.device.doctor.software_facts", lambda: facts)
-    problems = examine((0,), measure=False)["problems"]
+    report = examine((0,), measure=False)
+    problems = report["problems"]
+    assert not report["can_measure"]
     wanted = {f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in ("torch", "triton", "nvrtc")}
     assert wanted <= set(problems)
 
@@ -259,3 +261,5 @@ def test_doctor_reports_versions_and_problems_as_json() -> None:
     report = json.loads(result.stdout)
     assert report["software"]["torch"]
     assert isinstance(report["problems"], list)
+    assert result.exit_code == (0 if report["can_measure"] else 1)
+    assert report["can_measure"] == bool(report["gpus"])

@@ -63,7 +63,7 @@ def fresh(hub: Any, tmp_path: Path) -> Run:
 @pytest.fixture
 def kbench(fresh: Run) -> Run:
     """Runs the command."""
-    return lambda *arguments, **settings: fresh("-m", "kbench.cli", *arguments, **settings)
+    return lambda *arguments, **settings: fresh("-m", "kbench", *arguments, **settings)
 
 
 @pytest.fixture(scope="session")

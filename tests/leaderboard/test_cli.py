@@ -133,7 +133,7 @@ def test_eval_yaml_names_tasks_of_configs_and_splits_that_exist(tmp_path: Path, 
 
 def test_serve_answers_on_this_machine_alone_and_stops_on_interrupt(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<!doctype html>here", "utf-8")
-    command = [sys.executable, "-m", "kbench.cli", "leaderboard", "serve", str(tmp_path), "--port", "0"]
+    command = [sys.executable, "-m", "kbench", "leaderboard", "serve", str(tmp_path), "--port", "0"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment

@@ -44,6 +44,10 @@ def test_a_selection_says_in_a_line_what_was_selected(corpus_path: Path) -> None
     assert shown.endswith(" files; problem_id=softmax, gelu; where=runtime_us > 50; columns=kernel_id>")
 
 
+def test_one_column_may_be_given_by_its_name_alone(corpus_path: Path) -> None:
+    assert load(corpus_path, columns="step").to_arrow().column_names == ["step"]
+
+
 def test_batches_are_no_larger_than_asked(corpus_path: Path) -> None:
     assert max(batch.num_rows for batch in load(corpus_path).batches(7)) == 7
 

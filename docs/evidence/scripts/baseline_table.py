@@ -33,7 +33,7 @@ COLUMNS = {
 
 def evaluated(split: str) -> dict[str, Any]:
     """The results of every built-in on one split; the static surrogate is compared with each of the others."""
-    command = [sys.executable, "-m", "kbench.cli", "evaluate", "--all-baselines", "--split", split, "--json",
+    command = [sys.executable, "-m", "kbench", "evaluate", "--all-baselines", "--split", split, "--json",
                "--no-report", "--out", str(ROOT / "out" / "baselines" / split)]  # fmt: skip
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return found

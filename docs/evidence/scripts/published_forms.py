@@ -55,7 +55,7 @@ def measure(home: Path, backend: str, out: Path) -> dict[str, Any]:
     began = time.monotonic()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "kbench.cli", *arguments],
+            [sys.executable, "-m", "kbench", *arguments],
             env=os.environ | {"KBENCH_HOME": str(home)},
             capture_output=True,
             text=True,

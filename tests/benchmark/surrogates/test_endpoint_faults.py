@@ -57,7 +57,7 @@ def test_a_killed_evaluation_has_kept_every_answer(corpus: Corpus, tmp_path: Pat
 
     with endpoints.serving(slowly) as server:
         command = [
-            sys.executable, "-m", "kbench.cli", "evaluate", "--surrogate", "llm", "--dataset", str(corpus.folders[0]),
+            sys.executable, "-m", "kbench", "evaluate", "--surrogate", "llm", "--dataset", str(corpus.folders[0]),
             "--surrogate-arg", "model=m", "--surrogate-arg", f"base_url={server.url}", "--surrogate-arg",
             "concurrency=4", "--limit", "60", "--tracks", "forecast", "--resamples", "10", "--no-report", "--out",
             str(tmp_path / "out"),

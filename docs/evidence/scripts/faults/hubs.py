@@ -111,7 +111,7 @@ def try_mode(mode: str, work: Path) -> dict[str, object]:
         "KBENCH_HOME": str(work / "home"), "KBENCH_HUB_TIMEOUT_S": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
     }  # fmt: skip
-    command = [sys.executable, "-m", "kbench.cli", "data", "pull", "user/name", "--out", str(work / "out")]
+    command = [sys.executable, "-m", "kbench", "data", "pull", "user/name", "--out", str(work / "out")]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)
         lines = [line for line in done.stderr.splitlines() if line.startswith("kbench:")]

@@ -220,8 +220,7 @@ class Runner:
         sys.addaudithook(lambda event, args: count(event, args) if os.getpid() == home else None)
         sys.argv, code = ["kbench", *arguments], 70
         try:
-            importlib.import_module("kbench.cli").main()
-            code = 0
+            code = importlib.import_module("kbench.cli").main()
         except SystemExit as end:
             code = int(end.code or 0)
         finally:

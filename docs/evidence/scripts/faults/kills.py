@@ -127,7 +127,7 @@ def commands(base: Path, count: int, rng: random.Random) -> dict[str, Any]:
         work = base / str(number)
         (work / "tmp").mkdir(parents=True)
         environment = os.environ | {"STARTED": str(work / "started"), "TMPDIR": str(work / "tmp")}
-        command = [sys.executable, "-m", "kbench.cli", "evaluate", "--surrogate", str(base / "sleeper.py")]
+        command = [sys.executable, "-m", "kbench", "evaluate", "--surrogate", str(base / "sleeper.py")]
         command += ["--limit", "8", "--out", str(work / "out"), "--no-report"]
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as running:
             while not (work / "started").exists() and running.poll() is None:

@@ -1,0 +1,47 @@
+"""`python -m kbench` and the installed command: an interrupt is one line, whatever is being done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+IMPORTING = "<frozen importlib._bootstrap>"
+SAID = "kbench: interrupted\n"
+
+
+def main() -> None:
+    """Run the command and end with its exit code, 130 after an interrupt."""
+    try:
+        signal.signal(signal.SIGINT, interrupt)
+        from kbench.cli import main as run
+
+        code = run()
+    except KeyboardInterrupt:
+        sys.stderr.write(SAID)
+        code = 130
+    # What runs at exit must not answer another interrupt with a traceback.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    sys.exit(code)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; amid an import end at once, because extension modules would swallow it.
+
+    Ending so is safe: commands may be killed at any moment.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename == IMPORTING:
+            sys.stderr.write(SAID)
+            sys.stderr.flush()
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kbench.harness.harness import Harness as Harness
+    from kbench.harness.record.kernel_judge import KernelJudge as KernelJudge
 
-_PLACES = {"Harness": "kbench.harness.harness"}
+_PLACES = {"Harness": "kbench.harness.harness", "KernelJudge": "kbench.harness.record.kernel_judge"}
 
 
 def __getattr__(name: str) -> Any:

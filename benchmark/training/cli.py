@@ -12,7 +12,7 @@ import click
 
 from kbench.benchmark.options import benchmark_option
 from kbench.benchmark.tasks.versions import benchmark_of
-from kbench.benchmark.training.formats import FORMATS, TASKS, WRITE, write_rows, write_training_file
+from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
 from kbench.benchmark.training.material import Material
 from kbench.loaders.cli import filter_options, select_rows
 from kbench.loaders.corpus.corpus import Corpus
@@ -109,7 +109,7 @@ def _write_examples(
     filters = facets | ({"where": chosen.where} if chosen.where else {})
     corpus = benchmark_of(Corpus.open(list(chosen.path) or None), benchmark)
     material = Material(corpus, splits[0], filters, comments=comments, best=best)
-    kind = WRITE if (form, task) == ("trl-prompt", "write") else FORMATS[form]
+    kind = format_of(form, task)
     if output == "-":
         return write_rows(kind, material, sys.stdout.buffer)
     return write_training_file(kind, material, Path(output))

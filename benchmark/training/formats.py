@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
+from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.training.kernels import demonstrations, scored_kernels
 from kbench.benchmark.training.material import Material
 from kbench.benchmark.training.preference import preferences
@@ -23,8 +24,9 @@ from kbench.benchmark.training.rows import (
     WritePrompt,
 )
 from kbench.benchmark.training.trajectories import search_steps
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.storage.atomic import replacing
-from kbench.schemas import UserError, arrow_schema, to_dict
+from kbench.schemas import UnknownNameError, UserError, arrow_schema, to_dict
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +49,50 @@ FORMATS: Mapping[str, TrainingFormat] = MappingProxyType(
 WRITE = TrainingFormat(WritePrompt, write_prompts)
 """`trl-prompt` for kernel writing."""
 TASKS = ("forecast", "write")
+
+
+def training_rows(
+    form: str,
+    split: str = "train",
+    *,
+    path: str | Path | Sequence[str | Path] | None = None,
+    task: str = "forecast",
+    benchmark: int | None = None,
+    best: int = 4,
+    comments: bool = False,
+    **filters: Any,
+) -> Iterator[TrainingRow]:
+    """Training examples of one split, as `kbench data export --format FORM` writes them.
+
+    Args:
+        form: trl-preference, trl-prompt, sft, reward or trajectories.
+        split: of the kernels that rows show.
+        path: corpus folders; the shipped dataset by default.
+        task: what trl-prompt asks for: forecast or write.
+        benchmark: version of the benchmark that splits; the newest by default.
+        best: most kernels that sft takes for a problem, backend and GPU.
+        comments: whether sources keep their comments.
+        **filters: conditions on kernels, as `kbench.load` takes them.
+
+    Raises:
+        UnknownNameError: there is no such format or task.
+        UserError: no kernel matches.
+    """
+    corpus = benchmark_of(Corpus.open(path), benchmark)
+    return format_of(form, task).rows(Material(corpus, split, filters, comments=comments, best=best))
+
+
+def format_of(form: str, task: str) -> TrainingFormat:
+    """A format by its name; `task` is what trl-prompt asks for.
+
+    Raises:
+        UnknownNameError: there is no such format or task.
+    """
+    if form not in FORMATS:
+        raise UnknownNameError("training format", form, tuple(FORMATS))
+    if task not in TASKS:
+        raise UnknownNameError("task", task, TASKS)
+    return WRITE if (form, task) == ("trl-prompt", "write") else FORMATS[form]
 
 
 def write_training_file(

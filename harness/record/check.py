@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kbench.harness.device.doctor import gpu_count
 from kbench.harness.harness import Harness
@@ -34,17 +34,24 @@ def check_fenced(named: Named, options: MeasureOptions) -> Checked:
 
 
 def check_without_gpu(named: Named, options: MeasureOptions) -> Checked:
-    """Compile kernels for a target, and verify Triton kernels through the interpreter on the tiny workload.
+    """Check kernels for a target as far as that goes without a GPU."""
+    target = Target.named(options.target)
+    with Harness(gpu=None, target=target, allow_unscreened=options.allow_unscreened) as harness:
+        return collect(named, checked(harness, [kernel for _, kernel in named]), options.quiet)
+
+
+def checked(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Measurement]:
+    """Compile kernels, and verify Triton kernels through the interpreter on the tiny workload.
 
     A CUDA kernel can only be compiled here: its record says ok when it does, and carries no error figures.
+
+    Args:
+        harness: one without a GPU.
+        kernels: what to check.
     """
-    target = Target.named(options.target)
-    kernels: list[KernelSource] = [kernel for _, kernel in named]
-    with Harness(gpu=None, target=target, allow_unscreened=options.allow_unscreened) as harness:
-        compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
-        interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
-        stream = itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
-        return collect(named, stream, options.quiet)
+    compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
+    interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
+    return itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
 
 
 def collect(named: Named, stream: Iterator[Measurement], quiet: bool) -> Checked:

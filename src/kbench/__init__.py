@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kbench.benchmark.evaluation.evaluate import evaluate
     from kbench.benchmark.surrogates.protocol import Surrogate
+    from kbench.benchmark.training.formats import training_rows
     from kbench.generation.single import search
     from kbench.loaders.corpus.corpus import Corpus, load
     from kbench.loaders.corpus.writer import CorpusWriter
@@ -63,6 +64,7 @@ __all__ = [
     "evaluate",
     "load",
     "search",
+    "training_rows",
 ]
 
 # Where a public name lives, when it is not a record type. Imported on first use: `import kbench` costs nothing.
@@ -73,6 +75,7 @@ _PLACES = {
     "evaluate": "kbench.benchmark.evaluation.evaluate",
     "load": "kbench.loaders.corpus.corpus",
     "search": "kbench.generation.single",
+    "training_rows": "kbench.benchmark.training.formats",
 }
 
 

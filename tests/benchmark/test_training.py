@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import kbench
 from kbench.benchmark.llm.extract import extract
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.language.prompt import render
@@ -24,7 +25,7 @@ from kbench.benchmark.training.trajectories import search_steps
 from kbench.cli import cli
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.stripped import stripped
-from kbench.schemas import UserError
+from kbench.schemas import UserError, to_dict
 
 Rows = list[dict[str, Any]]
 ROOT = Path(__file__).parents[2]
@@ -194,6 +195,15 @@ def test_exports_are_the_same_bytes_each_time_and_show_no_comment(
 def test_comments_are_kept_when_asked_for(corpus_path: Path, tmp_path: Path, secret: str) -> None:
     rows = exported(tmp_path, corpus_path, "sft", "--comments")
     assert all(secret in row["completion"][0]["content"] for row in rows)
+
+
+@pytest.mark.parametrize("form", ["write", "sft"])
+def test_python_gives_the_rows_of_the_command(form: str, corpus_path: Path, tmp_path: Path) -> None:
+    chosen = {"form": "trl-prompt", "task": "write"} if form == "write" else {"form": form}
+    rows = kbench.training_rows(**chosen, split="test", path=corpus_path)
+    assert [to_dict(row) for row in rows] == exported(tmp_path, corpus_path, form, "--split", "test")
+    with pytest.raises(UserError, match="did you mean"):
+        kbench.training_rows("stf", path=corpus_path)
 
 
 def test_parquet_holds_the_same_rows(corpus_path: Path, tmp_path: Path) -> None:

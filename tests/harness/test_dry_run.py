@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kbench.harness import KernelJudge
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record.compare import judge
@@ -125,3 +127,11 @@ def test_agreement_compares_stored_and_new_figures(rows: dict[str, Measurement])
     report = agreement({row.kernel_id: {row.gpu: stored}}, {row.kernel_id: [row]})
     assert report["compared"] == 1
     assert report["agreement"]["median |log ratio|"] == pytest.approx(0.00995, abs=1e-4)
+
+
+def test_a_judge_without_a_gpu_checks_kernels_from_any_thread(tmp_path: Path) -> None:
+    judge = KernelJudge(gpu=None, cache=tmp_path, builders=1)
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(judge, [KERNEL, variant("0.044715", "0.05")]))
+    judge.close()
+    assert [(one.status, one.speedup) for one in found] == [(Status.OK, None), (Status.INCORRECT, None)]

@@ -1,0 +1,1 @@
+"""kbench as tasks of inspect_ai."""

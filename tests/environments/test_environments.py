@@ -1,0 +1,94 @@
+"""Packages of `environments/` and the evaluator for OpenEvolve, as far as they go without their frameworks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kbench.schemas import KernelSource, Status
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = sorted((ROOT / "environments").iterdir())
+GOOD, BAD, NONE = "```python\ndef run(x):\n    return x\n```", "```python\ndef run(x):\n    return 0\n```", "I cannot."
+
+
+class Found:
+    """A verdict."""
+
+    def __init__(self, kernel: KernelSource, timed: bool = True) -> None:
+        good = "return x" in kernel.source
+        self.status = Status.OK if good else Status.INCORRECT
+        self.speedup = 2.0 if good and timed else None
+
+
+def module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("timed", "expected"),
+    [
+        (True, {GOOD: {"correctness": 1, "log_speedup": 1}, BAD: {"correctness": 0, "log_speedup": -5}}),
+        (False, {GOOD: {"correctness": 1}, BAD: {"correctness": 0}, NONE: {"correctness": 0}}),
+    ],
+)
+def test_a_written_kernel_earns_its_speedup_or_without_a_gpu_its_correctness(
+    timed: bool, expected: dict[str, dict[str, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scoring = module(ROOT / "environments/kbench_write/kbench_write/scoring.py")
+    monkeypatch.setattr(scoring, "judge", lambda timed: lambda kernel: Found(kernel, timed))
+    assert {reply: scoring.score(reply, "relu", "triton", timed=timed) for reply in expected} == expected
+
+
+def test_the_evaluator_for_openevolve_scores_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = module(ROOT / "examples/openevolve_evaluator.py")
+    monkeypatch.setattr(evaluator, "judge", Found)
+    program = tmp_path / "program.py"
+    program.write_text("def run(x):\n    return x\n")
+    assert evaluator.evaluate(str(program)) == {"combined_score": 1.0, "speedup": 2.0}
+    program.write_text("def run(x):\n    return 0\n")
+    assert evaluator.evaluate(str(program)) == {"combined_score": -5.0, "speedup": 0.0}
+
+
+def test_frameworks_are_bounded_in_their_packages_and_never_needed_by_the_core() -> None:
+    def stated(folder: Path) -> dict[str, Any]:
+        return dict(tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"])
+
+    needed = {folder.name: stated(folder)["dependencies"] for folder in PACKAGES}
+    frameworks = [one for found in needed.values() for one in found if not one.startswith("kbench-gpu")]
+    assert {name: len(found) for name, found in needed.items()} == dict.fromkeys(needed, 2)
+    assert all(">=" in one and "<" in one for one in frameworks)
+    core = stated(ROOT)
+    extras = [one for group in core["optional-dependencies"].values() for one in group]
+    assert not [one for one in (*core["dependencies"], *extras) if one.startswith(("verifiers", "inspect"))]
+
+
+@pytest.mark.environments
+def test_every_environment_runs_with_a_scripted_model() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/evidence/scripts/environments.py"],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = [json.loads(line) for line in done.stdout.splitlines()][1:]
+    validated = [row for row in rows if row["command"] == "vf-validate"]
+    assert [row["environment"] for row in validated] == ["kbench-forecast", "kbench-write"]
+    assert all(row[check]["valid"] == 1 for row in validated for check in ("gold", "noop"))
+    earned = [row["rewards"] for row in rows if row["command"] == "vf-eval"]
+    assert [round(next(iter(one.values()))["score"], 3) for one in earned] == [0.857, 0.0, 1.0, 0.0, 0.0]
+    scored = [row["scores"] for row in rows if row["environment"] == "kbench-inspect"]
+    assert [round(one["distribution"]["rps"], 3) for one in scored[:2]] == [0.857, 0.0]
+    assert [one["kernel"]["correctness"] for one in scored[2:]] == [1.0, 0.0, 0.0]

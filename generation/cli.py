@@ -35,7 +35,7 @@ AT_LEAST_1 = click.IntRange(min=1)
 @click.option("--problem", "problem_id", help="Problem to search for kernels of.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
 @click.option(
-    "--method", default="evolve", show_default=True, help="random, hill_climb, evolve, puct, or FILE.py[:NAME]."
+    "--method", default="evolve", show_default=True, help="random, hill_climb, evolve, puct, bayes, or FILE.py[:NAME]."
 )
 @click.option("--proposer", help="genome, rewrite, genome+rewrite or llm; with --from-folder: llm or human.")
 @click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
@@ -101,7 +101,7 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
     from kbench.generation.campaign.drive import Drive, drive
     from kbench.generation.campaign.exchange import CampaignWaitingError
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
-    from kbench.generation.search.question import surrogate_named
+    from kbench.generation.search.question import guide_named
 
     runs, proposer_for = planned_runs(options)
     how = Drive(
@@ -109,7 +109,7 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
         deadline_s=options.deadline,
         gpu_seconds=options.gpu_seconds,
         proposer_for=proposer_for,
-        surrogate_for=functools.partial(surrogate_named, compiler=ctx.obj),
+        surrogate_for=functools.partial(guide_named, compiler=ctx.obj),
         report=_reporter(),
         order=options.order,
         measure=options.executor != "none",

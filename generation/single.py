@@ -14,7 +14,7 @@ from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.search.budget import parse_budget
 from kbench.generation.search.methods.registry import searchable
-from kbench.generation.search.question import surrogate_named
+from kbench.generation.search.question import guide_named
 from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import PoolProposer, pool_of
@@ -34,7 +34,7 @@ def search(
     Args:
         problem: a problem id.
         backend: triton or cuda.
-        method: random, hill_climb, evolve or puct, or `path/to/file.py[:NAME]` with a method of yours.
+        method: random, hill_climb, evolve, puct or bayes, or `path/to/file.py[:NAME]` with a method of yours.
         budget: measurements, or text such as `600s` that `--budget` takes.
         out: folder for the run's log; an existing one is resumed. By default the log is not kept.
         recorded: a corpus whose measured kernels stand in for the GPU: only they are proposed.
@@ -68,7 +68,7 @@ def search(
 
 
 def _drive(settings: RunSettings, recorded: str | Path | None, gpu: Gpu, half_width: float) -> Drive:
-    surrogates = functools.partial(surrogate_named, compiler=compiler_facts)
+    surrogates = functools.partial(guide_named, compiler=compiler_facts)
     if recorded is None:
         require_gpus([gpu], "give recorded=CORPUS to search among recorded kernels")
         return Drive(executor=LocalExecutor(lambda: open_harness(gpu, half_width)), surrogate_for=surrogates)

@@ -139,19 +139,20 @@ def _keep_varying(known: Matrix, asked: Matrix) -> tuple[Matrix, Matrix]:
     return known[:, varying], asked[:, varying]
 
 
-def _squared_distances(one: Matrix, other: Matrix) -> Matrix:
+def squared_distances(one: Matrix, other: Matrix) -> Matrix:
+    """Between every row of one and every row of the other."""
     found: Matrix = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
     return np.maximum(found, 0.0)
 
 
 def _typical_distance(known: Matrix) -> float:
-    distances = _squared_distances(known, known)
+    distances = squared_distances(known, known)
     apart = distances[distances > 1e-9]
     return float(np.median(apart)) if apart.size else 1.0
 
 
 def _similarity(one: Matrix, other: Matrix, scale: float) -> Matrix:
-    found: Matrix = np.exp(-_squared_distances(one, other) / (2 * scale))
+    found: Matrix = np.exp(-squared_distances(one, other) / (2 * scale))
     return found
 
 

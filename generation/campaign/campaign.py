@@ -18,6 +18,7 @@ from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log.entry import LogEntry
 from kbench.generation.search.outcome import KernelOutcome, gpu_seconds
 from kbench.generation.search.search import Search
+from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
 from kbench.schemas import Backend, KernelSource
 from kbench.schemas.ids import content_hash
@@ -45,9 +46,9 @@ class Campaign:
         self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
         self._turn = ORDERS[order]
         self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
-        self._known: dict[str, tuple[KernelOutcome, str]] = {}
-        self._proposed: set[str] = set()
-        self._cells: defaultdict[tuple[str, Backend], list[Search]] = defaultdict(list)
+        self._known: dict[Shared, tuple[KernelOutcome, str]] = {}
+        self._proposed: set[Shared] = set()
+        self._cells: defaultdict[tuple[str, Backend, str], list[Search]] = defaultdict(list)
         self._waiting: dict[str, list[Search]] = {}
         self._outstanding: dict[str, int] = {}
         self._kernels: dict[str, KernelSource] = {}
@@ -61,26 +62,27 @@ class Campaign:
     def add(self, search: Search) -> None:
         """Add a search; what its log already knows serves its siblings."""
         self._searches.append(search)
-        self._cells[search.settings.problem_id, search.settings.backend].append(search)
+        self._cells[_cell(search.settings)].append(search)
         self.remember([search.state])
 
     def remember(self, states: Iterable[RunState]) -> None:
-        """Take over what these runs measured, so that nothing is measured twice."""
+        """Take over what these runs measured, so that runs of one label measure nothing twice."""
         for state in states:
+            label = state.settings.label
             for node in state.nodes.values():
                 if not node.skipped:
-                    self._proposed.add(node.kernel_id)
+                    self._proposed.add((label, node.kernel_id))
                 if node.outcome is not None:
-                    self._known.setdefault(node.kernel_id, (node.outcome, state.run_id))
+                    self._known.setdefault((label, node.kernel_id), (node.outcome, state.run_id))
 
-    def seen(self, key: str) -> bool:
-        """Whether any run has proposed this kernel."""
-        return key in self._proposed
+    def seen(self, label: str, key: str) -> bool:
+        """Whether any run of this label has proposed this kernel."""
+        return (label, key) in self._proposed
 
-    def siblings(self, search_id: str, problem_id: str, backend: Backend) -> Iterable[Node]:
-        """Measured candidates of the other runs of a cell."""
-        for other in self._cells[problem_id, backend]:
-            if other.state.run_id != search_id:
+    def siblings(self, settings: RunSettings) -> Iterable[Node]:
+        """Measured candidates of the other runs of a cell with the same label."""
+        for other in self._cells[_cell(settings)]:
+            if other.state.run_id != settings.run_id:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> CampaignProgress:
@@ -138,9 +140,10 @@ class Campaign:
         fresh: list[KernelSource] = []
         for kernel in kernels:
             key = kernel.kernel_id
-            self._proposed.add(key)
-            if key in self._known:
-                outcome, run_id = self._known[key]
+            shared = (search.settings.label, key)
+            self._proposed.add(shared)
+            if shared in self._known:
+                outcome, run_id = self._known[shared]
                 search.reuse(key, outcome, run_id)
                 self.progress.reused += 1
                 continue
@@ -162,18 +165,22 @@ class Campaign:
                 return []
         waiting = self._waiting.pop(key)
         del self._kernels[key]
-        first = waiting[0]
-        first.receive(result)
-        outcome = first.state.nodes[key].outcome
-        if outcome is not None:
-            self._known[key] = (outcome, first.state.run_id)
-        self._count(result, outcome)
-        for search in waiting[1:]:
-            if result.lost is not None:
-                search.receive(result)
-            else:
-                search.reuse(key, *self._known[key])
+        self._count(result, self._share(result, waiting))
         return [search for search in waiting if self._release(search)]
+
+    def _share(self, result: Result, waiting: Sequence[Search]) -> KernelOutcome | None:
+        """Charge the result to the first search of each label; the others reuse it. Returns the outcome."""
+        outcome = None
+        for search in waiting:
+            shared = (search.settings.label, result.kernel_id)
+            if shared in self._known:
+                search.reuse(result.kernel_id, *self._known[shared])
+                continue
+            search.receive(result)
+            outcome = search.state.nodes[result.kernel_id].outcome
+            if outcome is not None:
+                self._known[shared] = (outcome, search.state.run_id)
+        return outcome
 
     def _count(self, result: Result, outcome: KernelOutcome | None) -> None:
         if outcome is None:
@@ -200,6 +207,14 @@ class Campaign:
             return
         self._written = now
         self._write_entries([entry for search in self._searches for entry in search.take_entries()])
+
+
+Shared = tuple[str, str]
+"""A label and a kernel: searches of one label share what they measure, those of different labels nothing."""
+
+
+def _cell(settings: RunSettings) -> tuple[str, Backend, str]:
+    return settings.problem_id, settings.backend, settings.label
 
 
 Turn = tuple[int, str, int, str, str]

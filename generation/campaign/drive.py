@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.generation.campaign.campaign import WRITE_EVERY_S, Campaign
 from kbench.generation.campaign.exchange import wait_for_responses
 from kbench.generation.campaign.progress import CampaignProgress
@@ -18,8 +17,9 @@ from kbench.generation.log.entry import Clock, utc_now
 from kbench.generation.log.environments import read_environments, record_environments
 from kbench.generation.log.log import LogWriter, by_run, found_files, read_log
 from kbench.generation.proposers.registry import proposer as proposer_named
+from kbench.generation.search.methods.registry import filter_of
 from kbench.generation.search.proposal import Proposer
-from kbench.generation.search.question import surrogate_named
+from kbench.generation.search.question import Guide, guide_named
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings, refuse_changes
@@ -37,7 +37,7 @@ class Drive:
     clock: Clock = utc_now
     proposer_for: Callable[[RunSettings], Proposer] | None = None
     """Overrides the proposer a run's settings name."""
-    surrogate_for: Callable[[str], Surrogate] = surrogate_named
+    surrogate_for: Callable[[str], Guide] = guide_named
     report: Callable[[CampaignProgress], None] = lambda progress: None
     write_every_s: float = WRITE_EVERY_S
     order: str = "rounds"
@@ -136,7 +136,7 @@ class Crew:
 
     settings: RunSettings
     proposer: Proposer
-    surrogate: Surrogate | None
+    surrogate: Guide | None
 
 
 def _crews(runs: Sequence[RunSettings], how: Drive, folder: Path) -> list[Crew]:
@@ -149,7 +149,7 @@ def _crews(runs: Sequence[RunSettings], how: Drive, folder: Path) -> list[Crew]:
         Crew(
             settings,
             how.proposer_for(settings) if how.proposer_for else named(settings.proposer),
-            how.surrogate_for(settings.filter.surrogate) if settings.filter else None,
+            how.surrogate_for(chosen.surrogate) if (chosen := filter_of(settings)) else None,
         )
         for settings in runs
     ]
@@ -163,8 +163,9 @@ def _crews(runs: Sequence[RunSettings], how: Drive, folder: Path) -> list[Crew]:
 def _search(crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock, place: Environment | None) -> Search:
     settings = crew.settings
     return Search(
-        settings, crew.proposer, clock, surrogate=crew.surrogate, state=state, seen_elsewhere=campaign.seen,
-        siblings=functools.partial(campaign.siblings, settings.run_id, settings.problem_id, settings.backend),
+        settings, crew.proposer, clock, surrogate=crew.surrogate, state=state,
+        seen_elsewhere=functools.partial(campaign.seen, settings.label),
+        siblings=functools.partial(campaign.siblings, settings),
         gpu=place.gpu if place else "unknown",
         gpu_facts_json=json.dumps(to_dict(place), sort_keys=True) if place else "{}",
     )  # fmt: skip

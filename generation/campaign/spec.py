@@ -38,6 +38,8 @@ class Searches(Record):
     VERSION: ClassVar[str] = "1.0.0"
 
     label: str = ""
+    independent: bool = False
+    """Whether every search measures for itself; otherwise those of a cell avoid and learn from each other's kernels."""
     problems: tuple[str, ...] = (EVERY,)
     """Problem ids, or `*` for all."""
     backends: tuple[str, ...] = ("triton", "cuda")
@@ -148,4 +150,6 @@ def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Run
         plain = searchable(name.removesuffix(SURROGATE))
         chosen = to_dict(forecasts) if name.endswith(SURROGATE) else None
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
+        if spec.independent:
+            cell["label"] = f"{spec.label}/{name}/{seed}"
         yield settings_from_json(extra | cell, f"campaign.{problem_id}")

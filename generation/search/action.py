@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-from kbench.generation.search.methods.registry import method
+from kbench.generation.search.methods.registry import filter_of, method
 from kbench.generation.search.methods.repair import with_repairs
 from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas.ids import content_hash
@@ -94,7 +94,7 @@ def next_action(state: RunState) -> Action:
 
 def filters(state: RunState) -> bool:
     """Whether a surrogate filters this step. It has nothing to learn from before the seeds: all are measured."""
-    return state.settings.filter is not None and state.step > 0
+    return filter_of(state.settings) is not None and state.step > 0
 
 
 def measured_per_step(state: RunState) -> int:
@@ -114,7 +114,7 @@ def _between_steps(state: RunState) -> Action:
     count = measured_per_step(state)
     if state.step == 0:
         return StartStep((FRESH,) * count)
-    chosen = state.settings.filter
+    chosen = filter_of(state.settings)
     draw = count * chosen.draw if chosen is not None else count
     requests = method(state.settings.method).plan(state, draw, rng_for(state, "plan"))
     return StartStep(with_repairs(state, requests, rng_for(state, "repair")))

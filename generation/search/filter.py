@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.surrogates.protocol import accept
+from kbench.generation.search.guide import Guess
 from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import Forecast, bins
 
@@ -21,7 +22,7 @@ class FilterDecision:
     why: str
     """`rank`, `unsure` or `no forecast` if measured; else `below` or `no place`."""
     score: float | None
-    """Expected log2 speedup, weighed down by the chance of being invalid; None without a forecast."""
+    """Expected improvement, or expected log2 speedup, weighed by the chance of being valid; None without a forecast."""
     confidence: float | None
     forecast: Mapping[str, Any]
 
@@ -31,15 +32,15 @@ class FilterDecision:
 
 
 def decide(
-    kernel_ids: Sequence[str], forecasts: Sequence[Forecast], settings: FilterSettings, keep: int
+    kernel_ids: Sequence[str], guesses: Sequence[Guess], settings: FilterSettings, keep: int
 ) -> list[FilterDecision]:
     """Which candidates to measure, in the order given.
 
     Candidates without a forecast come first, up to `keep`: nothing is known against them. Of the remaining places a
     share goes to the least confident forecasts below the threshold, the rest to the highest scores.
     """
-    scored = {key: score(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
-    sure = {key: confidence(forecast) for key, forecast in zip(kernel_ids, forecasts, strict=True)}
+    scored = {key: score(guess) for key, guess in zip(kernel_ids, guesses, strict=True)}
+    sure = {key: confidence(guess.forecast) for key, guess in zip(kernel_ids, guesses, strict=True)}
     silent = [key for key in kernel_ids if scored[key] is None]
     why = dict.fromkeys(silent[:keep], "no forecast")
     passed_over = dict.fromkeys(silent, "no place")
@@ -52,9 +53,14 @@ def decide(
         why[key] = "rank"
     return [
         FilterDecision(
-            key, key in why, why.get(key) or passed_over.get(key, "below"), scored[key], sure[key], _summary(forecast)
+            key,
+            key in why,
+            why.get(key) or passed_over.get(key, "below"),
+            scored[key],
+            sure[key],
+            _summary(guess.forecast),
         )
-        for key, forecast in zip(kernel_ids, forecasts, strict=True)
+        for key, guess in zip(kernel_ids, guesses, strict=True)
     ]
 
 
@@ -62,8 +68,16 @@ def _below(value: float | None, threshold: float) -> bool:
     return value is None or value < threshold
 
 
-def score(forecast: Forecast) -> float | None:
-    """Expected log2 speedup; an invalid kernel is worth as much as the slowest bin."""
+def score(guess: Guess) -> float | None:
+    """Expected improvement where it is known, else expected log2 speedup; None without a forecast."""
+    forecast = guess.forecast
+    if guess.improvement is not None or forecast.probabilities is None:
+        return guess.improvement
+    return expected_log2(forecast)
+
+
+def expected_log2(forecast: Forecast) -> float | None:
+    """Expected log2 speedup, with the slowest bin for an invalid kernel; None without a forecast."""
     if forecast.probabilities is None:
         return None
     if forecast.speedup is not None:

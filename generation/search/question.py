@@ -10,16 +10,19 @@ from typing import Any
 from kbench.benchmark.problems.registry import problem
 from kbench.benchmark.surrogates.combined.surrogate import CombinedSurrogate
 from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.tasks.render import render_query
 from kbench.benchmark.tasks.versions import benchmark_of
+from kbench.generation.search.filter import expected_log2, in_order
+from kbench.generation.search.guide import Guess, OnlineGuide
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Forecast, Pair, PairKind, Query, bins, to_dict
+from kbench.schemas import Pair, PairKind, Query, bins, to_dict
 from kbench.schemas.ids import content_hash
+
+ONLINE = "online"
 
 
 @functools.cache
@@ -34,13 +37,21 @@ def query_id(node: Node, gpu: str) -> str:
     return content_hash("filter", gpu, node.kernel_id)
 
 
-def ask(
-    surrogate: Surrogate, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str
-) -> Sequence[Forecast]:
-    """Forecasts for candidates, in any order."""
-    if isinstance(surrogate, OnlineSurrogate):
-        return surrogate.forecast_sources([(query_id(node, gpu), node.source) for node in nodes])
-    return surrogate.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
+def guesses(
+    guide: Guide, settings: RunSettings, known: Sequence[Node], nodes: Sequence[Node], gpu: str, gpu_facts_json: str
+) -> list[Guess]:
+    """What a guide expects of candidates, in their order, once it has learned from the measured ones where it can."""
+    names = [query_id(node, gpu) for node in nodes]
+    if isinstance(guide, OnlineGuide):
+        return guide.guess(known, nodes, names)
+    if isinstance(guide, PriorGuide):
+        prior = guide.at(settings, gpu, gpu_facts_json)
+        return prior.guess(known, nodes, names)
+    fit = getattr(guide, "fit", None)
+    if fit is not None:
+        fit([(query_for(settings, n, gpu, gpu_facts_json), _pair(settings, n, gpu)) for n in known if n.reward])
+    asked = guide.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
+    return [Guess(forecast) for forecast in in_order(names, asked)]
 
 
 def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
@@ -50,19 +61,6 @@ def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str) 
         query_id=query_id(node, gpu), problem=row, backend=settings.backend, kind=PairKind.REFERENCE,
         candidate_source=node.source, gpu=gpu, gpu_facts_json=gpu_facts_json, workloads_json=workloads,
     )  # fmt: skip
-
-
-def teach(surrogate: Surrogate, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str) -> None:
-    """Let the surrogate learn from measured candidates, where it can.
-
-    The online surrogate hears of failures too; any other with `fit` gets answered reference queries.
-    """
-    if isinstance(surrogate, OnlineSurrogate):
-        surrogate.learn([(node.source, node.reward) for node in nodes if node.outcome is not None])
-        return
-    fit = getattr(surrogate, "fit", None)
-    if fit is not None:
-        fit([(query_for(settings, n, gpu, gpu_facts_json), _pair(settings, n, gpu)) for n in nodes if n.reward])
 
 
 def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
@@ -75,10 +73,32 @@ def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
     )  # fmt: skip
 
 
-def surrogate_named(name: str, compiler: Compiler | None = None) -> Surrogate:
-    """A surrogate by name: `online`, or whatever `kbench evaluate --surrogate` accepts.
+class PriorGuide:
+    """The online surrogate with another's forecasts as its prior mean: `online:NAME`."""
 
-    Combined surrogates learn from the shipped dataset.
+    def __init__(self, prior: Surrogate) -> None:
+        self._prior = prior
+        self._online: OnlineGuide | None = None
+
+    def at(self, settings: RunSettings, gpu: str, gpu_facts_json: str) -> OnlineGuide:
+        """The guide of one run; it keeps what the prior said."""
+        if self._online is None:
+
+            def expected(nodes: Sequence[Node]) -> list[float | None]:
+                asked = [query_for(settings, node, gpu, gpu_facts_json) for node in nodes]
+                given = in_order([query.query_id for query in asked], self._prior.forecast(asked))
+                return [expected_log2(forecast) for forecast in given]
+
+            self._online = OnlineGuide(expected)
+        return self._online
+
+
+Guide = Surrogate | OnlineGuide | PriorGuide
+"""What a search asks about its candidates."""
+
+
+def guide_named(name: str, compiler: Compiler | None = None) -> Guide:
+    """A guide by name: `online`, `online:NAME` with a prior, or whatever `kbench evaluate --surrogate` accepts.
 
     Args:
         name: of the surrogate.
@@ -87,10 +107,18 @@ def surrogate_named(name: str, compiler: Compiler | None = None) -> Surrogate:
     Raises:
         UnknownNameError: no such surrogate.
     """
-    if name == "online":
-        return OnlineSurrogate()
+    if name == ONLINE:
+        return OnlineGuide()
+    if name.startswith(f"{ONLINE}:"):
+        return PriorGuide(_surrogate(name.removeprefix(f"{ONLINE}:"), compiler))  # type: ignore[arg-type]
+    return _surrogate(name, compiler)  # type: ignore[arg-type]  # functions are hashable
+
+
+@functools.cache
+def _surrogate(name: str, compiler: Compiler | None) -> Surrogate:
+    """Made once for all searches: a model is large. Those that learn do so anew each time they are asked."""
     found = resolve(name, compiler=compiler)
     if isinstance(found, CombinedSurrogate):
-        # A search has no validation problems to learn from.
+        # A search has no validation problems to learn from: the shipped dataset's serve.
         found.fit_corpus(benchmark_of(Corpus.open()))
     return found

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
-from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.generation.executors.executor import Result
 from kbench.generation.log.entry import Clock, LogEntry
 from kbench.generation.search import action
-from kbench.generation.search.filter import decide, in_order, tokens
-from kbench.generation.search.methods.registry import SEARCHES
+from kbench.generation.search.filter import decide, tokens
+from kbench.generation.search.guide import Guess
+from kbench.generation.search.methods.registry import SEARCHES, filter_of
 from kbench.generation.search.methods.repair import learns
 from kbench.generation.search.novelty import near_duplicate
 from kbench.generation.search.outcome import KernelOutcome, build_seconds, gpu_seconds
 from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Proposer, Refusal
-from kbench.generation.search.question import ask, query_id, teach
+from kbench.generation.search.question import Guide, guesses, query_id
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
 from kbench.generation.search.state import BestKnown, Node, RunState
@@ -41,7 +41,7 @@ class Search:
 
     def __init__(
         self, settings: RunSettings, proposer: Proposer, clock: Clock, *,
-        surrogate: Surrogate | None = None, state: RunState | None = None,
+        surrogate: Guide | None = None, state: RunState | None = None,
         seen_elsewhere: Callable[[str], bool] = lambda key: False, siblings: Siblings = no_siblings,
         gpu: str = "", gpu_facts_json: str = "{}",
     ) -> None:  # fmt: skip
@@ -200,26 +200,24 @@ class Search:
         return near_duplicate(answer.source, self._measured()) if answer.must_differ else None
 
     def _filter(self, todo: action.Filter) -> None:
-        assert self.settings.filter is not None
-        known = list(self._measured())
+        chosen = filter_of(self.settings)
+        assert chosen is not None
         nodes = [self.state.nodes[key] for key in todo.kernel_ids]
-        forecasts = self._forecast(known, nodes)
-        decisions = decide(todo.kernel_ids, forecasts, self.settings.filter, todo.keep)
+        found = self._guesses(list(self._measured()), nodes)
+        decisions = decide(todo.kernel_ids, found, chosen, todo.keep)
+        spent = tokens([guess.forecast for guess in found])
         self._record(
-            "candidates_filtered", surrogate=self.settings.filter.surrogate,
-            decisions=[decision.to_json() for decision in decisions], **_token_fields(*tokens(forecasts)),
+            "candidates_filtered", surrogate=chosen.surrogate,
+            decisions=[decision.to_json() for decision in decisions], **_token_fields(*spent),
         )  # fmt: skip
 
-    def _forecast(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Forecast]:
+    def _guesses(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Guess]:
         assert self._surrogate is not None
-        facts = (self._gpu, self._gpu_facts_json)
-        ids = [query_id(node, self._gpu) for node in nodes]
         try:
-            teach(self._surrogate, self.settings, known, *facts)
-            return in_order(ids, ask(self._surrogate, self.settings, nodes, *facts))
+            return guesses(self._surrogate, self.settings, known, nodes, self._gpu, self._gpu_facts_json)
         except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end a search
             reason = f"{type(error).__name__}: {error}"
-            return [Forecast(query_id=key, failure=reason) for key in ids]
+            return [Guess(Forecast(query_id=query_id(node, self._gpu), failure=reason)) for node in nodes]
 
     def receive(self, result: Result) -> None:
         """Record a measurement, or its loss."""

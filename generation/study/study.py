@@ -7,11 +7,11 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.generation.campaign.campaign import Campaign
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.entry import LogEntry
 from kbench.generation.search.budget import Budget
+from kbench.generation.search.guide import OnlineGuide
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings
 from kbench.generation.study.pool import PoolProposer, RecordedPool
@@ -54,7 +54,7 @@ def trace(pool: RecordedPool, proposer: PoolProposer, method: str, seed: int, bu
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer="pool", seed=seed, seeds=batch,
         batch=batch, filter=chosen, budget=Budget(measurements=budget),
     )  # fmt: skip
-    search = Search(settings, proposer, lambda: STILL, surrogate=OnlineSurrogate() if chosen else None)
+    search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if chosen else None)
     entries: list[LogEntry] = []
     with ReplayExecutor(pool.measurements) as executor:
         campaign = Campaign(executor, entries.extend)

@@ -17,7 +17,7 @@ from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Refusal
 from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import UserError
 
-from .conftest import FAMILY, settings_for
+from .conftest import FAMILY, PROBLEM, settings_for
 
 
 class Stumbling(GenomeProposer):
@@ -201,3 +201,17 @@ def test_resuming_a_run_whose_budget_is_spent_writes_nothing(tmp_path: Path, how
     before = (tmp_path / "events.jsonl").read_bytes()
     drive(tmp_path, [settings_for("random")], how)
     assert (tmp_path / "events.jsonl").read_bytes() == before
+
+
+def test_independent_searches_share_nothing_and_pay_for_everything(run_folder: Path, how: Drive) -> None:
+    spec = CampaignSpec(
+        label="study", independent=True, problems=(PROBLEM,), backends=("triton",), methods=("random", "evolve"),
+        proposer="genome", random_seeds=(0, 1), budget=Budget(measurements=200), batch=50,
+    )  # fmt: skip
+    runs, _ = runs_of(spec)
+    assert len({settings.label for settings in runs}) == 4
+    drive(run_folder, runs, how)
+    states = list(recorded_states(run_folder).values())
+    assert [state.charge.measurements for state in states] == [200] * 4
+    kernels = [key for state in states for key, node in state.nodes.items() if node.outcome is not None]
+    assert len(set(kernels)) < len(kernels) == 800

@@ -97,7 +97,7 @@ def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) ->
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--seeds", "0", "--out", "x"], "seeds is 0"),
         (
             ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "none", "--out", "x"],
-            "unknown method 'none'; known: evolve, hill_climb, puct, random",
+            "unknown method 'none'; known: bayes, evolve, hill_climb, puct, random",
         ),
         (["--problem", "gelu_tan", "--backend", "triton", "--budget", "8", "--out", "x"], "did you mean 'gelu_tanh'"),
         (

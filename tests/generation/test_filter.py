@@ -13,12 +13,15 @@ from kbench.generation.campaign.report import render as render_report
 from kbench.generation.campaign.report import summaries
 from kbench.generation.log.log import read_log
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.filter import decide, in_order, score
+from kbench.generation.search.filter import decide, expected_log2, in_order
+from kbench.generation.search.guide import Guess, OnlineGuide, encoded
+from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.settings import FilterSettings
-from kbench.schemas import Forecast, Query
+from kbench.generation.search.state import Node
+from kbench.schemas import Forecast, Query, Status
 from kbench.schemas.ids import content_hash
 
-from .conftest import GENES, made_up, render, settings_for
+from .conftest import GENES, made_up, parent, render, settings_for
 
 SETTINGS = FilterSettings(surrogate="x", draw=4, unsure_share=0.5, confidence=0.5)
 
@@ -30,7 +33,7 @@ def forecast(key: str, best: int, sure: float = 0.9, **more: object) -> Forecast
 
 
 def chosen(forecasts: dict[str, Forecast], keep: int, settings: FilterSettings = SETTINGS) -> dict[str, str]:
-    decisions = decide(list(forecasts), list(forecasts.values()), settings, keep)
+    decisions = decide(list(forecasts), [Guess(one) for one in forecasts.values()], settings, keep)
     return {decision.kernel_id: decision.why for decision in decisions if decision.measure}
 
 
@@ -68,7 +71,7 @@ def test_candidates_without_a_forecast_come_before_the_others() -> None:
 
 def test_candidates_without_a_forecast_take_no_more_places_than_there_are() -> None:
     asked = silent(5) | {"fast": forecast("fast", 8)}
-    decisions = decide(list(asked), list(asked.values()), SETTINGS, 2)
+    decisions = decide(list(asked), [Guess(one) for one in asked.values()], SETTINGS, 2)
     assert [(d.kernel_id, d.why) for d in decisions if d.measure] == [("x0", "no forecast"), ("x1", "no forecast")]
     assert {d.why for d in decisions if not d.measure} == {"no place", "below"}
 
@@ -79,7 +82,7 @@ def test_own_confidence_overrides_the_largest_probability() -> None:
 
 
 def test_an_invalid_kernel_is_worth_the_slowest_bin() -> None:
-    sure, doubtful = score(forecast("a", 8)), score(forecast("a", 8, p_valid=0.1))
+    sure, doubtful = expected_log2(forecast("a", 8)), expected_log2(forecast("a", 8, p_valid=0.1))
     assert sure is not None
     assert doubtful is not None
     assert doubtful < sure
@@ -166,6 +169,49 @@ def test_the_online_surrogate_learns_an_order() -> None:
     pairs = [(a.speedup or 0, s or 0) for a, (_, s) in zip(answers, held, strict=True)]
     agree = [(x[0] > y[0]) == (x[1] > y[1]) for x in pairs for y in pairs if abs(x[1] - y[1]) > 0.2]
     assert sum(agree) / len(agree) > 0.75
+
+
+def measured(key: str, genome: dict[str, object], speedup: float | None) -> Node:
+    status = Status.OK if speedup else Status.INCORRECT
+    outcome = KernelOutcome(status, None, None, speedup)
+    return parent(key, kernel_id=key, recipe={"family": "f", "genome": genome}, outcome=outcome)
+
+
+def test_the_guide_of_a_search_learns_genes_and_expects_improvement_near_the_best() -> None:
+    rng = random.Random(0)
+    genomes = [{gene.name: rng.choice(gene.choices) for gene in GENES} for _ in range(100)]
+    nodes = [measured(f"k{at}", genome, made_up(genome)[1] or None) for at, genome in enumerate(genomes)]
+    known, asked = nodes[:60], [node for node in nodes[60:] if node.reward]
+    found = OnlineGuide().guess(known, asked, [content_hash(node.kernel_id) for node in asked])
+    pairs = [(guess.forecast.speedup or 0, node.reward or 0) for guess, node in zip(found, asked, strict=True)]
+    agree = [(x[0] > y[0]) == (x[1] > y[1]) for x in pairs for y in pairs if abs(x[1] - y[1]) > 0.2]
+    assert sum(agree) / len(agree) > 0.85
+    gains = sorted(zip((guess.improvement or 0.0 for guess in found), asked, strict=True), key=lambda one: -one[0])
+    rewards = sorted(node.reward or 0.0 for node in asked)
+    assert (gains[0][1].reward or 0.0) > rewards[len(rewards) * 3 // 4]
+    assert all(gain >= 0 for gain, _ in gains)
+
+
+def test_a_prior_orders_candidates_before_much_is_measured_and_is_overruled_by_measurements() -> None:
+    sizes = {f"k{size}": {"size": size} for size in range(16)}
+    asked = [measured(key, genome, None) for key, genome in sizes.items()]
+    names = [content_hash(node.kernel_id) for node in asked]
+
+    def best(known: list[Node]) -> int:
+        guide = OnlineGuide(lambda nodes: [float(node.recipe["genome"]["size"]) / 4 for node in nodes])  # type: ignore[index]
+        found = guide.guess(known, asked, names)
+        return max(range(16), key=lambda at: found[at].forecast.speedup or 0.0)
+
+    assert best([measured("a", {"size": 7}, 1.0)]) == 15
+    assert best([measured(f"m{size}", {"size": size}, 2.0 ** (-size / 4)) for size in range(0, 16, 2)]) < 4
+
+
+def test_one_gene_of_difference_is_at_most_a_distance_of_one() -> None:
+    rows = encoded(
+        [measured(key, {"a": n, "b": b}, 1.0) for key, n, b in (("x", 1, "u"), ("y", 64, "u"), ("z", 1, "v"))]
+    )
+    assert abs(rows[0] - rows[1]).max() == 1
+    assert ((rows[0] - rows[2]) ** 2).sum() == pytest.approx(1)
 
 
 def test_the_online_surrogate_admits_that_it_knows_nothing() -> None:

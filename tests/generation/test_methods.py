@@ -23,7 +23,7 @@ def final(folder: Path, how: Drive, method: str, **changes: object) -> RunState:
     return state
 
 
-@pytest.mark.parametrize("method", ["random", "hill_climb", "evolve", "puct"])
+@pytest.mark.parametrize("method", ["random", "hill_climb", "evolve", "puct", "bayes"])
 def test_every_method_spends_its_budget_exactly(run_folder: Path, how: Drive, method: str) -> None:
     state = final(run_folder, how, method, budget=Budget(measurements=22))
     assert state.charge.measurements == 22
@@ -45,7 +45,7 @@ def test_random_search_has_no_parents(run_folder: Path, how: Drive) -> None:
     assert {n.parent_id for n in state.nodes.values()} == {None}
 
 
-@pytest.mark.parametrize("method", ["hill_climb", "evolve", "puct"])
+@pytest.mark.parametrize("method", ["hill_climb", "evolve", "puct", "bayes"])
 def test_over_twenty_seeds_search_beats_random_on_a_smooth_landscape(tmp_path: Path, how: Drive, method: str) -> None:
     def mean_best(name: str) -> float:
         best = []
@@ -128,7 +128,7 @@ def test_a_method_comes_from_a_file(tmp_path: Path, how: Drive) -> None:
 
 
 def test_the_list_of_methods_is_the_documented_one() -> None:
-    assert set(SEARCHES) == {"random", "hill_climb", "evolve", "puct"}
+    assert list(SEARCHES) == ["random", "hill_climb", "evolve", "puct", "bayes"]
 
 
 def test_budgets_are_read_in_all_four_units() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import random
 from collections.abc import Callable
 
+from kbench.generation.search.settings import FilterSettings
 from kbench.generation.search.state import ProposalRequest, RunState
 
 PlanStep = Callable[[RunState, int, random.Random], tuple[ProposalRequest, ...]]
@@ -18,3 +19,5 @@ class Method:
 
     name: str
     plan: PlanStep
+    guide: FilterSettings | None = None
+    """How the method chooses among its candidates, where the run's settings name no surrogate."""

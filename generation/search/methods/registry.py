@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kbench.benchmark.surrogates.resolve import module_of
-from kbench.generation.search.methods import evolve, hill_climb, puct, random_search, written
+from kbench.generation.search.methods import bayes, evolve, hill_climb, puct, random_search, written
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.settings import in_file
+from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
 from kbench.schemas import UnknownNameError, UserError
 
 SEARCHES: Mapping[str, Method] = {
-    one.name: one for one in (random_search.METHOD, hill_climb.METHOD, evolve.METHOD, puct.METHOD)
+    one.name: one for one in (random_search.METHOD, hill_climb.METHOD, evolve.METHOD, puct.METHOD, bayes.METHOD)
 }
 """Methods that search, by name. New ones come last: a language model's strategies rotate by the place in this list."""
 DEFAULT_ATTRIBUTE = "METHOD"
@@ -44,6 +44,11 @@ def method(name: str) -> Method:
         return written.METHOD
     plain = searchable(name.removeprefix(written.PREFIX))
     return _from_file(plain) if in_file(plain) else SEARCHES[plain]
+
+
+def filter_of(settings: RunSettings) -> FilterSettings | None:
+    """How a run chooses among its candidates: by its settings or else by its method; None where it measures all."""
+    return settings.filter or method(settings.method).guide
 
 
 @functools.cache

@@ -1,0 +1,175 @@
+"""The `online` surrogate of a search: a Gaussian process over genes, fitted to what the run has measured so far.
+
+It says how fast a candidate may be, and how much it may improve on the best kernel. A prior, such as `static`, can give
+the mean before anything is measured; the run's measurements then say how far to trust it. Kernels without a genome are
+compared by their tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from kbench.benchmark.surrogates.online import Matrix, distribution, features, squared_distances
+from kbench.generation.search.state import Node
+from kbench.schemas import Forecast
+
+LENGTHS = (0.5, 1.0, 2.0, 4.0)
+"""Distances over which speeds are alike; the likeliest is taken. One gene that differs is a distance of up to 1."""
+NOISES = (0.02, 0.1, 0.3)
+"""Shares of the variance that genes cannot explain; the likeliest is taken."""
+MOST = 256
+"""Newest measurements kept: the fit is cubic in their number."""
+SMALLEST_SPREAD = 0.05
+TRUST = 0.5
+"""How many octaves of speed an octave of the prior stands for, before anything is measured; its doubt is as large."""
+
+Prior = Callable[[Sequence[Node]], Sequence[float | None]]
+"""Expected log2 speedup of candidates before the search; None where there is none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guess:
+    """What is expected of a candidate."""
+
+    forecast: Forecast
+    improvement: float | None = None
+    """Expected rise of the best log2 speedup; None where it is not known."""
+
+
+class OnlineGuide:
+    """Learns from the nodes of a run and guesses about others."""
+
+    def __init__(self, prior: Prior | None = None) -> None:
+        """Know nothing but the prior, if there is one."""
+        self._prior = prior
+        self._means: dict[str, float] = {}
+
+    def guess(self, measured: Sequence[Node], asked: Sequence[Node], names: Sequence[str]) -> list[Guess]:
+        """What the measured nodes tell of others.
+
+        Args:
+            measured: what the run knows; failed kernels count for the chance of being valid.
+            asked: the candidates.
+            names: the query id of each candidate.
+        """
+        known = [node for node in measured if node.outcome is not None][-MOST:]
+        if not any(node.reward for node in known):
+            reason = "nothing measured yet to learn from"
+            return [Guess(Forecast(query_id=name, failure=reason)) for name in names]
+        rows = encoded([*known, *asked])
+        seen, new = rows[: len(known)], rows[len(known) :]
+        correct = np.array([bool(node.reward) for node in known])
+        speeds = np.log2([node.reward for node in known if node.reward])
+        expected = self._expected([*known, *asked])
+        fit = Process(seen[correct], speeds, expected[: len(known)][correct])
+        means, errors = fit.predict(new, expected[len(known) :])
+        near = np.exp(-squared_distances(new, seen) / fit.length**2)
+        # Two imagined neighbours carry the overall share, so that one failure nearby does not condemn a candidate.
+        valid = np.clip((near @ correct + 2 * correct.mean()) / (near.sum(axis=1) + 2), 0.0, 1.0)
+        gains = valid * expected_improvement(means - speeds.max(), errors)
+        return [
+            Guess(
+                Forecast(query_id=name, probabilities=distribution(mean, error), speedup=2.0**mean, p_valid=chance),
+                improvement=gain,
+            )
+            for name, mean, error, chance, gain in zip(
+                names, means.tolist(), errors.tolist(), valid.tolist(), gains.tolist(), strict=True
+            )
+        ]
+
+    def _expected(self, nodes: Sequence[Node]) -> Matrix:
+        """The prior's mean of each node; nodes it does not know have the mean of the others."""
+        if self._prior is None:
+            return np.zeros(len(nodes))
+        new = [node for node in nodes if node.kernel_id not in self._means]
+        for node, mean in zip(new, self._prior(new) if new else (), strict=True):
+            self._means[node.kernel_id] = math.nan if mean is None else mean
+        found: Matrix = np.array([self._means[node.kernel_id] for node in nodes])
+        missing = np.isnan(found)
+        found[missing] = 0.0 if missing.all() else found[~missing].mean()
+        return found
+
+
+class Process:
+    """A Gaussian process whose length and noise are the likeliest of a few; a prior is its mean and one more slope."""
+
+    def __init__(self, rows: Matrix, targets: Matrix, expected: Matrix) -> None:
+        self._rows, self._center, self._middle = rows, float(targets.mean()), float(expected.mean())
+        self._spread = max(float(targets.std()), SMALLEST_SPREAD)
+        self._tilt = (expected - self._middle) / self._spread
+        wanted = (targets - self._center) / self._spread - TRUST * self._tilt
+        distances = np.sqrt(squared_distances(rows, rows))
+        slope = TRUST**2 * np.outer(self._tilt, self._tilt)
+        best = -math.inf
+        for length in LENGTHS:
+            alike = similarity(distances / length) + slope
+            for noise in NOISES:
+                lower = np.linalg.cholesky(alike + noise * np.eye(len(targets)))
+                solved = np.linalg.solve(lower.T, np.linalg.solve(lower, wanted))
+                scale = max(float(wanted @ solved) / len(targets), 1e-6)
+                likelihood = -0.5 * len(targets) * math.log(scale) - float(np.log(np.diag(lower)).sum())
+                if likelihood > best:
+                    best, self.length = likelihood, length
+                    self._lower, self._solved, self._scale = lower, solved, scale
+
+    def predict(self, rows: Matrix, expected: Matrix) -> tuple[Matrix, Matrix]:
+        """Mean and standard error of log2 speedup."""
+        tilt = (expected - self._middle) / self._spread
+        alike = similarity(np.sqrt(squared_distances(rows, self._rows)) / self.length)
+        alike = alike + TRUST**2 * np.outer(tilt, self._tilt)
+        explained = np.square(np.linalg.solve(self._lower, alike.T)).sum(axis=0)
+        means: Matrix = self._center + self._spread * (TRUST * tilt + alike @ self._solved)
+        variances = self._scale * np.maximum(1 + (TRUST * tilt) ** 2 - explained, 1e-4)
+        return means, self._spread * np.sqrt(variances)
+
+
+def similarity(distances: Matrix) -> Matrix:
+    """The Matérn kernel of order 3/2."""
+    scaled = math.sqrt(3) * distances
+    found: Matrix = (1 + scaled) * np.exp(-scaled)
+    return found
+
+
+def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
+    """Mean rise above the best, for normal forecasts whose means are this far above it."""
+    from scipy.special import ndtr
+
+    ratios = gaps / errors
+    density = np.exp(-0.5 * ratios**2) / math.sqrt(2 * math.pi)
+    found: Matrix = gaps * ndtr(ratios) + errors * density
+    return found
+
+
+def encoded(nodes: Sequence[Node]) -> Matrix:
+    """A row of numbers for each node, so that nodes with one gene in difference are at most 1 apart.
+
+    Numbers become ranks among the values that occur, from 0 to 1; words become one column for each value.
+    """
+    genomes = [_genome(node) for node in nodes]
+    if any(genome is None for genome in genomes):
+        rows = features([node.source for node in nodes])
+        apart = np.sqrt(squared_distances(rows, rows))
+        return rows / (float(np.median(apart[apart > 0])) if (apart > 0).any() else 1.0)
+    names = sorted({name for genome in genomes if genome for name in genome})
+    columns: list[Matrix] = []
+    for name in names:
+        values = [genome.get(name) if genome else None for genome in genomes]
+        choices = sorted({value for value in values if value is not None}, key=lambda value: (str(type(value)), value))
+        if all(isinstance(choice, int) and not isinstance(choice, bool) for choice in choices):
+            place = {choice: at / max(1, len(choices) - 1) for at, choice in enumerate(choices)}
+            columns.append(np.array([0.0 if value is None else place[value] for value in values]))
+        else:
+            columns += [np.array([float(value == choice) for value in values]) / math.sqrt(2) for choice in choices]
+    return np.stack(columns, axis=1) if columns else np.zeros((len(nodes), 1))
+
+
+def _genome(node: Node) -> Mapping[str, int | str | bool] | None:
+    """The node's genes, each with its family's name; None without a genome."""
+    if node.recipe is None or "genome" not in node.recipe:
+        return None
+    family = node.recipe["family"]
+    return {f"{family}.{name}": value for name, value in node.recipe["genome"].items()} | {"family": str(family)}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.surrogates.forecasts.table import align
+from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.benchmark.tasks.versions import benchmark_of
@@ -25,11 +23,10 @@ from kbench.leaderboard.submission.flaws import Flaw
 from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.submission.rules import Expected
 from kbench.leaderboard.submission.untrusted import shown
-from kbench.schemas import UserError, bins
+from kbench.schemas import Submission, UserError
 
 if TYPE_CHECKING:
     from kbench.benchmark.tasks.questions import Questions
-    from kbench.loaders.corpus.corpus import Corpus
 
 SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries, one folder for each version of the benchmark."""
@@ -103,29 +100,38 @@ def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Che
     return outcomes
 
 
-def score_all(
-    paths: Sequence[Path],
-    questions: Questions,
-    settings: BootstrapSettings | None = None,
-    tell: Callable[[str], None] = lambda name: None,
-    cache: Path | None = None,
-    refuse: Callable[[str], None] | None = None,
-) -> list[Results]:
-    """Check and score submissions; flags compare each with all the others.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """A submission that passed the check, with its forecasts in the order of the queries."""
+
+    checked: Checked
+    table: ForecastTable
+
+    @property
+    def submission(self) -> Submission:
+        """Its metadata."""
+        assert self.checked.submission is not None
+        return self.checked.submission
+
+    @property
+    def name(self) -> str:
+        """Name and version."""
+        return f"{self.submission.name} {self.submission.version}"
+
+
+def read_entries(
+    paths: Sequence[Path], questions: Questions, refuse: Callable[[str], None] | None = None
+) -> list[Entry]:
+    """Check submissions and read their forecasts.
 
     Args:
         paths: submissions, or folders of submissions.
-        questions: what they were asked, with the answers.
-        settings: of the bootstrap.
-        tell: called with each entry's name before it is scored.
-        cache: folder that keeps results, so that an unchanged entry is not scored again.
-        refuse: told why each submission that has problems is left out; the others are scored.
+        questions: what they were asked.
+        refuse: told why each submission that has problems is left out.
 
     Raises:
         UserError: a submission has problems and nobody is told of it, or none is left; the message names the first.
     """
-    settings = settings or BootstrapSettings()
-    kept = None if cache is None else ResultsCache(cache, questions, settings)
     expected = expected_of(questions)
     checked = check_all(paths, expected)
     for path, one in checked.items():
@@ -137,54 +143,54 @@ def score_all(
             if refuse is None or not any(other.ok for other in checked.values()):
                 raise UserError(reason)
             refuse(reason)
-    checked = {path: one for path, one in checked.items() if one.ok}
     ids = list(expected.query_ids)
-    tables = {path: align(one.forecasts, ids) for path, one in checked.items()}
+    return [Entry(one, align(one.forecasts, ids)) for one in checked.values() if one.ok]
+
+
+def score_all(
+    paths: Sequence[Path],
+    questions: Questions,
+    settings: BootstrapSettings | None = None,
+    tell: Callable[[str], None] = lambda name: None,
+    refuse: Callable[[str], None] | None = None,
+) -> list[Results]:
+    """Check and score submissions; `read_entries` says what it raises, `score_entries` what the arguments mean."""
+    return score_entries(read_entries(paths, questions, refuse), questions, settings, tell)
+
+
+def score_entries(
+    entries: Sequence[Entry],
+    questions: Questions,
+    settings: BootstrapSettings | None = None,
+    tell: Callable[[str], None] = lambda name: None,
+    cache: Path | None = None,
+) -> list[Results]:
+    """Score entries; flags compare each with all the others.
+
+    Args:
+        entries: what was handed in.
+        questions: what they were asked, with the answers.
+        settings: of the bootstrap.
+        tell: called with each entry's name before it is scored.
+        cache: folder that keeps results, so that an unchanged entry is not scored again.
+    """
+    settings = settings or BootstrapSettings()
+    kept = None if cache is None else ResultsCache(cache, questions, settings)
     scored: list[Results] = []
-    for path, one in checked.items():
-        assert one.submission is not None
-        result = (
-            _scored(one, questions, settings, tell)
-            if kept is None
-            else kept.results(one.digest, functools.partial(_scored, one, questions, settings, tell))
-        )
-        others = {_name(checked[other]): tables[other] for other in checked if other != path}
-        found = flags(one.submission, tables[path], questions, others, result.scores)
+    for entry in entries:
+        score = functools.partial(_scored, entry, questions, settings, tell)
+        result = score() if kept is None else kept.results(entry.checked.digest, score)
+        others = {other.name: other.table for other in entries if other is not entry}
+        found = flags(entry.submission, entry.table, questions, others, result.scores)
         scored.append(dataclasses.replace(result, flags=found))
     return scored
 
 
-def _scored(one: Checked, questions: Questions, settings: BootstrapSettings, tell: Callable[[str], None]) -> Results:
-    assert one.submission is not None
-    assert one.forecasts is not None
-    tell(_name(one))
-    return score_submission(one.submission, one.forecasts, questions, settings)
+def _scored(entry: Entry, questions: Questions, settings: BootstrapSettings, tell: Callable[[str], None]) -> Results:
+    tell(entry.name)
+    return score_submission(entry.submission, entry.checked.forecasts, questions, settings)
 
 
 def _name(checked: Checked) -> str:
     assert checked.submission is not None
     return f"{checked.submission.name} {checked.submission.version}"
-
-
-def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, Any]:
-    """What the site's dataset page shows."""
-    counts: dict[str, Any] = {
-        "Benchmark": str(questions.benchmark),
-        "Queries": f"{len(questions.queries):,}",
-        "Split": questions.split,
-    }
-    if corpus is not None:
-        kernels = corpus.table("kernels", columns=["problem_id", "backend", "gpu", "status"])
-        counts["Kernels"] = f"{kernels.num_rows:,}"
-        counts["Problems"] = str(len(set(kernels.column("problem_id").to_pylist())))
-        for facet, label in (("backend", "Backends"), ("gpu", "GPUs"), ("status", "Statuses")):
-            values, sizes = np.unique([str(v) for v in kernels.column(facet).to_pylist()], return_counts=True)
-            counts[label] = ", ".join(f"{value}: {size:,}" for value, size in zip(values, sizes, strict=True))
-    per_bin = np.bincount(questions.pairs.bin, minlength=bins.COUNT + 1)
-    rows = [{"bin": n, "label": bins.label(n), "queries": int(per_bin[n])} for n in bins.NUMBERS]
-    facets = {
-        "family": sorted({*questions.pairs.family.tolist(), *questions.pools.family.tolist()}),
-        "backend": sorted({*questions.pairs.backend.tolist(), *questions.pools.backend.tolist()}),
-        "gpu": sorted({query.gpu for query in questions.queries}),
-    }
-    return {"fingerprint": questions.dataset, "counts": counts, "bins": rows, "facets": facets}

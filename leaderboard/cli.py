@@ -195,6 +195,14 @@ def baselines(submissions: Path | None, dataset: str | None, split: str, benchma
 )
 @question_options
 @out_option("Folder to build the site in.", required=True)
+@click.option(
+    "--link",
+    "links",
+    type=(str, str),
+    multiple=True,
+    metavar="NAME URL",
+    help="A link on the first page, such as code.",
+)
 @json_option
 def build(
     submissions: Path | None,
@@ -205,29 +213,34 @@ def build(
     split: str,
     benchmark: int | None,
     out: Path,
+    links: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
     """Score all submissions and build the static site.
 
     The site works from disk and contacts no other host.
     """
-    from kbench.leaderboard.board import dataset_facts, load_questions, score_all, shipped
+    from kbench.leaderboard.board import load_questions, read_entries, score_entries, shipped
     from kbench.leaderboard.scoring.results import read_all_results
+    from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
+    from kbench.leaderboard.site.scope import dataset_facts
     from kbench.loaders.corpus.corpus import Corpus
 
     questions = load_questions(dataset, labels, split, benchmark)
+    corpus = Corpus.open(dataset) if labels is None else None
     refused: list[str] = []
+    answers = None
     if results is not None:
         found = read_all_results(results)
     else:
+        entries = read_entries([submissions or shipped(questions)], questions, refused.append)
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
         kept = cache if labels is None else None
-        found = score_all(
-            [submissions or shipped(questions)], questions, tell=_tell("scoring"), cache=kept, refuse=refused.append
-        )
-    corpus = Corpus.open(dataset) if labels is None else None
-    page = build_site(found, dataset_facts(questions, corpus), out)
+        found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
+        answers = answers_of(entries, questions, corpus)
+    facts = dataset_facts(questions, corpus)
+    page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links))
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
         echo_json({"page": str(page), "entries": len(found), "bytes": size})

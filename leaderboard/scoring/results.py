@@ -55,7 +55,8 @@ class Results:
     curves: Mapping[str, Sequence[Sequence[float]]]
     """reliability, risk_coverage and regret, as [x, y] points."""
     draws: Mapping[str, Sequence[float]]
-    """Per track, the headline in every bootstrap draw; paired over entries because seed and problems are the same."""
+    """By track the headline, by track.metric every other metric of the page, in every bootstrap draw; paired over
+    entries because seed and problems are the same."""
 
     @property
     def entry_id(self) -> str:

@@ -13,7 +13,8 @@ from kbench import __version__
 from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.ece import reliability_curve
-from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.metrics.metric import Shown
+from kbench.benchmark.metrics.registry import of_track
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
@@ -96,13 +97,15 @@ def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[s
 
 
 def _draws(scored: Scored) -> dict[str, list[float]]:
+    """Draws of what the page shows: a headline under its track's name, every other metric as track.metric."""
     found = {}
     for track, figures in scored.figures.items():
-        figure = figures.get(headline(track).name)
-        if figure is not None and len(figure.draws):
-            # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
-            kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
-            found[track] = [float(draw) for draw in kept]
+        for metric in of_track(track):
+            figure = figures.get(metric.name)
+            if metric.shown is Shown.BOARD and figure is not None and len(figure.draws):
+                # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
+                kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
+                found[track if metric.headline else f"{track}.{metric.name}"] = [float(draw) for draw in kept]
     return found
 
 

@@ -1,46 +1,45 @@
-"""Build the static site from scored results."""
+"""Build the static site: one page, the data it loads when it needs it, and files to download."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbench import __version__
-from kbench.benchmark.metrics.metric import Metric, Shown
-from kbench.benchmark.metrics.registry import METRICS, headline
-from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
-from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
+from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.scoring.score import PAGE_FACETS
+from kbench.leaderboard.site.answers import Answers
+from kbench.leaderboard.site.kernels import corpus_files
+from kbench.leaderboard.site.page import page_data, render_page
+from kbench.leaderboard.site.shards import compact, shard
 from kbench.loaders.storage.atomic import replace_together
-from kbench.schemas import Forecast, Submission, UserError, json_schema
+from kbench.schemas import UserError
 
-HERE = Path(__file__).parent
-DIGITS = 5
-"""Significant digits on the page and in its JSON files: intervals are wider than the third."""
-SLICE_DIGITS = 4
-"""In slices, which are most of the page's size and have the widest intervals."""
-METADATA = (
-    "name", "version", "authors", "organisation", "license", "links", "kind", "inputs", "hardware", "training_data",
-    "contamination", "created_at",
-)  # fmt: skip
-"""What the page shows of a submission's metadata."""
-COLUMNS: tuple[Metric, ...] = tuple(metric for metric in METRICS if metric.shown is Shown.BOARD)
-"""The metrics the page shows."""
+if TYPE_CHECKING:
+    from kbench.loaders.corpus.corpus import Corpus
+
+LOADED_LATER = ("curves", "scores", "draws")
+"""Parts of an entry that the first view does without."""
 
 
-def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> Path:
+def build(
+    results: Sequence[Results],
+    dataset: Mapping[str, Any],
+    out: Path,
+    *,
+    corpus: Corpus | None = None,
+    answers: Answers | None = None,
+    links: Mapping[str, str] | None = None,
+) -> Path:
     """Write the site.
 
     Args:
         results: scored entries, all on one dataset and split, with one seed and number of resamples.
-        dataset: what the dataset page shows: fingerprint, counts, bins.
+        dataset: what `dataset_facts` says of it.
         out: folder to write into; created when missing, other files in it are left alone.
+        corpus: the dataset, for the pages of problems and kernels.
+        answers: forecasts, for an entry's drill-down and its forecasts on the kernel pages.
+        links: where code, dataset and so on are found, by what they are called.
 
     Returns:
         The page's path.
@@ -49,65 +48,25 @@ def build(results: Sequence[Results], dataset: Mapping[str, Any], out: Path) -> 
         UserError: the results were not all scored alike.
     """
     _check_comparable(results)
-    data = page_data(results, dataset)
-    files: dict[str, bytes | None] = {
-        f"data/{entry['id']}.json": _json({"columns": data["columns"], **entry}).encode() for entry in data["entries"]
-    }
-    # An entry's slices and curves are in its own file: with them here too the site would be half as large again.
-    brief = [{k: v for k, v in entry.items() if k not in ("curves", "scores")} | {"all": entry["scores"].get("all")}
-             for entry in data["entries"]]  # fmt: skip
-    files["data/leaderboard.json"] = _json({**data, "entries": brief}).encode()
-    files["index.html"] = render_page(data).encode()
+    files: dict[str, bytes | None] = {} if corpus is None else dict(corpus_files(corpus))
+    data = page_data(results, dataset) | {"links": dict(links or {}), "atlas": corpus is not None}
+    asked = [] if answers is None else list(answers.by_problem())
+    files |= {f"data/forecasts/{problem}.js": shard(f"forecasts/{problem}", value) for problem, value in asked}
+    for entry in data["entries"]:
+        more = {} if answers is None else answers.of_entry(entry["id"])
+        later = {name: entry[name] for name in LOADED_LATER}
+        files[f"data/entry/{entry['id']}.js"] = shard(f"entry/{entry['id']}", later | more)
+        files[f"data/{entry['id']}.json"] = compact({"columns": data["columns"], **entry, **more}).encode()
+    files["data/slices.js"] = shard("slices", {entry["id"]: entry["scores"] for entry in data["entries"]})
+    brief = [
+        {k: v for k, v in entry.items() if k not in LOADED_LATER} | {"scores": {"all": entry["scores"].get("all", [])}}
+        for entry in data["entries"]
+    ]
+    first = data | {"entries": brief, "asked": [problem for problem, _ in asked]}
+    files["data/leaderboard.json"] = compact(first).encode()
+    files["index.html"] = render_page(first).encode()
     replace_together(out, files)
     return out / "index.html"
-
-
-def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything the page draws from, rounded as shown."""
-    entries = [_entry(result) for result in results]
-    headlines = {track: _headlines(results, track) for track in TRACK_NAMES}
-    entered = {track: found for track, found in headlines.items() if found}
-    overall = rank_overall(entered, [result.entry_id for result in results])
-    names = {result.entry_id: result.submission.name for result in results}
-    data = {
-        "version": __version__,
-        "seed": results[0].seed if results else 0,
-        "dataset": dict(dataset),
-        "tracks": [_track(track) for track in TRACKS if headlines[track.name] or not results],
-        "columns": [f"{metric.track.name}.{metric.name}" for metric in COLUMNS],
-        "metrics": {
-            m.name: {"label": m.label, "better": m.better, "meaning": m.meaning, "decimals": m.decimals}
-            for m in COLUMNS
-        },
-        "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
-        "overall": [_place(place, names) for place in overall],
-        "track_ranks": {
-            track: [_place(place, names, headline(track).sign) for place in rank_track(found)]
-            for track, found in headlines.items()
-        },
-        "entries": entries,
-    }
-    rounded: dict[str, Any] = _rounded(data)
-    return rounded
-
-
-def render_page(data: Mapping[str, Any]) -> str:
-    """The page's HTML: style and script inline, each allowed by its hash and nothing else allowed."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    script, style = (HERE / "app.js").read_text("utf-8"), (HERE / "style.css").read_text("utf-8")
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    return environment.get_template("page.html.jinja").render(
-        data=data,
-        payload=_embeddable(data),
-        script=script,
-        style=style,
-        script_hash=_csp_hash(script),
-        style_hash=_csp_hash(style),
-        overall_rule=OVERALL_RULE,
-        submission_fields=_fields(json_schema(Submission)),
-        forecast_fields=_fields(json_schema(Forecast)),
-    )
 
 
 def _check_comparable(results: Sequence[Results]) -> None:
@@ -125,131 +84,3 @@ def _check_comparable(results: Sequence[Results]) -> None:
     twice = sorted({entry for entry in ids if ids.count(entry) > 1})
     if twice:
         raise UserError(f"entry id {twice[0]!r} appears twice; rename one submission or raise its version")
-
-
-def _entry(result: Results) -> dict[str, Any]:
-    meta = result.submission
-    return {
-        "id": result.entry_id,
-        **{name: getattr(meta, name) for name in METADATA},
-        "open": meta.open_weights,
-        "cost": result.cost,
-        "answered_share": result.answered_share,
-        "flags": list(result.flags),
-        "curves": result.curves,
-        "scores": _scores_by_slice(result),
-    }
-
-
-def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
-    """Per slice, a list in the order of `columns`: [value, low, high, ceiling], shortened where only the value counts.
-
-    Intervals are kept for every metric over all queries and, in slices, for the headlines that ranks are made of.
-    """
-    position = {(metric.track.name, metric.name): i for i, metric in enumerate(COLUMNS)}
-    headlines = {(metric.track.name, metric.name) for metric in COLUMNS if metric.headline}
-    table: dict[str, list[list[float | None]]] = {}
-    for score in result.scores:
-        key = (score.track, score.metric)
-        facets = {part.split("=", 1)[0] for part in score.slice.split("&")}
-        if key not in position or not (score.slice in ("all", "core") or facets <= set(PAGE_FACETS)):
-            continue
-        row = table.setdefault(score.slice, [[] for _ in position])
-        full = [score.value, score.low, score.high, score.ceiling]
-        if score.slice != "all":
-            full = [_shortened(value, SLICE_DIGITS) for value in (full[:3] if key in headlines else full[:1])]
-        row[position[key]] = full
-    return table
-
-
-def _headlines(results: Sequence[Results], track: str) -> dict[str, Headline]:
-    metric = headline(track)
-    found = {}
-    for result in results:
-        value = result.value(track, metric.name)
-        draws = result.draws.get(track)
-        if value is not None and draws:
-            found[result.entry_id] = Headline(metric.sign * value, [metric.sign * draw for draw in draws])
-    return found
-
-
-def _track(track: Track) -> dict[str, Any]:
-    return {
-        "id": track.name,
-        "title": track.title,
-        "question": track.question,
-        "headline": headline(track.name).name,
-        "headline_label": headline(track.name).label,
-        "metrics": [metric.name for metric in COLUMNS if metric.track is track],
-    }
-
-
-def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
-    slices = {part for result in results for score in result.scores for part in score.slice.split("&") if "=" in part}
-    found: dict[str, list[str]] = {facet: [] for facet in PAGE_FACETS}
-    for text in sorted(slices):
-        facet, value = text.split("=", 1)
-        if facet in found:
-            found[facet].append(value)
-    return found
-
-
-def _place(place: Place, names: Mapping[str, str], sign: float = 1.0) -> dict[str, Any]:
-    return {
-        "id": place.entry_id,
-        "name": names[place.entry_id],
-        "rank": place.rank,
-        "rank_low": place.rank_low,
-        "rank_high": place.rank_high,
-        "figure": None if place.figure is None else sign * place.figure,
-    }
-
-
-def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "type": _words(spec), "description": spec["description"], "required": name in schema["required"]}
-        for name, spec in schema["properties"].items()
-    ]
-
-
-def _words(spec: Mapping[str, Any]) -> str:
-    """A field's type for people. Patterns hold invisible and direction-changing characters, which are spelt out."""
-    kind = spec["type"]
-    text = " or ".join(kind) if isinstance(kind, list) else str(kind)
-    if "items" in spec:
-        return f"{text} of {_words(spec['items'])}"
-    pattern = str(spec.get("pattern", ""))
-    if pattern.startswith("^("):
-        return "one of " + ", ".join(pattern[2:-2].replace("\\", "").split("|"))
-    if free := re.fullmatch(r"\^\[\^.*\]\{(\d+),(\d+)\}\$", pattern):
-        return f"{text} of {free[1]} to {int(free[2]):,} characters, no control characters"
-    spelt = "".join(c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in pattern)
-    return f"{text} like {spelt}" if spelt else text
-
-
-def _shortened(value: float | None, digits: int) -> float | None:
-    return None if value is None else float(f"{value:.{digits}g}")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return _shortened(value, DIGITS)
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    return value
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _embeddable(value: Any) -> str:
-    # Inside a script element only "<" can end the element or open a comment; U+2028/9 end lines in old parsers.
-    text = _json(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

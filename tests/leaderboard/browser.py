@@ -62,9 +62,14 @@ class Tab:
             route.abort()
 
     def open(self, link: str = "") -> Page:
-        """Load the page at a deep link, from disk."""
+        """Load the page at a deep link, from disk, and wait for its data."""
         self.page.goto("about:blank")
         self.page.goto(self.url + link)
+        return self.settled()
+
+    def settled(self) -> Page:
+        """Wait until the view has loaded what it needs."""
+        self.page.locator("main:not([aria-busy])").wait_for()
         return self.page
 
     def wait_for_heading(self, text: str | re.Pattern[str]) -> None:
@@ -77,9 +82,13 @@ class Tab:
 
     def column(self, name: str) -> list[str]:
         """The cells of one column."""
-        headers = self.page.locator("thead th").evaluate_all("cells => cells.map(cell => cell.dataset.column)")
+        headers = (
+            self.page.locator("main table")
+            .first.locator("thead th")
+            .evaluate_all("cells => cells.map(cell => cell.dataset.column)")
+        )
         place = headers.index(name) + 1
-        return self.page.locator(f"tbody tr td:nth-child({place})").all_text_contents()
+        return self.page.locator("main table").first.locator(f"tbody tr td:nth-child({place})").all_text_contents()
 
     def close(self) -> None:
         """End the page; what it complained about stays."""

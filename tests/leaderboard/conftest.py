@@ -1,10 +1,11 @@
-"""A small corpus, submissions made for it by the built-in surrogates, and their results."""
+"""A small corpus, built-in surrogates' submissions for it, their results, and one site and browser for all tests."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,17 +16,25 @@ from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions, build_questions
-from kbench.leaderboard.board import dataset_facts, score_all
+from kbench.leaderboard.board import read_entries, score_all
 from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.site.answers import answers_of
+from kbench.leaderboard.site.build import build
+from kbench.leaderboard.site.scope import dataset_facts
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import Kernel, Measurement, Pair, Status
+from kbench.schemas.ids import content_hash, kernel_id
+from kbench.schemas.records.reference_time import ReferenceTime
 
 SURROGATES = ("uniform", "prior", "length")
 SETTINGS = BootstrapSettings(resamples=50)
+HOSTILE_TEXT = '</script><script>window.taken=1</script><img src=x onerror="window.taken=1"> "\'&'
 
 
-def _corpus_builder() -> ModuleType:
-    path = Path(__file__).parents[1] / "benchmark" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("kbench_test_corpora", path)
+def module_at(path: Path) -> ModuleType:
+    """A module of the tests by its file: test folders are no packages."""
+    spec = importlib.util.spec_from_file_location(f"kbench_{path.parent.name}_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -34,9 +43,69 @@ def _corpus_builder() -> ModuleType:
     return module
 
 
+def _with_lineage(kernels: list[Kernel]) -> list[Kernel]:
+    """Every correct kernel is an edit of the correct one before it."""
+    parents: dict[str, str] = {}
+    made = []
+    for kernel in kernels:
+        parent = parents.get(kernel.problem_id)
+        made.append(
+            kernel if parent is None else dataclasses.replace(kernel, parent_id=parent, edit="block: 64 -> 128")
+        )
+        if kernel.status is Status.OK:
+            parents[kernel.problem_id] = kernel.kernel_id
+    return made
+
+
+def _with_tensor_cores(kernels: list[Kernel], pairs: list[Pair]) -> tuple[list[Kernel], list[Pair]]:
+    """Every third kernel names the instruction of Hopper's tensor cores; ids follow the sources."""
+    sources = {
+        k.kernel_id: k.source + ('\nASM = "wgmma.mma_async.sync.aligned"\n' if k.step % 3 == 0 else "") for k in kernels
+    }
+    ids = {k.kernel_id: kernel_id(k.problem_id, k.backend, sources[k.kernel_id]) for k in kernels}
+    changed = [dataclasses.replace(k, kernel_id=ids[k.kernel_id], source=sources[k.kernel_id]) for k in kernels]
+    moved = [
+        dataclasses.replace(p, candidate_id=ids[p.candidate_id], anchor_id=p.anchor_id and ids[p.anchor_id])
+        for p in pairs
+    ]
+    return changed, moved
+
+
+def _measurement(kernel: Kernel, workload: str) -> Measurement:
+    unknown = dict.fromkeys(
+        ("samples_us", "anchor_us", "rounds", "cache_policy", "max_rel_error", "second_clock_us", "clocks_disagree",
+         "sm_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "cubin_sha", "build_s", "verify_s", "time_s",
+         "started_at")
+    )  # fmt: skip
+    same = ("kernel_id", "problem_id", "gpu", "env_id", "status", "error", "runtime_us", "runtime_low_us",
+            "runtime_high_us", "speedup", "speedup_low", "speedup_high", "compile_ms", "registers", "shared_bytes",
+            "spill_bytes")  # fmt: skip
+    return Measurement(
+        **{name: getattr(kernel, name) for name in same}, **unknown, workload=workload, max_abs_error=0.0, floor_us=5.0,
+        measurement_id=content_hash("measurement", kernel.kernel_id, workload),
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = _corpus_builder().write_corpus(tmp_path_factory.mktemp("board") / "corpus", problem_count=6)
+    """Six problems, two of them for testing, with lineages, measurements and timed references."""
+    corpora = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py")
+    path: Path = tmp_path_factory.mktemp("board") / "corpus"
+    built = corpora.Builder(0, 6, 24)
+    kernels, pairs = _with_tensor_cores(built.kernels, built.pairs)
+    workloads = {problem.problem_id: problem.workloads[0].name for problem in built.problems}
+    with CorpusWriter(path) as writer:
+        writer.append("problems", built.problems)
+        writer.append("environments", [corpora.ENVIRONMENT])
+        writer.append("kernels", _with_lineage(kernels))
+        writer.append("pairs", pairs)
+        writer.append("measurements", [_measurement(kernel, workloads[kernel.problem_id]) for kernel in kernels])
+        writer.append("references", [
+            ReferenceTime(problem_id=problem, workload=workload, gpu=corpora.GPU, reference_us=100.0, compiled_us=80.0,
+                          compiled_error=None, vendor_us=50.0, vendor="cuBLASLt", vendor_error=None, torch="2.11",
+                          driver="580", measured_at="2026-11-01T00:00:00+00:00")
+            for problem, workload in workloads.items()
+        ])  # fmt: skip
     return path
 
 
@@ -61,11 +130,76 @@ def results(submissions: dict[str, Path], questions: Questions) -> list[Results]
 
 
 @pytest.fixture(scope="session")
-def faceted(submissions: dict[str, Path], questions: Questions) -> tuple[list[Results], dict[str, Any]]:
+def faceted(
+    submissions: dict[str, Path], questions: Questions, board_corpus: Path
+) -> tuple[list[Results], dict[str, Any]]:
     """Results and dataset facts with a family for each problem, so that there is something to filter by."""
     asked = dataclasses.replace(
         questions,
         pairs=dataclasses.replace(questions.pairs, family=questions.pairs.problem),
         pools=dataclasses.replace(questions.pools, family=questions.pools.problem),
     )
-    return score_all(list(submissions.values()), asked, SETTINGS), dict(dataset_facts(asked, None))
+    # Ranked as soon as there is a problem; that too few are undecided has a test of its own.
+    facts = dict(dataset_facts(asked, Corpus.open(board_corpus))) | {"least_problems": 1}
+    return score_all(list(submissions.values()), asked, SETTINGS), facts
+
+
+@pytest.fixture(scope="session")
+def site(
+    faceted: tuple[list[Results], dict[str, Any]],
+    submissions: dict[str, Path],
+    questions: Questions,
+    board_corpus: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The whole site, one entry of it full of markup."""
+    results, facts = faceted
+    corpus = Corpus.open(board_corpus)
+    answers = answers_of(read_entries(list(submissions.values()), questions), questions, corpus)
+    out = tmp_path_factory.mktemp("site")
+    return build([*results, _hostile(results[0])], facts, out, corpus=corpus, answers=answers)
+
+
+def _hostile(result: Results) -> Results:
+    """The entry with markup in every text field that the schema lets through."""
+    meta = dataclasses.replace(
+        result.submission, name="hostile", authors=(HOSTILE_TEXT,), organisation=HOSTILE_TEXT, license=HOSTILE_TEXT,
+        hardware=HOSTILE_TEXT, training_data=HOSTILE_TEXT, contamination=HOSTILE_TEXT, created_at=HOSTILE_TEXT,
+        links=("https://example.org/?a=1&b=%3Cscript%3E",),
+    )  # fmt: skip
+    return dataclasses.replace(result, submission=meta, flags=[HOSTILE_TEXT])
+
+
+@pytest.fixture(scope="session")
+def hostile_text() -> str:
+    """What the fields of the hostile entry hold."""
+    return HOSTILE_TEXT
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with module_at(Path(__file__).with_name("browser.py")).chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def new_tab(browser: Any, site: Path) -> Iterator[Any]:
+    """Makes tabs; each must end without a console message and without having asked another host for anything."""
+    kind = module_at(Path(__file__).with_name("browser.py")).Tab
+    made: list[Any] = []
+
+    def make(page: Path = site, **how: Any) -> Any:
+        made.append(kind(browser, page, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+        assert one.errors == []
+        assert one.outside == []
+
+
+@pytest.fixture
+def tab(new_tab: Any) -> Any:
+    """A tab on a desktop, in the light."""
+    return new_tab()

@@ -2,66 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.site.build import build
-
-
-def _beside(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"kbench_board_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-BROWSER = _beside("browser")
-SITE_TESTS = _beside("test_site")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with BROWSER.chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def page(faceted: tuple[list[Results], dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results, facts = faceted
-    return build([*results, SITE_TESTS.hostile_entry(results[0])], facts, tmp_path_factory.mktemp("site"))
-
-
-@pytest.fixture
-def tab(browser: Any, page: Path) -> Iterator[Any]:
-    """A tab that must end without a console message and without having asked another host for anything."""
-    made = BROWSER.Tab(browser, page)
-    yield made
-    made.close()
-    assert made.errors == []
-    assert made.outside == []
 
 
 def test_the_table_opens_on_the_overall_ranking(tab: Any) -> None:
-    tab.open()
-    assert tab.page.title() == "kbench leaderboard"
+    tab.open("#/leaderboard")
+    assert tab.page.title() == "Leaderboard · kbench"
     assert sorted(tab.names()) == ["hostile", "length", "prior", "uniform"]
     ranks = [int(text.split()[0].lstrip("=")) for text in tab.column("rank")]
     assert ranks == sorted(ranks)
 
 
 def test_a_click_on_a_heading_sorts_and_a_second_click_turns_the_order(tab: Any) -> None:
-    page = tab.open("#/?track=forecast")
+    page = tab.open("#/leaderboard?track=forecast")
     heading = page.locator('th[data-column="log_score"]')
     heading.locator("button").click()
     first = [float(text.split()[0]) for text in tab.column("log_score")]
@@ -70,17 +29,18 @@ def test_a_click_on_a_heading_sorts_and_a_second_click_turns_the_order(tab: Any)
     page.keyboard.press("Enter")
     assert [float(text.split()[0]) for text in tab.column("log_score")] == sorted(first, reverse=True)
     assert heading.get_attribute("aria-sort") == "descending"
-    assert page.locator('th[aria-sort="none"]').count() == page.locator("thead th").count() - 1
+    assert page.locator('th[aria-sort="none"]').count() == page.locator("main thead th").count() - 1
     tab.open(page.evaluate("location.hash"))
     assert [float(text.split()[0]) for text in tab.column("log_score")] == sorted(first, reverse=True)
 
 
 def test_a_filter_recomputes_ranks_and_figures(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
     results, facts = faceted
-    page = tab.open("#/?track=forecast")
+    page = tab.open("#/leaderboard?track=forecast")
     family = facts["facets"]["family"][0]
     page.locator('select[data-facet="family"]').focus()
     page.locator('select[data-facet="family"]').select_option(family)
+    tab.settled()
     expected = {
         result.submission.name: next(
             s.value for s in result.scores
@@ -100,18 +60,20 @@ def test_a_filter_recomputes_ranks_and_figures(tab: Any, faceted: tuple[list[Res
 
 
 def test_a_filter_recomputes_the_overall_ranking_too(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
-    page = tab.open()
+    page = tab.open("#/leaderboard")
     unfiltered = tab.column("mean")
     page.locator('select[data-facet="family"]').select_option(faceted[1]["facets"]["family"][1])
+    tab.settled()
     assert len(tab.column("mean")) == len(unfiltered)
     assert min(int(text.split()[0].lstrip("=")) for text in tab.column("rank")) == 1
     page.locator('select[data-facet="access"]').select_option("closed")
+    tab.settled()
     assert tab.names() == []
     assert "0 of 4 entries" in page.locator('[role="status"]').text_content()
 
 
 def test_searching_keeps_matching_entries_and_the_link(tab: Any) -> None:
-    page = tab.open()
+    page = tab.open("#/leaderboard")
     page.locator('input[type="search"]').press_sequentially("LENG")
     assert tab.names() == ["length"]
     tab.open(page.evaluate("location.hash"))
@@ -120,27 +82,27 @@ def test_searching_keeps_matching_entries_and_the_link(tab: Any) -> None:
 
 
 def test_an_entry_opens_with_its_curves_scores_and_slices(tab: Any) -> None:
-    page = tab.open()
+    page = tab.open("#/leaderboard")
     page.get_by_role("link", name="length", exact=True).click()
     tab.wait_for_heading(re.compile("^length"))
     for title in ("Reliability", "Risk against coverage", "Regret against budget"):
         card = page.locator(".card", has=page.get_by_role("heading", name=title))
-        assert card.locator("path").get_attribute("d").count("L") >= 1
-    assert page.locator("main table").nth(0).locator("tbody tr").count() > 15
-    assert page.locator("main table").nth(1).locator("tbody tr").count() >= 2
+        assert card.locator("path").first.get_attribute("d").count("L") >= 1
+    assert page.get_by_role("region", name="Scores").locator("tbody tr").count() > 15
+    assert page.get_by_role("region", name="Headlines by slice").locator("tbody tr").count() >= 2
     page.go_back()
     tab.wait_for_heading("Leaderboard")
     assert len(tab.names()) == 4
 
 
 def test_two_entries_are_compared_side_by_side_by_default_the_two_best(tab: Any) -> None:
-    tab.open()
+    tab.open("#/leaderboard")
     best = tab.names()[:2]
     page = tab.open("#/entry/length-0-1-0")
     page.locator("select[data-compare]").select_option("prior-0-1-0")
     page.get_by_role("button", name="Compare").click()
     tab.wait_for_heading("length and prior")
-    assert page.locator("main table").first.locator("thead th").all_text_contents()[2:4] == ["length", "prior"]
+    assert page.locator("main table").first.locator("thead th").all_text_contents()[3:5] == ["length", "prior"]
     assert page.locator("path.one").count() == page.locator("path.two").count() == 3
     page.locator('header nav a[data-page="compare"]').click()
     tab.wait_for_heading(" and ".join(best))
@@ -148,7 +110,7 @@ def test_two_entries_are_compared_side_by_side_by_default_the_two_best(tab: Any)
 
 
 def test_the_theme_switches_and_stays(tab: Any) -> None:
-    page = tab.open()
+    page = tab.open("#/leaderboard")
     light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     page.get_by_role("button", name="Light / dark").click()
     dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -160,54 +122,53 @@ def test_the_theme_switches_and_stays(tab: Any) -> None:
 @pytest.mark.parametrize(
     ("link", "heading"),
     [("#/dataset", "Dataset"), ("#/submit", "How to submit"), ("#/entry/nobody", "Not found"),
-     ("#/%E0%A4%A", "Leaderboard"), ("#/?track=nothing&family=nothing&sort=nothing", "Leaderboard")],
+     ("#/%E0%A4%A", "Not found"), ("#/nowhere", "Not found"), ("#/problem/nothing", "Not found"),
+     ("#/kernel/abcd", "Not found"), ("#/kernel/__proto__/abcd", "Not found"), ("#/history", "Entries by date"),
+     ("#/?track=nothing&family=nothing&sort=nothing", "Leaderboard")],
 )  # fmt: skip
 def test_deep_links_open_what_they_name(link: str, heading: str, tab: Any) -> None:
     assert tab.open(link).locator("h1").first.text_content() == heading
 
 
-def test_markup_in_a_submission_is_shown_and_never_run(tab: Any) -> None:
+def test_markup_in_a_submission_is_shown_and_never_run(tab: Any, hostile_text: str) -> None:
     page = tab.open("#/entry/hostile-0-1-0")
     text = page.locator("main").text_content()
-    assert text.count(SITE_TESTS.HOSTILE_TEXT) == 8
+    assert text.count(hostile_text) == 8
     assert page.evaluate("window.taken") is None
     assert page.locator("main img, main script").count() == 0
     link = page.locator('main a[href^="https://"]')
     assert link.get_attribute("rel") == "noopener noreferrer nofollow"
 
 
-def test_the_policy_stops_a_script_that_got_into_the_page(browser: Any, page: Path) -> None:
-    made = BROWSER.Tab(browser, page)
-    opened = made.open()
+def test_the_policy_stops_a_script_that_got_into_the_page(tab: Any) -> None:
+    opened = tab.open()
     opened.evaluate(
         "const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.body.append(s);"
         "const i = document.createElement('img'); i.src = 'https://example.org/x.png'; document.body.append(i);"
     )
     assert opened.evaluate("window.taken") is None
     opened.wait_for_timeout(100)
-    assert made.outside == []
-    assert any("Content Security Policy" in error for error in made.errors)
-    made.close()
+    assert tab.outside == []
+    assert any("Content Security Policy" in error for error in tab.errors)
+    tab.errors.clear()
 
 
 @pytest.mark.parametrize("track", ["overall", "forecast", "select", "rank", "search", "validity"])
 def test_every_column_of_a_track_is_seen_without_scrolling_on_a_desktop(track: str, tab: Any) -> None:
-    table = tab.open(f"#/?track={track}").locator("main .scroll").first
+    table = tab.open(f"#/leaderboard?track={track}").locator("main .scroll").first
     assert table.evaluate("part => part.scrollWidth <= part.clientWidth")
 
 
-def test_nothing_overflows_on_a_phone(browser: Any, page: Path) -> None:
-    made = BROWSER.Tab(browser, page, BROWSER.PHONE, "dark")
-    for link in ("#/", "#/?track=forecast", "#/entry/length-0-1-0", "#/compare", "#/dataset", "#/submit"):
-        opened = made.open(link)
+def test_nothing_overflows_on_a_phone(new_tab: Any) -> None:
+    phone = new_tab(size=(390, 844), scheme="dark")
+    for link in ("#/", "#/leaderboard?track=forecast", "#/entry/length-0-1-0", "#/compare", "#/dataset", "#/submit"):
+        opened = phone.open(link)
         assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth"), link
-    made.close()
-    assert made.errors == []
 
 
-def test_without_scripts_the_ranking_is_still_there(browser: Any, page: Path) -> None:
+def test_without_scripts_the_ranking_is_still_there(browser: Any, site: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
-    opened.goto(page.as_uri())
+    opened.goto(site.as_uri())
     assert opened.locator("main table tbody tr").count() == 4
     context.close()

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import gzip
 import hashlib
 import html.parser
+import itertools
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.tasks import Questions
+from kbench.leaderboard.board import read_entries
 from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.site.build import build, page_data
+from kbench.leaderboard.site.build import build
+from kbench.leaderboard.site.page import page_data
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Submission, UserError, json_schema
-
-HOSTILE_TEXT = '</script><script>window.taken=1</script><img src=x onerror="window.taken=1"> "\'&'
 
 
 class Page(html.parser.HTMLParser):
@@ -42,64 +48,101 @@ class Page(html.parser.HTMLParser):
         self._open = None
 
 
-def hostile_entry(result: Results) -> Results:
-    """The entry with markup in every text field that the schema lets through."""
-    meta = dataclasses.replace(
-        result.submission, name="hostile", authors=(HOSTILE_TEXT,), organisation=HOSTILE_TEXT, license=HOSTILE_TEXT,
-        hardware=HOSTILE_TEXT, training_data=HOSTILE_TEXT, contamination=HOSTILE_TEXT, created_at=HOSTILE_TEXT,
-        links=("https://example.org/?a=1&b=%3Cscript%3E",),
-    )  # fmt: skip
-    return dataclasses.replace(result, submission=meta, flags=[HOSTILE_TEXT])
-
-
-@pytest.fixture(scope="module")
-def page(faceted: tuple[list[Results], dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results, facts = faceted
-    return build([*results, hostile_entry(results[0])], facts, tmp_path_factory.mktemp("site"))
-
-
-def test_only_the_page_s_own_script_and_style_may_run(page: Path) -> None:
-    found = Page(page.read_text("utf-8"))
+def test_only_the_page_s_own_script_and_style_may_run(site: Path) -> None:
+    found = Page(site.read_text("utf-8"))
     policy = next(a["content"] for tag, a in found.elements if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
-    assert policy.startswith("default-src 'none';")
+    assert policy.startswith("default-src 'none'; script-src 'self' 'sha256-")
     assert "unsafe" not in policy
     scripts = [text for text in found.inline["script"] if not text.startswith("{")]
-    for kind, texts in (("script-src", scripts), ("style-src", found.inline["style"])):
-        assert len(texts) == 1
-        digest = base64.b64encode(hashlib.sha256(texts[0].encode()).digest()).decode()
-        assert f"{kind} 'sha256-{digest}'" in policy
+    for (text,) in (scripts, found.inline["style"]):
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
 
 
-def test_markup_in_submissions_makes_no_element(page: Path) -> None:
-    found = Page(page.read_text("utf-8"))
+def test_markup_in_submissions_makes_no_element(site: Path, hostile_text: str) -> None:
+    found = Page(site.read_text("utf-8"))
     assert [tag for tag, _ in found.elements].count("script") == 2
-    assert not [tag for tag, _ in found.elements if tag in ("img", "iframe", "object", "embed", "link", "base", "form")]
+    assert not [tag for tag, _ in found.elements if tag in ("img", "iframe", "object", "embed", "base", "form")]
+    assert [a["rel"] for tag, a in found.elements if tag == "link"] == ["icon"]
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
     embedded = json.loads(next(text for text in found.inline["script"] if text.startswith("{")))
     (entry,) = [entry for entry in embedded["entries"] if entry["name"] == "hostile"]
-    assert entry["hardware"] == HOSTILE_TEXT
+    assert entry["hardware"] == hostile_text
 
 
-def test_the_page_names_no_other_host_but_entries_links(page: Path) -> None:
-    text = page.read_text("utf-8")
-    assert set(re.findall(r"(?:https?:)?//[a-z0-9.]+", text)) == {"https://example.org", "http://www.w3.org"}
+def test_the_page_names_no_other_host_but_links(site: Path) -> None:
+    hosts = set(re.findall(r"(?:https?:)?//[a-z0-9.]+\.[a-z]+", site.read_text("utf-8")))
+    assert hosts == {"https://example.org", "http://www.w3.org", "https://arxiv.org"}
 
 
-def test_every_number_on_the_page_is_in_a_file_beside_it(page: Path) -> None:
-    found = Page(page.read_text("utf-8"))
+def test_every_number_on_the_page_is_in_a_file_beside_it(site: Path) -> None:
+    found = Page(site.read_text("utf-8"))
     embedded = json.loads(next(text for text in found.inline["script"] if text.startswith("{")))
-    board = json.loads((page.parent / "data" / "leaderboard.json").read_text("utf-8"))
-    for entry, brief in zip(embedded["entries"], board["entries"], strict=True):
-        own = json.loads((page.parent / "data" / f"{entry['id']}.json").read_text("utf-8"))
-        assert own == {"columns": embedded["columns"], **entry}
-        assert brief["all"] == entry["scores"]["all"]
-    rest = {key: value for key, value in embedded.items() if key != "entries"}
-    assert {key: value for key, value in board.items() if key != "entries"} == rest
+    assert json.loads((site.parent / "data" / "leaderboard.json").read_text("utf-8")) == embedded
+    slices = unpacked(site, "slices")
+    for entry in embedded["entries"]:
+        own = json.loads((site.parent / "data" / f"{entry['id']}.json").read_text("utf-8"))
+        more = unpacked(site, f"entry/{entry['id']}")
+        assert own == {"columns": embedded["columns"], **entry, **more}
+        assert own["scores"] == slices[entry["id"]]
+        assert entry["scores"]["all"] == own["scores"]["all"]
 
 
-def test_the_how_to_submit_page_lists_every_field_of_the_schema(page: Path) -> None:
-    text = page.read_text("utf-8")
+def unpacked(site: Path, name: str) -> Any:
+    """A shard's data, as the page reads it."""
+    text = (site.parent / "data" / f"{name}.js").read_text("ascii")
+    stated, packed = json.loads("[" + text.removeprefix("kbench(").removesuffix(");\n") + "]")
+    assert stated == name
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def test_the_atlas_shows_what_the_corpus_holds(site: Path, board_corpus: Path) -> None:
+    kernels = Corpus.open(board_corpus).table("kernels").to_pylist()
+    table = unpacked(site, "kernels")
+    assert sorted(table["id"]) == sorted(row["kernel_id"][:12] for row in kernels)
+    for summary in unpacked(site, "problems"):
+        data = unpacked(site, f"problem/{summary['id']}")
+        rows = [dict(zip(data["columns"], row, strict=True)) for row in data["kernels"]]
+        stated = {row["kernel_id"]: row for row in kernels if row["problem_id"] == summary["id"]}
+        assert {row["kernel_id"]: data["sources"][row["source"]] for row in rows} == {
+            kernel_id: row["source"] for kernel_id, row in stated.items()
+        }
+        best = max(row["speedup"] or 0 for row in stated.values())
+        assert summary["best"] == pytest.approx(best, rel=1e-3)
+        assert data["references"][0]["vendor_us"] == 50
+
+
+def test_the_index_of_words_finds_exactly_the_sources_that_hold_them(site: Path, board_corpus: Path) -> None:
+    sources = {row["kernel_id"][:12]: row["source"] for row in Corpus.open(board_corpus).table("kernels").to_pylist()}
+    ids, index = unpacked(site, "kernels")["id"], unpacked(site, "words")
+    for word in ("wgmma", "static_range", "mma_async"):
+        ends = list(itertools.accumulate(index[word]))
+        found = {ids[at] for start, end in zip(ends[::2], ends[1::2], strict=True) for at in range(start, end)}
+        assert found == {short for short, source in sources.items() if word in source}
+
+
+def test_forecasts_and_misses_are_those_of_the_entry(
+    site: Path, submissions: dict[str, Path], questions: Questions
+) -> None:
+    (length,) = read_entries([submissions["length"]], questions)
+    pairs, given = questions.pairs, length.table.probabilities.mean(axis=0)
+    problem = str(pairs.problem[0])
+    shown = unpacked(site, f"forecasts/{problem}")["forecasts"]["length-0-1-0"]
+    expected = given[pairs.query[pairs.problem == problem]]
+    assert np.abs(np.array(shown) / 1000 - expected).max() <= 0.00051
+    misses = unpacked(site, "entry/length-0-1-0")["misses"]
+    costs = np.sort(rps_rows(given[pairs.query], pairs.bin))[::-1]
+    assert [miss["rps"] for miss in misses] == pytest.approx(costs[: len(misses)], rel=1e-3)
+
+
+def test_reliability_counts_every_forecast_within_its_interval(site: Path, questions: Questions) -> None:
+    buckets = unpacked(site, "entry/length-0-1-0")["reliability"]
+    assert sum(count for *_, count in buckets) == len(questions.pairs)
+    assert all(low <= accuracy <= high for _, accuracy, low, high, _ in buckets)
+
+
+def test_the_how_to_submit_page_lists_every_field_of_the_schema(site: Path) -> None:
+    text = site.read_text("utf-8")
     for name in json_schema(Submission)["properties"]:
         assert f"<td>{name}" in text
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", text)
@@ -138,7 +181,7 @@ def test_two_entries_of_one_name_and_version_are_refused(results: list[Results],
         build([results[0], results[0]], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
 
 
-def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any]], page: Path) -> None:
+def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any]], site: Path) -> None:
     facts = faceted[1]
     assert sum(row["queries"] for row in facts["bins"]) > 0
-    assert facts["fingerprint"] in page.read_text("utf-8")
+    assert facts["fingerprint"] in site.read_text("utf-8")

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
+from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
+from kbench.leaderboard.site.scope import dataset_facts
 from kbench.loaders.corpus.corpus import Corpus
 
 pytestmark = [pytest.mark.performance, pytest.mark.timeout(600)]
@@ -111,7 +112,7 @@ def test_the_first_sort_of_two_hundred_entries_is_quick(site: Path, figures: dic
     with browser.chromium() as running:
         for _ in range(5):
             tab = browser.Tab(running, site)
-            page = tab.open("#/?track=forecast")
+            page = tab.open("#/leaderboard?track=forecast")
             page.locator("tbody tr").nth(ENTRIES - 1).wait_for()
             first.append(page.evaluate(SORT, "accuracy"))
             page.locator("tbody tr").nth(ENTRIES - 1).wait_for()

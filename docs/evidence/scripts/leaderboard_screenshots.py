@@ -13,8 +13,9 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from kbench.leaderboard.board import SUBMISSIONS, dataset_facts, load_questions, score_all
+from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
 from kbench.leaderboard.site.build import build
+from kbench.leaderboard.site.scope import dataset_facts
 from kbench.loaders.corpus.corpus import Corpus
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

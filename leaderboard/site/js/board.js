@@ -1,0 +1,238 @@
+// The leaderboard: ranks with intervals, filters that compute them again, and how many problems stand behind them.
+const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of an entry's ranks over the tracks; lower is better.", headline: "mean", headline_label: "mean rank", metrics: [] };
+const TRACKS = [OVERALL, ...DATA.tracks];
+const FACETS = ["family", "backend", "gpu"];
+const FILTERS = [...FACETS, "access"];
+const state = { track: OVERALL.id, family: "", backend: "", gpu: "", access: "", search: "", sort: null };
+
+// ---- scores and ranks ---------------------------------------------------------------------------------------------------
+// A slice key joins the chosen facets in a fixed order; the builder stored one score set per key.
+function sliceKey() {
+  const parts = FACETS.filter((facet) => state[facet] && DATA.facets[facet].length > 1).map((facet) => `${facet}=${state[facet]}`);
+  return parts.length ? parts.join("&") : "all";
+}
+const sliceName = (key) => (key === "all" ? "all test queries" : key.replaceAll("&", ", "));
+const COLUMN = new Map(DATA.columns.map((name, i) => [name, i]));
+const metricOf = (track, metric) => DATA.metrics[`${track}.${metric}`];
+const arrow = (track, metric) => (metricOf(track, metric).better === "high" ? "↑" : "↓");
+const signed = (track, metric, value) => (metricOf(track, metric).better === "high" ? value : -value);
+function score(entry, track, metric, key) {
+  const set = entry.scores[key];
+  const found = set && set[COLUMN.get(`${track}.${metric}`)];
+  return found && found.length ? { value: found[0], low: found[1], high: found[2], ceiling: found[3], decimals: metricOf(track, metric).decimals } : null;
+}
+// Rows and problems behind a track's figures in a slice.
+const sizeOf = (track, key) => DATA.dataset.slices[key]?.[track.asks_about] || [0, 0];
+const decided = (track, key) => sizeOf(track, key)[1] >= DATA.dataset.least_problems;
+
+// Rank from values; the range counts who is surely better and who may be (intervals that overlap are ties).
+function rankings(entries, track, key) {
+  if (!decided(track, key)) return new Map();
+  const metric = track.headline;
+  const scored = entries.map((entry) => ({ entry, score: score(entry, track.id, metric, key) })).filter((row) => row.score && !none(row.score.value));
+  const spans = scored.map(({ score: s }) => {
+    const pair = [signed(track.id, metric, s.low ?? s.value), signed(track.id, metric, s.high ?? s.value)];
+    return [Math.min(...pair), Math.max(...pair)];
+  });
+  const lows = spans.map((span) => span[0]).sort((a, b) => a - b);
+  const highs = spans.map((span) => span[1]).sort((a, b) => a - b);
+  const above = (sorted, limit) => { let lo = 0, hi = sorted.length; while (lo < hi) { const mid = (lo + hi) >> 1; if (sorted[mid] > limit) hi = mid; else lo = mid + 1; } return sorted.length - lo; };
+  const ordered = scored.map((row, i) => ({ ...row, span: spans[i] })).sort((a, b) => signed(track.id, metric, b.score.value) - signed(track.id, metric, a.score.value));
+  let previous = null;
+  ordered.forEach((row, i) => {
+    row.rank = previous && previous.score.value === row.score.value ? previous.rank : i + 1;
+    row.best = 1 + above(lows, row.span[1]);
+    row.worst = Math.max(row.best, above(highs, row.span[0]) + 1 - (row.span[1] > row.span[0] ? 1 : 0));
+    previous = row;
+  });
+  return new Map(ordered.map((row) => [row.entry.id, row]));
+}
+const visibleEntries = () => DATA.entries.filter((entry) => !state.access || (state.access === "open") === entry.open);
+// Unfiltered, places come from the bootstrap; there are none for a filter, so its ranges come from intervals.
+function places(track, entries, key) {
+  if (key === "all" && !state.access && (track === OVERALL ? DATA.tracks.some((one) => decided(one, key)) : decided(track, key))) {
+    const stored = track === OVERALL ? DATA.overall : DATA.track_ranks[track.id];
+    return new Map(stored.map((place) => [place.id, { rank: place.rank, best: place.rank_low, worst: place.rank_high, figure: place.figure }]));
+  }
+  return track === OVERALL ? overallPlaces(entries, key) : rankings(entries, track, key);
+}
+// A track that has no rank for an entry counts as last, as it does where the places are built; an undecided one not at all.
+function overallPlaces(entries, key) {
+  const tables = DATA.tracks.map((track) => rankings(entries, track, key)).filter((table) => table.size);
+  const mean = (entry, part) => tables.reduce((sum, table) => sum + (table.get(entry.id)?.[part] ?? entries.length), 0) / tables.length;
+  const rows = tables.length ? entries.map((entry) => ({ id: entry.id, figure: mean(entry, "rank"), low: mean(entry, "best"), high: mean(entry, "worst") })) : [];
+  return new Map(rows.map((row) => [row.id, {
+    figure: row.figure, rank: 1 + rows.filter((other) => other.figure < row.figure).length,
+    best: 1 + rows.filter((other) => other.high < row.low).length, worst: rows.filter((other) => other.low <= row.high).length,
+  }]));
+}
+// Equal figures share a rank, marked with an equals sign.
+function markTies(table) {
+  const counts = new Map();
+  for (const place of table.values()) counts.set(place.rank, (counts.get(place.rank) || 0) + 1);
+  for (const place of table.values()) place.tied = counts.get(place.rank) > 1;
+  return table;
+}
+
+// ---- the view -----------------------------------------------------------------------------------------------------------
+async function withSlices() {
+  const found = await shard("slices");
+  for (const entry of DATA.entries) entry.scores = found[entry.id] || entry.scores;
+}
+function boardView() {
+  const holder = region("Ranking");
+  const question = el("p", { class: "lead" });
+  const count = el("p", { class: "note", role: "status", "aria-live": "polite" });
+  const meanings = el("details", { class: "meanings" });
+  const tabs = TRACKS.map((track) => el("button", { type: "button", "data-track": track.id, on: { click: () => { state.sort = null; change({ track: track.id }); } } }, track.title));
+  const choice = (facet, label, values) => el("label", {}, label,
+    el("select", { "data-facet": facet, disabled: values.length < 2, on: { change: (event) => change({ [facet]: event.target.value }) } },
+      el("option", { value: "" }, values.length === 1 ? values[0] : "all"),
+      ...(values.length > 1 ? values : []).map((value) => option(value, words(value), state[facet]))));
+  const search = el("input", { type: "search", value: state.search, placeholder: "name, author, kind", on: { input: (event) => change({ search: event.target.value }, true) } });
+  const controls = el("div", { class: "controls" },
+    choice("family", "Family", DATA.facets.family), choice("backend", "Backend", DATA.facets.backend), choice("gpu", "GPU", DATA.facets.gpu),
+    choice("access", "Weights", ["open", "closed"]), el("label", {}, "Search", search));
+  const draw = async () => {
+    const track = TRACKS.find((candidate) => candidate.id === state.track);
+    tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.track === track.id)));
+    question.textContent = track.question;
+    if (sliceKey() !== "all") {
+      main.setAttribute("aria-busy", "true");
+      await withSlices();
+      main.removeAttribute("aria-busy");
+    }
+    if (track.id !== state.track || !holder.isConnected) return;
+    drawMeanings(track, meanings);
+    drawTable(track, holder, count, change);
+  };
+  // In place: the control that was used keeps its focus. Typing and sorting make no history entries.
+  function change(changes, quiet = false) {
+    Object.assign(state, changes);
+    history[quiet ? "replaceState" : "pushState"](null, "", boardHash());
+    draw();
+  }
+  page("Leaderboard", el("h1", {}, "Leaderboard"), question, scopeLine(), el("div", { class: "tabs", role: "group", "aria-label": "Track" }, ...tabs), controls, count, holder, downloads("leaderboard", () => holder.parts.table()), meanings,
+    el("p", {}, link("#/compare", "Compare two entries"), " · ", link("#/history", "Entries by date"), " · ", link("#/submit", "Submit your own")));
+  draw();
+}
+const scopeLine = () => {
+  const { scope } = DATA.dataset;
+  return el("p", { class: "scope" }, badge("scope", "flag"), ` Scored on ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems on ${scope.gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")}. `,
+    DATA.dataset.private ? "The labels are private. " : "The labels are public and could be copied. ", link("#/dataset", "What these figures can and cannot tell"));
+};
+function drawMeanings(track, holder) {
+  const metrics = track.metrics.map((metric) => metricOf(track.id, metric));
+  holder.hidden = !metrics.length && track !== OVERALL;
+  holder.replaceChildren(el("summary", {}, "What the columns mean"), track === OVERALL ? el("p", {}, DATA.rule) : facts(metrics.map((metric) => [`${metric.label} ${metric.better === "high" ? "↑" : "↓"}`, metric.meaning])));
+}
+function boardColumns(track, ranks, key, entries) {
+  const base = [
+    { id: "name", title: "Surrogate", value: (entry) => entry.name.toLowerCase(), text: true },
+    { id: "rank", title: track === OVERALL ? "Overall rank" : "Rank", meaning: "Place among the entries shown, with its 95 % interval", value: (entry) => ranks.get(entry.id)?.rank ?? null },
+  ];
+  const metrics = track.metrics.map((metric) => ({
+    id: metric, title: `${metricOf(track.id, metric).label}\u00a0${arrow(track.id, metric)}`, better: metricOf(track.id, metric).better, meaning: metricOf(track.id, metric).meaning,
+    value: (entry) => score(entry, track.id, metric, key)?.value ?? null,
+  }));
+  if (track === OVERALL) {
+    metrics.push({ id: "mean", title: "Mean rank ↓", meaning: "Mean of the entry's ranks over the tracks", value: (entry) => ranks.get(entry.id)?.figure ?? null });
+    for (const one of DATA.tracks) {
+      const table = markTies(places(one, entries, key));
+      metrics.push({ id: one.id, title: one.title, meaning: one.question, value: (entry) => table.get(entry.id)?.rank ?? null, table });
+    }
+  }
+  return [...base, ...metrics, { id: "cost", title: "s / 1,000", meaning: "Seconds per 1,000 forecasts", value: (entry) => entry.cost.seconds_per_1000 }];
+}
+function ordered(entries, column, down) {
+  return [...entries].sort((a, b) => {
+    const one = column.value(a), two = column.value(b);
+    if (one === two) return a.name < b.name ? -1 : 1;
+    if (none(one)) return 1;
+    if (none(two)) return -1;
+    return (one < two ? -1 : 1) * (down ? -1 : 1);
+  });
+}
+// Rows are built once for a track and filter; sorting and searching only move them.
+function drawTable(track, holder, count, change) {
+  const key = sliceKey();
+  const entries = visibleEntries();
+  const wanted = `${track.id} ${key} ${state.access}`;
+  if (holder.dataset.shows !== wanted) {
+    const ranks = markTies(places(track, entries, key));
+    const all = boardColumns(track, ranks, key, entries);
+    const scores = track === OVERALL ? [] : entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && !none(s.value));
+    const range = { low: Math.min(...scores.map((s) => s.low ?? s.value)), high: Math.max(...scores.map((s) => s.high ?? s.value)) };
+    holder.parts = { all, rows: new Map(entries.map((entry) => [entry.id, boardRow(entry, track, key, ranks, range, all)])), head: all.map((column) => heading(column, change)), body: el("tbody") };
+    holder.dataset.shows = wanted;
+    holder.setAttribute("aria-label", `${track.title} ranking`);
+    holder.replaceChildren(el("table", {}, el("caption", { class: "unseen" }, `${track.title}, ${sliceName(key)}`), el("thead", {}, el("tr", {}, ...holder.parts.head)), holder.parts.body));
+  }
+  const { all, rows, head, body } = holder.parts;
+  const column = all.find((candidate) => candidate.id === state.sort?.id) || all[1];
+  const down = state.sort ? state.sort.down : false;
+  head.forEach((cell) => cell.setAttribute("aria-sort", cell.dataset.column === column.id ? (down ? "descending" : "ascending") : "none"));
+  const needle = state.search.trim().toLowerCase();
+  const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
+  fill(body, shown.map((entry) => rows.get(entry.id)));
+  holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
+  count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${sliceText(track, key)} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${rangeText(key)}`;
+}
+function sliceText(track, key) {
+  const asked = track === OVERALL ? [["pairs", DATA.dataset.slices[key]?.pairs], ["pool kernels", DATA.dataset.slices[key]?.pools]] : [[track.asks_about === "pairs" ? "pairs" : "pool kernels", sizeOf(track, key)]];
+  const few = track === OVERALL ? DATA.tracks.filter((one) => !decided(one, key)) : decided(track, key) ? [] : [track];
+  const undecided = few.length ? `; undecided: fewer than ${DATA.dataset.least_problems} problems` : "";
+  return `${sliceName(key)}: ${asked.map(([name, size]) => `${whole(size?.[0] ?? 0)} ${name} of ${whole(size?.[1] ?? 0)} problem${size?.[1] === 1 ? "" : "s"}`).join(", ")}${undecided}`;
+}
+const rangeText = (key) => (key === "all" && !state.access ? "In parentheses: the rank's 95 % interval from the bootstrap; = marks a tie." : "In parentheses: the ranks whose intervals overlap; = marks a tie.");
+// Draw what fits on a screen at once, and the rest when the browser is idle.
+const AT_ONCE = 40;
+const later = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+let filling = 0;
+function fill(body, rows) {
+  const mine = ++filling;
+  body.replaceChildren(...rows.slice(0, AT_ONCE));
+  if (rows.length > AT_ONCE) later(() => { if (mine === filling) body.append(...rows.slice(AT_ONCE)); });
+}
+function heading(column, change) {
+  const sort = (event) => {
+    const now = event.target.closest("th").getAttribute("aria-sort");
+    change({ sort: { id: column.id, down: now === "none" ? column.better === "high" : now === "ascending" } }, true);
+  };
+  return el("th", { scope: "col", class: column.text ? null : "num", "data-column": column.id }, el("button", { type: "button", title: column.meaning, on: { click: sort } }, column.title));
+}
+const searchable = (entry) => [entry.name, ...entry.authors, entry.organisation || "", entry.kind].join(" ").toLowerCase();
+function rankCell(place, ranked = true) {
+  if (!ranked) return el("td", { class: "num" }, el("span", { class: "range", title: `Fewer than ${DATA.dataset.least_problems} problems` }, "undecided"));
+  return el("td", { class: "num" }, place ? `${place.tied ? "=" : ""}${place.rank}` : "—", place && place.worst > place.best ? el("span", { class: "range" }, ` (${place.best}–${place.worst})`) : null);
+}
+function boardRow(entry, track, key, ranks, range, all) {
+  const cells = track === OVERALL
+    ? all.slice(2, -1).map((column) => (column.table ? rankCell(column.table.get(entry.id), column.table.size > 0) : el("td", { class: "num" }, show(column.value(entry), 2))))
+    : track.metrics.map((metric) => {
+      const s = score(entry, track.id, metric, key);
+      return el("td", { class: "num" }, ...scoreText(s), s && !none(s.value) && metric === track.headline ? intervalBar(s, range) : null);
+    });
+  return el("tr", { "data-entry": entry.id },
+    el("td", {}, link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
+    rankCell(ranks.get(entry.id), ranks.size > 0), ...cells, el("td", { class: "num" }, cost(entry.cost.seconds_per_1000)));
+}
+function scoreText(s) {
+  if (!s || none(s.value)) return ["—"];
+  return [show(s.value, s.decimals), none(s.low) ? null : el("span", { class: "range interval" }, ` [${show(s.low, s.decimals)}, ${show(s.high, s.decimals)}]`)];
+}
+function boardHash() {
+  const query = new URLSearchParams(["track", ...FILTERS].filter((name) => state[name]).map((name) => [name, state[name]]));
+  if (state.search) query.set("q", state.search);
+  if (state.sort) query.set("sort", `${state.sort.down ? "-" : ""}${state.sort.id}`);
+  return `#/leaderboard?${query}`;
+}
+function readBoardHash(query) {
+  const given = new URLSearchParams(query || "");
+  for (const name of FILTERS) state[name] = given.get(name) || "";
+  for (const facet of FACETS) if (!DATA.facets[facet].includes(state[facet])) state[facet] = "";
+  state.track = TRACKS.some((track) => track.id === given.get("track")) ? given.get("track") : OVERALL.id;
+  state.search = given.get("q") || "";
+  const sort = given.get("sort");
+  state.sort = sort ? { id: sort.replace(/^-/, ""), down: sort.startsWith("-") } : null;
+}

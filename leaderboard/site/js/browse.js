@@ -1,0 +1,103 @@
+// The kernel browser: columns in typed arrays, so that filters over tens of thousands of rows take milliseconds.
+const BROWSED = [["problem_id", "Problem"], ["family", "Family"], ["backend", "Backend"], ["gpu", "GPU"], ["search_method", "Found by"], ["proposer", "Proposer"], ["model", "Model"], ["status", "Status"]];
+const NUMBERS = [["speedup", "Speedup", times, "high"], ["runtime_us", "Runtime", micro, "low"], ["roofline", "Of roofline", percent, "high"], ["registers", "Registers", whole, "low"], ["spill_bytes", "Spills (B)", whole, "low"], ["step", "Step", whole, "low"]];
+const QUERY_NAMES = { problem_id: "problem", search_method: "method" };
+const queryName = (name) => QUERY_NAMES[name] || name;
+const PAGE_ROWS = 50;
+let browser = null;
+
+function indexed(table) {
+  const texts = Object.fromEntries(Object.entries(table.texts).map(([name, { words: names, codes }]) => [name, { names, codes: Uint16Array.from(codes) }]));
+  const figures = Object.fromEntries(Object.entries(table.figures).map(([name, values]) => [name, Float64Array.from(values, (value) => value ?? NaN)]));
+  return { count: table.id.length, ids: table.id, texts, figures };
+}
+// Which rows hold a word that contains the needle, anywhere in their source.
+function holding(index, count, needle) {
+  const marked = new Uint8Array(count);
+  for (const word of Object.keys(index)) {
+    if (!word.includes(needle)) continue;
+    let at = 0;
+    const runs = index[word];
+    for (let i = 0; i < runs.length; i += 2) { marked.fill(1, at += runs[i], at += runs[i + 1]); }
+  }
+  return marked;
+}
+// Rows that pass every filter, in the wanted order. `choice` is {texts: {name: word}, least, needles, sort, down}.
+function browsed(store, index, choice) {
+  let rows = new Uint32Array(store.count);
+  let kept = 0;
+  const wanted = Object.entries(choice.texts).map(([name, word]) => [store.texts[name].codes, store.texts[name].names.indexOf(word)]);
+  const speedup = store.figures.speedup;
+  for (let i = 0; i < store.count; i++) {
+    if (wanted.every(([codes, code]) => codes[i] === code) && (!choice.least || speedup[i] > choice.least)) rows[kept++] = i;
+  }
+  rows = rows.subarray(0, kept);
+  for (const needle of choice.needles) {
+    const named = Object.values(store.texts).map(({ names, codes }) => ({ codes, hit: names.map((name) => name !== null && name.toLowerCase().includes(needle)) }));
+    const inSource = index ? holding(index, store.count, needle) : null;
+    rows = rows.filter((row) => (inSource && inSource[row]) || store.ids[row].startsWith(needle) || named.some(({ codes, hit }) => hit[codes[row]]));
+  }
+  const turn = choice.down ? -1 : 1;
+  if (store.figures[choice.sort]) {
+    const values = store.figures[choice.sort];
+    const missingLast = choice.down ? -Infinity : Infinity;
+    const key = (row) => (Number.isNaN(values[row]) ? missingLast : values[row]);
+    return rows.sort((a, b) => turn * (key(a) - key(b)) || a - b);
+  }
+  const { names, codes } = store.texts[choice.sort] || store.texts.problem_id;
+  const order = names.map((name, i) => [name ?? "", i]).sort().reduce((found, [, i], rank) => { found[i] = rank; return found; }, []);
+  return rows.sort((a, b) => turn * (order[codes[a]] - order[codes[b]]) || a - b);
+}
+async function browseView(query) {
+  if (!DATA.atlas) return missing("This site was built without the corpus.");
+  await loading("Kernels", async () => {
+    const store = browser ?? (browser = indexed(await shard("kernels")));
+    return () => drawBrowser(store, new URLSearchParams(query || ""));
+  });
+}
+function drawBrowser(store, given) {
+  const facets = BROWSED.filter(([name]) => store.texts[name] && store.texts[name].names.length > 1);
+  const sort = given.get("sort") || "-speedup";
+  const shown = { from: 0, rows: new Uint32Array() };
+  const sorting = { id: sort.replace(/^-/, ""), down: sort.startsWith("-") };
+  const picks = new Map(facets.map(([name]) => {
+    const { names } = store.texts[name];
+    const chosen = given.get(queryName(name)) || "";
+    return [name, el("select", { "data-facet": name, on: { change: () => draw() } }, option("", "all", chosen), ...names.filter((value) => value !== null).sort().map((value) => option(value, words(value), chosen)))];
+  }));
+  const search = el("input", { type: "search", value: given.get("q") || "", placeholder: "words in the source, id, problem", on: { input: () => draw() } });
+  const least = el("select", { "data-facet": "least", on: { change: () => draw() } }, ...[["", "any"], ["1", "faster than eager PyTorch"], ["2", "over 2×"], ["4", "over 4×"], ["10", "over 10×"]].map(([value, text]) => option(value, text, given.get("faster") || "")));
+  const status = el("p", { class: "note", role: "status", "aria-live": "polite" });
+  const body = el("tbody"), pager = el("div", { class: "pager" });
+  let index = null;
+  const columns = [...BROWSED.filter(([name]) => ["problem_id", "backend", "gpu", "search_method", "proposer", "status"].includes(name) && store.texts[name] && (name !== "gpu" || store.texts.gpu.names.length > 1)), ...NUMBERS];
+  const heads = columns.map(([id, title, format]) => el("th", { scope: "col", class: format ? "num" : null, "data-column": id }, el("button", { type: "button", on: { click: () => { sorting.down = sorting.id === id ? !sorting.down : !!format && id !== "runtime_us"; sorting.id = id; draw(); } } }, title)));
+  const text = (name, row) => store.texts[name].names[store.texts[name].codes[row]];
+  const figure = (name, row) => (Number.isNaN(store.figures[name][row]) ? null : store.figures[name][row]);
+  const choice = () => ({ texts: Object.fromEntries([...picks].filter(([, pick]) => pick.value).map(([name, pick]) => [name, pick.value])), least: Number(least.value), needles: search.value.trim().toLowerCase().split(/\s+/).filter(Boolean), sort: sorting.id, down: sorting.down });
+  function draw() {
+    const wanted = choice();
+    const started = performance.now();
+    shown.rows = browsed(store, index, wanted);
+    shown.from = 0;
+    drawRows();
+    main.dataset.filterMs = (performance.now() - started).toFixed(1);
+    const chosen = new URLSearchParams([...Object.entries(wanted.texts).map(([name, value]) => [queryName(name), value]), ...(least.value ? [["faster", least.value]] : []), ...(search.value.trim() ? [["q", search.value.trim()]] : []), ...(sort !== "-speedup" || sorting.id !== "speedup" || !sorting.down ? [["sort", `${sorting.down ? "-" : ""}${sorting.id}`]] : [])]);
+    history.replaceState(null, "", `#/kernels${chosen.size ? `?${chosen}` : ""}`);
+    if (wanted.needles.length && !index) shard("words").then((found) => { index = found; if (search.isConnected) draw(); });
+  }
+  function drawRows() {
+    heads.forEach((head) => head.setAttribute("aria-sort", head.dataset.column === sorting.id ? (sorting.down ? "descending" : "ascending") : "none"));
+    const part = [...shown.rows.subarray(shown.from, shown.from + PAGE_ROWS)];
+    body.replaceChildren(...part.map((row) => el("tr", {}, el("td", {}, link(kernelLink(text("problem_id", row), store.ids[row]), store.ids[row], { class: "mono" })), ...columns.map(([name, , format]) => (format ? el("td", { class: "num" }, format(figure(name, row))) : el("td", {}, name === "problem_id" ? link(problemLink(text(name, row)), words(text(name, row))) : words(text(name, row) ?? "—")))))));
+    status.textContent = `${whole(shown.rows.length)} of ${whole(store.count)} kernels${shown.rows.length ? ` · ${whole(shown.from + 1)}–${whole(Math.min(shown.rows.length, shown.from + PAGE_ROWS))} shown` : ""}${search.value.trim() && !index ? " · searching the sources …" : ""}`;
+    const step = (by, label) => el("button", { type: "button", disabled: shown.from + by < 0 || shown.from + by >= shown.rows.length, on: { click: () => { shown.from += by; drawRows(); } } }, label);
+    pager.replaceChildren(step(-PAGE_ROWS, "‹ Previous"), step(PAGE_ROWS, "Next ›"));
+  }
+  const table = () => ({ columns: ["kernel_id", ...Object.keys(store.texts), ...Object.keys(store.figures)], rows: [...shown.rows].map((row) => [store.ids[row], ...Object.keys(store.texts).map((name) => text(name, row)), ...Object.keys(store.figures).map((name) => figure(name, row))]) });
+  page("Kernels", el("h1", {}, "Kernels"), el("p", { class: "lead" }, "Every kernel of the dataset. The search looks at ids, problems, methods and every word of the sources: try wmma, cp async, float4 or tl dot."),
+    el("div", { class: "controls" }, el("label", { class: "broad" }, "Search", search), ...facets.map(([name, title]) => el("label", {}, title, picks.get(name))), el("label", {}, "Speedup", least)),
+    status, region("Kernels", el("table", {}, el("caption", { class: "unseen" }, "Kernels"), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Kernel"), ...heads)), body)), pager, downloads("kernels", table),
+    el("p", { class: "note" }, "Speedup is over eager PyTorch on the same GPU, geometric mean over workloads. ", link("data/kernels.parquet", "All kernels with every column but the source (Parquet)", { download: true })));
+  draw();
+}

@@ -1,0 +1,81 @@
+// The landing page, entries by date, and the pages that are templates.
+function homeView() {
+  const { scope, counts } = DATA.dataset;
+  const numbers = [[whole(counts.kernels ?? scope.kernels), "measured kernels"], [whole(counts.problems ?? scope.problems), "problems"], [Object.keys(counts.gpu || {}).map((gpu) => gpu.replace("NVIDIA ", "")).join(", ") || scope.gpus.join(", "), Object.keys(counts.gpu || {}).length > 1 ? "GPUs" : "GPU"], [whole(DATA.entries.length), "entries"], [whole(scope.queries), "queries scored"]];
+  const doors = [
+    DATA.atlas && ["#/problems", "Problems", "What is computed, how fast it gets, and how the searches went."],
+    DATA.atlas && ["#/kernels", "Kernels", "Filter, sort and search every kernel; read its source, its times and its ancestors."],
+    ["#/leaderboard", "Leaderboard", "Who forecasts kernel speed best, with intervals, on five tracks."],
+    ["#/submit", "Submit", "Forecast, check, open a pull request. Data only, never code."],
+  ].filter(Boolean);
+  page("kbench", el("div", { class: "hero" }, el("h1", {}, "How fast will this GPU kernel run, and how sure are you?"),
+    el("p", { class: "lead" }, "kbench is a dataset of generated CUDA and Triton kernels with measured runtimes, and a benchmark for models that forecast them without running them.")),
+  tiles(numbers), el("div", { class: "doors" }, ...doors.map(([href, title, text]) => el("a", { class: "door", href }, el("strong", {}, title), el("span", {}, text)))),
+  el("h2", {}, "Quality against cost"), costPicker(), scopeNotes(), el("h2", {}, "Links and citation"), homeLinks());
+}
+function costPicker() {
+  const holder = el("div", { class: "card broad" });
+  const size = innerWidth < 640 ? { ...FRAME, height: 300 } : { width: 760, height: 340, left: 60, right: 24, top: 16, bottom: 44 };
+  const draw = (track) => {
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.track === track.id)));
+    holder.replaceChildren(costChart(track, null, size), el("p", {}, `${track.question} Bars are 95 % intervals; each dot opens its entry.`));
+  };
+  const buttons = DATA.tracks.map((track) => el("button", { type: "button", "data-track": track.id, on: { click: () => draw(track) } }, track.title));
+  if (!DATA.tracks.length) return el("p", {}, "No entry yet.");
+  draw(DATA.tracks[0]);
+  return el("div", {}, el("div", { class: "tabs", role: "group", "aria-label": "Track of the chart" }, ...buttons), holder);
+}
+function scopeNotes() {
+  const { scope, counts, private: hidden } = DATA.dataset;
+  const part = counts.kernels ? ` of the dataset's ${whole(counts.kernels)} kernels and ${whole(counts.problems)} problems` : "";
+  return el("section", { class: "scope-notes" }, el("h2", {}, "What the figures can and cannot tell"), el("ul", {},
+    el("li", {}, `Entries were asked ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems${part}: split ${scope.split} of benchmark ${scope.benchmark}, on ${scope.gpus.join(", ")}. Nothing else was scored.`),
+    el("li", {}, hidden ? "The labels of this split are private." : "The labels of this split are public. Whoever copies them can score well; entries better than a second measurement are flagged, blurred copies are not. Nothing here can prevent that."),
+    el("li", {}, "A season is the remedy: its kernels are forecast before anyone has measured them, and measured only after entries are frozen."),
+    el("li", {}, `Intervals resample problems. Ranks on slices with fewer than ${DATA.dataset.least_problems} problems are shown as undecided; N stands beside every slice.`),
+    el("li", {}, "Nobody can prove what a language model has read. Each entry states its contamination itself.")));
+}
+function homeLinks() {
+  const named = [...Object.entries(DATA.links), ["paper: GPU Forecasters (arXiv:2605.31464)", DATA.paper]];
+  const copied = el("button", { type: "button", "data-copy": "bibtex", on: { click: () => { navigator.clipboard?.writeText(DATA.citation); copied.textContent = "Copied"; } } }, "Copy BibTeX");
+  return el("div", {}, el("ul", {}, ...named.map(([name, href]) => el("li", {}, link(href, name, { rel: "noopener noreferrer" }))), el("li", {}, link("#/dataset", "dataset and tracks")), el("li", {}, link("#/submit", "how to submit"))),
+    el("pre", { class: "wrap", tabindex: "0" }, DATA.citation), copied);
+}
+function historyView() {
+  const track = DATA.tracks[0];
+  const columns = [
+    { id: "date", title: "Date", text: true, value: (entry) => entry.created_at.slice(0, 10) },
+    { id: "name", title: "Surrogate", text: true, value: (entry) => entry.name, cell: (entry) => link(entryLink(entry.id), `${entry.name} ${entry.version}`) },
+    { id: "kind", title: "Kind", text: true, value: (entry) => words(entry.kind) },
+    ...DATA.tracks.map((one) => ({ id: `${one.id}.${one.headline}`, title: `${one.title}: ${one.headline_label}\u00a0${arrow(one.id, one.headline)}`, meaning: metricOf(one.id, one.headline).meaning, better: metricOf(one.id, one.headline).better,
+      value: (entry) => score(entry, one.id, one.headline, "all")?.value ?? null, cell: (entry) => scoreText(score(entry, one.id, one.headline, "all"))[0] })),
+  ];
+  const dated = DATA.entries.map((entry) => ({ entry, at: Date.parse(entry.created_at), value: track && score(entry, track.id, track.headline, "all")?.value })).filter((one) => one.at && !none(one.value)).sort((a, b) => a.at - b.at);
+  page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores today. Scores are always computed anew on the same questions."),
+    track && new Set(dated.map((one) => one.at)).size > 1 ? el("div", { class: "card broad" }, el("h2", {}, `Best ${track.headline_label} so far`), bestSoFar(track, dated)) : null,
+    sortTable("entries-by-date", "Entries by date", columns, DATA.entries, { id: "date", down: true }));
+}
+function bestSoFar(track, dated) {
+  let best = null;
+  const points = dated.map((one) => [one.at, best = best === null || signed(track.id, track.headline, one.value) > signed(track.id, track.headline, best) ? one.value : best]);
+  const day = (at) => new Date(at).toISOString().slice(0, 10);
+  return lineChart(`Best ${track.headline_label} by date`, [{ name: track.headline_label, points }], { label: "date", ticks: [points[0][0], points[points.length - 1][0]], format: day }, { label: track.headline_label, ticks: ticks(Math.min(...points.map((p) => p[1])), Math.max(...points.map((p) => p[1]))) }, { steps: true, dots: true, size: { width: 720, height: 260, left: 60, right: 40, top: 12, bottom: 40 } });
+}
+function template(id, title) {
+  page(title, document.getElementById(id).content.cloneNode(true), id === "dataset" ? scopeNotes() : null);
+  if (id === "submit") checkForm();
+}
+// Where the page is served by the Space, a submission can be checked before it is sent.
+function checkForm() {
+  const form = main.querySelector("[data-check]");
+  if (!form || !/^https?:$/.test(location.protocol)) return;
+  const input = form.querySelector("input"), outcome = form.querySelector("[role=status]");
+  fetch("check").then((answer) => { if (answer.ok && answer.headers.get("content-type")?.includes("json")) form.hidden = false; }).catch(() => {});
+  form.querySelector("button").addEventListener("click", async () => {
+    const file = input.files[0];
+    if (!file) { outcome.textContent = "Choose a .zip or .tar.gz first."; return; }
+    outcome.textContent = "Checking …";
+    const answer = await fetch(`check?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file }).then((found) => found.json()).catch((error) => ({ ok: false, errors: [{ message: String(error) }] }));
+    outcome.replaceChildren(el("p", {}, answer.ok ? "This submission can be entered." : `${answer.errors.length} problem(s):`), el("ul", {}, ...answer.errors.map((one) => el("li", {}, [one.file, one.field, one.value, one.message].filter(Boolean).join(" · ")))));
+  });
+}

@@ -1,0 +1,80 @@
+// One kernel: its source, how it came to be, how it was measured, and what every entry said about it.
+async function kernelView(problem, prefix) {
+  if (!DATA.atlas || !/^[a-z][a-z0-9_]*$/.test(problem || "")) return missing(`No kernel is called ${prefix ?? problem}.`);
+  await loading(`Kernel ${prefix}`, async () => {
+    const listed = await shard("problems");
+    if (!listed.some((row) => row.id === problem)) return () => unknownProblem(problem);
+    const data = await problemData(problem);
+    const row = /^[0-9a-f]{4,32}$/.test(prefix || "") ? data.rows.find((one) => one.kernel_id.startsWith(prefix)) : null;
+    if (!row) return () => missing(`Problem ${problem} has no kernel whose id begins with ${prefix}.`);
+    const forecasts = DATA.asked.includes(problem) ? await shard(`forecasts/${problem}`) : null;
+    return () => drawKernel(data, data.rows.filter((one) => one.kernel_id === row.kernel_id), forecasts);
+  });
+}
+// A prefix alone: the table of all kernels knows the problem.
+async function findKernel(prefix) {
+  if (!DATA.atlas || !/^[0-9a-f]{4,32}$/.test(prefix || "")) return missing(`No kernel is called ${prefix}.`);
+  await loading(`Kernel ${prefix}`, async () => {
+    const table = await shard("kernels");
+    const at = table.id.findIndex((id) => id.startsWith(prefix.slice(0, 12)));
+    if (at < 0) return () => missing(`No kernel's id begins with ${prefix}.`);
+    const { words: names, codes } = table.texts.problem_id;
+    return () => { location.replace(kernelLink(names[codes[at]], prefix)); };
+  });
+}
+function ancestors(data, row) {
+  const chain = [row];
+  while (chain[0].parent_id && data.byId.has(chain[0].parent_id) && !chain.includes(data.byId.get(chain[0].parent_id))) chain.unshift(data.byId.get(chain[0].parent_id));
+  return chain;
+}
+function drawKernel(data, rows, forecasts) {
+  const row = rows[0], id = row.problem, chain = ancestors(data, row);
+  const children = data.rows.filter((one) => one.parent_id === row.kernel_id);
+  page(`Kernel ${row.kernel_id.slice(0, 12)}`, el("p", { class: "crumbs" }, link("#/problems", "Problems"), " › ", link(problemLink(id), data.problem.title), " › ", "kernel"),
+    el("h1", {}, "Kernel ", el("span", { class: "mono" }, row.kernel_id.slice(0, 12)), badge(row.backend), badge(words(row.status), row.status === "ok" ? "good" : "bad")),
+    el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
+    tiles([[times(row.speedup), "speedup"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]]),
+    row.error ? [el("h2", {}, "Error"), el("pre", { class: "wrap", tabindex: "0" }, row.error)] : null,
+    el("h2", {}, "How it came to be"), lineage(data, chain, children), el("h2", {}, "Times"), ...rows.map(measuredTable),
+    forecasts ? [el("h2", {}, "What entries forecast"), forecastTable(data, row, forecasts)] : null,
+    el("h2", {}, "Source"), codeBlock(row.source, "Kernel source"),
+    facts([["Kernel id", row.kernel_id], ["Run", row.run_id], ["Split in the dataset", row.split], ["Compile time", none(row.compile_ms) ? null : `${whole(Math.round(row.compile_ms))} ms`], ["Origin", row.origin], ["Licence", row.license]]),
+    el("p", {}, el("button", { type: "button", on: { click: () => save(`${row.kernel_id}.py`, "text/x-python", row.source) } }, "Download the source"), " ", el("span", { class: "note" }, "Run it only in a sandbox: it is a program that a machine wrote.")));
+}
+const gain = (parent, child) => (parent.speedup && child.speedup ? child.speedup / parent.speedup : null);
+function gainText(ratio) {
+  if (none(ratio)) return el("span", { class: "note" }, "no comparison");
+  return el("span", { class: ratio >= 1 ? "gain" : "loss" }, ratio >= 1 ? `${times(ratio)} faster` : `${times(1 / ratio)} slower`);
+}
+function lineage(data, chain, children) {
+  const first = chain[0];
+  const items = [el("li", {}, link(kernelLink(first.problem, first.kernel_id), first.kernel_id.slice(0, 12), { class: "mono" }), ` started the line: ${times(first.speedup)}, step ${first.step} of ${words(first.search_method)}.`)];
+  for (let i = 1; i < chain.length; i++) {
+    const [parent, child] = [chain[i - 1], chain[i]];
+    items.push(el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` step ${child.step}: ${times(child.speedup)}, `, gainText(gain(parent, child)), ` than its parent${child.edit ? `: ${child.edit}` : ""}`,
+      el("details", { open: i === chain.length - 1 }, el("summary", {}, "Difference from its parent"), diffBlock(parent.source, child.source, `Difference of ${child.kernel_id.slice(0, 12)} from its parent`))));
+  }
+  const next = [...children].sort((a, b) => (b.speedup ?? 0) - (a.speedup ?? 0));
+  return el("div", {}, chain.length === 1 ? el("p", {}, "It has no parent: it was proposed from scratch.") : null, chain.length > 1 ? el("ol", { class: "lineage" }, ...items) : null,
+    next.length ? el("details", {}, el("summary", {}, `${next.length} kernel${next.length > 1 ? "s" : ""} made from it`), el("ul", {}, ...next.slice(0, 30).map((child) => el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` ${words(child.status)}, `, gainText(gain(data.byId.get(child.parent_id), child)), child.edit ? `: ${child.edit}` : "")))) : null);
+}
+function measuredTable(row) {
+  const interval = (low, high, format) => (none(low) ? null : el("span", { class: "range" }, ` [${format(low)}, ${format(high)}]`));
+  const columns = [
+    { id: "workload", title: "Workload", text: true, value: (one) => one.workload }, { id: "status", title: "Status", text: true, value: (one) => one.status, cell: (one) => words(one.status) },
+    { id: "runtime_us", title: "Runtime", better: "low", value: (one) => one.runtime_us, cell: (one) => [micro(one.runtime_us), interval(one.runtime_low_us, one.runtime_high_us, micro)] },
+    { id: "speedup", title: "Speedup", value: (one) => one.speedup, cell: (one) => [times(one.speedup), interval(one.speedup_low, one.speedup_high, times)] },
+    { id: "floor_us", title: "Roofline", value: (one) => one.floor_us, cell: (one) => micro(one.floor_us), meaning: "The least possible time" },
+    { id: "share", title: "Of roofline", value: (one) => (one.floor_us && one.runtime_us ? one.floor_us / one.runtime_us : null), cell: (one) => percent(one.floor_us && one.runtime_us ? one.floor_us / one.runtime_us : null) },
+    { id: "max_abs_error", title: "Largest error", better: "low", value: (one) => one.max_abs_error, cell: (one) => (none(one.max_abs_error) ? "—" : one.max_abs_error === 0 ? "0" : one.max_abs_error.toExponential(1)) },
+  ];
+  return el("div", {}, el("h3", {}, row.gpu), sortTable(`${row.kernel_id.slice(0, 12)}-times`, `Times on ${row.gpu}`, columns, row.measured, { id: "workload", down: false }, "No measurement of single workloads is recorded."));
+}
+function forecastTable(data, row, forecasts) {
+  const short = row.kernel_id.slice(0, 12);
+  const asked = rowsOf(forecasts.columns, forecasts.pairs).map((pair, i) => ({ ...pair, i })).filter((pair) => pair.candidate === short);
+  if (!asked.length) return el("p", { class: "note" }, "No entry was asked about this kernel.");
+  return el("div", {}, ...asked.map((pair) => el("div", {}, el("h3", {}, "Against ", pair.anchor ? link(kernelLink(row.problem, pair.anchor), pair.anchor, { class: "mono" }) : "PyTorch", `: measured ${times(pair.speedup)}, bin ${binLabel(pair.bin)}`),
+    region(`Forecasts against ${pair.anchor || "PyTorch"}`, el("table", { class: "heat" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Entry"), ...DATA.dataset.bins.map((bin) => el("th", { scope: "col", class: "num" }, bin.label, bin.bin === pair.bin ? " ✓" : "")))),
+      el("tbody", {}, ...Object.entries(forecasts.forecasts).map(([id, given]) => el("tr", {}, el("td", {}, link(entryLink(id), BY_ID.get(id)?.name ?? id)), ...given[pair.i].map((share, j) => el("td", { class: `num heat-${Math.min(4, Math.floor(share / 200))}${j + 1 === pair.bin ? " truth" : ""}` }, percent(share / 1000)))))))))));
+}

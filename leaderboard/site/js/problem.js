@@ -1,0 +1,127 @@
+// Problems: the list, and a page for each with what is computed, how fast it gets and how the searches went.
+const geomean = (values) => (values.length ? Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length) : null);
+async function problemsView() {
+  await loading("Problems", async () => {
+    const found = await shard("problems");
+    const asked = new Set(DATA.asked);
+    return () => drawProblems(found, asked);
+  });
+}
+function drawProblems(found, asked) {
+  const families = [...new Set(found.map((row) => row.family))].sort();
+  const columns = [
+    { id: "problem", title: "Problem", text: true, value: (row) => row.title.toLowerCase(), cell: (row) => [link(problemLink(row.id), row.title), asked.has(row.id) ? badge("scored") : null] },
+    { id: "family", title: "Family", text: true, value: (row) => row.family, cell: (row) => words(row.family) },
+    { id: "kernels", title: "Kernels", value: (row) => row.kernels, cell: (row) => whole(row.kernels) },
+    { id: "correct", title: "Correct", value: (row) => row.correct / row.kernels, cell: (row) => percent(row.correct / row.kernels), meaning: "Share of kernels that compile, run and answer correctly" },
+    { id: "median", title: "Median speedup", value: (row) => row.median, cell: (row) => times(row.median), meaning: "Of correct kernels, over eager PyTorch" },
+    { id: "best", title: "Best speedup", value: (row) => row.best, cell: (row) => (row.best_id ? link(kernelLink(row.id, row.best_id), times(row.best)) : "—"), meaning: "Of correct kernels, over eager PyTorch; opens the kernel" },
+    { id: "backend", title: "By", text: true, value: (row) => row.best_backend },
+    { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The least possible time over the best kernel's time, geometric mean over workloads" },
+  ];
+  const holder = el("div");
+  const family = el("select", { "data-facet": "family", on: { change: () => draw() } }, option("", "all"), ...families.map((name) => option(name, words(name))));
+  const search = el("input", { type: "search", placeholder: "name", on: { input: () => draw() } });
+  function draw() {
+    const needle = search.value.trim().toLowerCase();
+    const rows = found.filter((row) => (!family.value || row.family === family.value) && (!needle || `${row.id} ${row.title} ${row.family}`.toLowerCase().includes(needle)));
+    holder.replaceChildren(el("p", { class: "note", role: "status" }, `${rows.length} of ${found.length} problems`), sortTable("problems", "Problems", columns, rows, { id: "problem", down: false }));
+  }
+  page("Problems", el("h1", {}, "Problems"), el("p", { class: "lead" }, `Operations with a PyTorch reference, and how fast generated kernels compute them. ${DATA.asked.length ? `Entries are scored on ${DATA.asked.length} of them.` : ""}`),
+    el("div", { class: "controls" }, el("label", {}, "Family", family), el("label", {}, "Search", search)), holder);
+  draw();
+}
+// A problem's shard with its kernels as objects, made once.
+async function problemData(id) {
+  const data = await shard(`problem/${id}`);
+  if (!data.rows) {
+    data.rows = rowsOf(data.columns, data.kernels).map((row, i) => ({ ...row, source: data.sources[row.source], measured: rowsOf(data.workload_columns, data.measured[i]), problem: id }));
+    data.byId = new Map();
+    for (const row of data.rows) if (!data.byId.has(row.kernel_id)) data.byId.set(row.kernel_id, row);
+  }
+  return data;
+}
+const unknownProblem = (id) => missing(`No problem is called ${id}.`);
+async function problemView(id) {
+  if (!DATA.atlas || !/^[a-z][a-z0-9_]*$/.test(id || "")) return unknownProblem(id);
+  await loading(words(id), async () => {
+    const listed = await shard("problems");
+    if (!listed.some((row) => row.id === id)) return () => unknownProblem(id);
+    const data = await problemData(id);
+    return () => drawProblem(data);
+  });
+}
+// Lines beside the kernels: eager PyTorch is 1 by definition, the others are how much faster they are than it.
+function baselines(references) {
+  const ratio = (column) => geomean(references.filter((row) => row[column] && row.reference_us).map((row) => row.reference_us / row[column]));
+  const vendor = references.find((row) => row.vendor)?.vendor;
+  return [{ name: "eager PyTorch", at: 1 }, { name: "torch.compile", at: ratio("compiled_us") }, { name: vendor || "vendor", at: ratio("vendor_us") }].filter((mark) => mark.at);
+}
+function drawProblem(data) {
+  const { problem } = data;
+  const correct = data.rows.filter((row) => row.status === "ok" && row.speedup);
+  const marks = baselines(data.references);
+  const best = [...correct].sort((a, b) => b.speedup - a.speedup);
+  page(problem.title, el("h1", {}, problem.title, badge(words(problem.family)), DATA.asked.includes(problem.problem_id) ? badge("scored") : null), el("p", { class: "lead" }, problem.description || ""),
+    tiles([[whole(data.rows.length), "kernels"], [percent(correct.length / data.rows.length), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
+    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
+    el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct), marks)),
+    el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 20)),
+    el("h2", {}, "How the searches went"), trajectories(data), el("h2", {}, "Workloads"), workloadTable(data),
+    el("h2", {}, "Reference"), problem.reference_source ? codeBlock(problem.reference_source, "Reference source") : el("p", {}, "No reference source is known."),
+    facts([["Problem id", problem.problem_id], ["Also known as", (problem.aliases || []).join(", ")], ["Data types", (problem.dtypes || []).join(", ")], ["Roofline unit", problem.compute_unit], ["Tolerance", none(problem.atol) ? null : `atol ${problem.atol}, rtol ${problem.rtol}: ${problem.tolerance_reason || ""}`]]),
+    el("p", {}, link(`#/kernels?problem=${problem.problem_id}`, `Browse all ${whole(data.rows.length)} kernels of this problem`)));
+}
+function speedupGroups(correct) {
+  const groups = new Map();
+  const gpus = new Set(correct.map((row) => row.gpu));
+  for (const row of correct) {
+    const name = gpus.size > 1 ? `${row.backend}, ${row.gpu.replace("NVIDIA ", "")}` : row.backend;
+    groups.set(name, [...(groups.get(name) || []), row.speedup]);
+  }
+  return [...groups].sort().map(([name, values]) => ({ name, values }));
+}
+function bestTable(problem, rows) {
+  const columns = [
+    { id: "kernel_id", title: "Kernel", text: true, value: (row) => row.kernel_id, cell: (row) => link(kernelLink(problem.problem_id, row.kernel_id), row.kernel_id.slice(0, 12), { class: "mono" }) },
+    { id: "backend", title: "Backend", text: true, value: (row) => row.backend },
+    { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu, cell: (row) => row.gpu.replace("NVIDIA ", "") },
+    { id: "speedup", title: "Speedup", value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
+    { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The least possible time over the measured time, geometric mean over workloads" },
+    { id: "registers", title: "Registers", value: (row) => row.registers }, { id: "spill_bytes", title: "Spills (B)", value: (row) => row.spill_bytes },
+    { id: "search_method", title: "Found by", text: true, value: (row) => row.search_method, cell: (row) => words(row.search_method) },
+    { id: "proposer", title: "Written by", text: true, value: (row) => row.model || row.proposer },
+  ];
+  return sortTable(`${problem.problem_id}-best`, "Best kernels", columns, rows, { id: "speedup", down: true }, "No correct kernel yet.");
+}
+// The best speedup so far of each run, by how many kernels it had measured; runs of one method share a colour.
+function trajectories(data) {
+  const runs = new Map();
+  for (const row of data.rows) runs.set(row.run_id, [...(runs.get(row.run_id) || []), row]);
+  const methods = new Map();
+  for (const rows of runs.values()) {
+    let best = 0;
+    const points = [];
+    rows.sort((a, b) => a.step - b.step).forEach((row, i) => {
+      if (row.status === "ok" && row.speedup > best) best = row.speedup;
+      if (best) points.push([i + 1, best]);
+    });
+    if (points.length) methods.set(rows[0].search_method, [...(methods.get(rows[0].search_method) || []), points]);
+  }
+  const names = [...methods.keys()].sort();
+  const all = [...methods.values()].flat(2);
+  if (!all.length) return el("p", {}, "No run found a correct kernel.");
+  const size = { width: innerWidth < 640 ? 380 : 720, height: 280, left: 60, right: 16, top: 12, bottom: 40 };
+  const { chart, x, y } = frame("Best speedup so far by kernels measured", { label: "kernels measured in the run", ticks: ticks(1, Math.max(2, ...all.map((p) => p[0]))) }, { label: "best speedup so far (log)", ticks: octaves(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1]))), log: true, format: (value) => `${short(value)}×` }, size);
+  names.forEach((name, i) => methods.get(name).forEach((points) => chart.append(hint(svg("path", { class: SERIES[i % SERIES.length], d: steps(points, x, y) }), words(name)))));
+  return el("div", { class: "card broad" }, legend(names.map((name) => `${words(name)} (${methods.get(name).length} run${methods.get(name).length > 1 ? "s" : ""})`)), chart);
+}
+function workloadTable(data) {
+  const { problem, references } = data;
+  const gpus = [...new Set(references.map((row) => row.gpu))];
+  const timesOf = (name, column) => gpus.map((gpu) => references.find((row) => row.workload === name && row.gpu === gpu)?.[column]).filter(Boolean).map(micro).join(", ") || "—";
+  const shown = [["reference_us", "Eager PyTorch"], ["compiled_us", "torch.compile"], ["vendor_us", "Vendor"]].filter(([column]) => references.some((row) => row[column]));
+  if (!problem.workloads.length) return el("p", {}, "This corpus does not describe the workloads.");
+  return region("Workloads", el("table", {}, el("thead", {}, el("tr", {}, ...["Workload", "Inputs", "Outputs", "Work", "Least traffic", ...shown.map(([, title]) => (gpus.length > 1 ? `${title} (${gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")})` : title))].map((title) => el("th", { scope: "col" }, title)))),
+    el("tbody", {}, ...problem.workloads.map((workload) => el("tr", {}, ...[workload.name, workload.inputs.join("; "), workload.outputs.join("; "), scale(workload.flops, "FLOP"), scale(workload.min_bytes, "B"), ...shown.map(([column]) => timesOf(workload.name, column))].map((text, i) => el("td", { class: i === 1 || i === 2 ? "mono wrap" : null }, text)))))));
+}

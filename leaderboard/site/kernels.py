@@ -1,0 +1,199 @@
+"""What the site shows of a corpus: problems with their kernels, a table of all kernels, and an index of words."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import geometric_mean, median
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.tasks.asked import known_problems
+from kbench.leaderboard.site.shards import shard, shortened
+from kbench.loaders.summary.best import share
+from kbench.schemas import Status
+
+if TYPE_CHECKING:
+    from kbench.loaders.corpus.corpus import Corpus
+
+Row = dict[str, Any]
+Key = tuple[str, str]
+"""A kernel's id and the GPU it was measured on."""
+
+TEXTS = ("backend", "gpu", "search_method", "proposer", "model", "status")
+"""Columns of the kernel table that visitors filter by."""
+FIGURES = ("speedup", "runtime_us", "roofline", "registers", "spill_bytes", "shared_bytes", "compile_ms", "step")
+"""Columns of the kernel table that are numbers."""
+DETAILS = (
+    "kernel_id", *TEXTS, "run_id", "step", "parent_id", "edit", "split", "error", "runtime_us", "runtime_low_us",
+    "runtime_high_us", "speedup", "speedup_low", "speedup_high", "roofline", "compile_ms", "registers", "shared_bytes",
+    "spill_bytes", "origin", "license",
+)  # fmt: skip
+"""What a problem's shard holds of each kernel."""
+WORKLOAD = (
+    "workload", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high",
+    "floor_us", "max_abs_error", "trust",
+)  # fmt: skip
+"""What it holds of each measurement."""
+REFERENCE = ("workload", "gpu", "reference_us", "compiled_us", "vendor_us", "vendor")
+PROBLEM = (
+    "problem_id", "title", "family", "description", "aliases", "dtypes", "compute_unit", "atol", "rtol",
+    "tolerance_reason", "reference_source",
+)  # fmt: skip
+SHORT_ID = 12
+"""Digits of a kernel's id in links; the whole id is on its page."""
+WORD = re.compile(r"[a-z_][a-z0-9_]+")
+
+
+def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
+    """Every file of the site that a corpus alone decides."""
+    rows = _kernel_rows(corpus)
+    problems = {row["problem_id"]: row for row in _table(corpus, "problems")} or known_problems()
+    references = _references(corpus)
+    measured = _measured(corpus)
+    for row in rows:
+        row["roofline"] = _roofline(measured.get((row["kernel_id"], row["gpu"]), []))
+    by_problem: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_problem[row["problem_id"]].append(row)
+    for problem_id, kernels in by_problem.items():
+        found = references.get(problem_id) or _anchors(kernels, measured)
+        about = _problem(problems.get(problem_id, {}), kernels[0])
+        value = {"problem": about, "references": found, **_kernels(kernels, measured)}
+        yield f"data/problem/{problem_id}.js", shard(f"problem/{problem_id}", value)
+    yield "data/problems.js", shard("problems", [_summary(problems.get(p, {}), k) for p, k in by_problem.items()])
+    yield "data/kernels.js", shard("kernels", _columns(rows))
+    yield "data/words.js", shard("words", _words([row["source"] for row in rows]))
+    yield "data/kernels.parquet", _parquet(corpus)
+
+
+def _table(corpus: Corpus, name: str, columns: list[str] | None = None) -> list[Row]:
+    if name not in corpus.configs:
+        return []
+    table = corpus.table(name)
+    rows: list[Row] = (table.select([c for c in columns if c in table.column_names]) if columns else table).to_pylist()
+    return rows
+
+
+def _kernel_rows(corpus: Corpus) -> list[Row]:
+    """Alike kernels stand together: both the shards and the index of words are then half as large."""
+    rows = _table(corpus, "kernels")
+    return sorted(rows, key=lambda r: (r["problem_id"], r["backend"], r["structure_id"] or "", r["source"], r["gpu"]))
+
+
+def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
+    found: dict[Key, list[Row]] = defaultdict(list)
+    for row in _table(corpus, "measurements", ["kernel_id", "gpu", *WORKLOAD]):
+        found[row["kernel_id"], row["gpu"]].append(row)
+    return found
+
+
+def _references(corpus: Corpus) -> Mapping[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in _table(corpus, "references"):
+        found[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
+    return found
+
+
+def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[Row]:
+    """The reference's median time on each workload and GPU, as the kernels' own measurements had it."""
+    times: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in kernels:
+        for one in measured.get((row["kernel_id"], row["gpu"]), []):
+            if one["runtime_us"] and one["speedup"]:
+                times[one["workload"], row["gpu"]].append(one["runtime_us"] * one["speedup"])
+    return [{"workload": workload, "gpu": gpu, "reference_us": shortened(median(values))}
+            for (workload, gpu), values in sorted(times.items())]  # fmt: skip
+
+
+def _roofline(measured: Sequence[Row]) -> float | None:
+    shares = [found for one in measured if (found := share(one)) is not None]
+    return geometric_mean(shares) if shares else None
+
+
+def _problem(record: Row, kernel: Row) -> Row:
+    about = {name: record.get(name) for name in PROBLEM}
+    if not record:
+        about |= {"problem_id": kernel["problem_id"], "title": kernel["problem_id"], "family": kernel["family"]}
+    about["workloads"] = [
+        {
+            **{n: w[n] for n in ("name", "inputs", "outputs", "flops", "min_bytes")},
+            "params": json.loads(w["params_json"]),
+        }
+        for w in record.get("workloads", [])
+    ]
+    return about
+
+
+def _kernels(rows: Sequence[Row], measured: Mapping[Key, list[Row]]) -> Row:
+    """A problem's kernels; a source that several rows share is kept once."""
+    sources: dict[str, int] = {}
+    kept = [
+        [_short(row.get(name)) for name in DETAILS] + [sources.setdefault(row["source"], len(sources))] for row in rows
+    ]
+    per_workload = [
+        [[_short(one.get(name)) for name in WORKLOAD] for one in measured.get((row["kernel_id"], row["gpu"]), [])]
+        for row in rows
+    ]
+    return {
+        "columns": [*DETAILS, "source"], "kernels": kept, "sources": list(sources), "workload_columns": WORKLOAD,
+        "measured": per_workload,
+    }  # fmt: skip
+
+
+def _summary(record: Row, kernels: Sequence[Row]) -> Row:
+    """A problem's line in the list of problems."""
+    correct = [row for row in kernels if row["status"] == Status.OK and row["speedup"]]
+    best = max(correct, key=lambda row: row["speedup"], default=None)
+    return {
+        "id": kernels[0]["problem_id"],
+        "title": record.get("title") or kernels[0]["problem_id"],
+        "family": kernels[0]["family"],
+        "kernels": len(kernels),
+        "correct": sum(row["status"] == Status.OK for row in kernels),
+        "median": shortened(median(row["speedup"] for row in correct)) if correct else None,
+        "best": None if best is None else shortened(best["speedup"]),
+        "best_id": None if best is None else best["kernel_id"][:SHORT_ID],
+        "best_backend": None if best is None else best["backend"],
+        "roofline": None if best is None else _short(best["roofline"]),
+    }
+
+
+def _columns(rows: Sequence[Row]) -> Row:
+    """The table of all kernels as columns; texts as numbers of their words."""
+    texts: dict[str, Any] = {}
+    for name in ("problem_id", "family", *TEXTS):
+        words: dict[str | None, int] = {}
+        codes = [words.setdefault(row.get(name), len(words)) for row in rows]
+        if words.keys() != {None}:
+            texts[name] = {"words": list(words), "codes": codes}
+    figures = {name: [_short(row.get(name), 3) for row in rows] for name in FIGURES}
+    return {"id": [row["kernel_id"][:SHORT_ID] for row in rows], "texts": texts, "figures": figures}
+
+
+def _words(sources: Sequence[str]) -> Mapping[str, list[int]]:
+    """For each word of the sources, where runs of kernels that hold it begin and end, as steps from one to the next."""
+    runs: dict[str, list[int]] = defaultdict(list)
+    for at, source in enumerate(sources):
+        for word in set(WORD.findall(source.lower())):
+            ends = runs[word]
+            if ends and ends[-1] == at:
+                ends[-1] = at + 1
+            else:
+                ends += [at, at + 1]
+    return {word: [b - a for a, b in zip([0, *ends], ends, strict=False)] for word, ends in sorted(runs.items())}
+
+
+def _parquet(corpus: Corpus) -> bytes:
+    """Every kernel without its source, for those who want to go on with their own tools."""
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    pq.write_table(corpus.table("kernels").drop_columns(["source"]), file, compression="zstd")
+    return file.getvalue()
+
+
+def _short(value: Any, digits: int = 4) -> Any:
+    return shortened(value, digits) if isinstance(value, float) else value

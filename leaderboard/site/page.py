@@ -1,0 +1,228 @@
+"""What the page draws from, and the page itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench import __version__
+from kbench.benchmark.metrics.metric import Metric, Shown
+from kbench.benchmark.metrics.registry import METRICS, headline
+from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
+from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.score import PAGE_FACETS
+from kbench.leaderboard.site.shards import compact, shortened
+from kbench.loaders.card.datasheet import CITATION
+from kbench.schemas import Forecast, Submission, json_schema
+
+HERE = Path(__file__).parent
+DIGITS = 5
+"""Significant digits on the page and in its JSON files: intervals are wider than the third."""
+METADATA = (
+    "name", "version", "authors", "organisation", "license", "links", "kind", "inputs", "hardware", "training_data",
+    "contamination", "created_at",
+)  # fmt: skip
+"""What the page shows of a submission's metadata."""
+SCRIPTS = ("base", "charts", "code", "board", "home", "entry", "compare", "problem", "kernel", "browse", "route")
+"""The page's script in parts; each uses those before it."""
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' "
+    "rx='3' fill='%230b66c3'/%3E%3Cpath d='M3 12V8h2v4zm4 0V5h2v7zm4 0V2h2v10z' fill='white'/%3E%3C/svg%3E"
+)
+PAPER = "https://arxiv.org/abs/2605.31464"
+"""The work this benchmark follows."""
+COLUMNS: tuple[Metric, ...] = tuple(metric for metric in METRICS if metric.shown is Shown.BOARD)
+"""The metrics the page shows."""
+
+
+def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything the page draws from, rounded as shown."""
+    entries = [_entry(result) for result in results]
+    headlines = {track: _headlines(results, track) for track in TRACK_NAMES}
+    entered = {track: found for track, found in headlines.items() if found}
+    overall = rank_overall(entered, [result.entry_id for result in results])
+    names = {result.entry_id: result.submission.name for result in results}
+    data = {
+        "version": __version__,
+        "seed": results[0].seed if results else 0,
+        "dataset": dict(dataset),
+        "tracks": [_track(track) for track in TRACKS if headlines[track.name] or not results],
+        "columns": [f"{metric.track.name}.{metric.name}" for metric in COLUMNS],
+        "metrics": {
+            f"{m.track.name}.{m.name}": {
+                "label": m.label,
+                "better": m.better,
+                "meaning": m.meaning,
+                "decimals": m.decimals,
+            }
+            for m in COLUMNS
+        },
+        "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
+        "overall": [_place(place, names) for place in overall],
+        "track_ranks": {
+            track: [_place(place, names, headline(track).sign) for place in rank_track(found)]
+            for track, found in headlines.items()
+        },
+        "citation": CITATION,
+        "paper": PAPER,
+        "rule": OVERALL_RULE,
+        "entries": entries,
+    }
+    rounded: dict[str, Any] = _rounded(data)
+    return rounded
+
+
+def render_page(data: Mapping[str, Any]) -> str:
+    """The page's HTML: style and script inline, each allowed by its hash and nothing else allowed."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    parts = "\n".join((HERE / "js" / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
+    script, style = f'(() => {{\n"use strict";\n{parts}}})();\n', (HERE / "style.css").read_text("utf-8")
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("page.html.jinja").render(
+        data=data,
+        payload=_embeddable(data),
+        script=script,
+        style=style,
+        script_hash=_csp_hash(script),
+        icon=ICON,
+        description=_description(data["dataset"]),
+        style_hash=_csp_hash(style),
+        submission_fields=_fields(json_schema(Submission)),
+        forecast_fields=_fields(json_schema(Forecast)),
+    )
+
+
+def _description(dataset: Mapping[str, Any]) -> str:
+    counts, scope = dataset["counts"], dataset["scope"]
+    held = (
+        f"{counts['kernels']:,} measured CUDA and Triton kernels of {counts['problems']} problems; " if counts else ""
+    )
+    return f"{held}forecasters of GPU kernel speed, scored on {scope['queries']:,} queries with intervals."
+
+
+def _entry(result: Results) -> dict[str, Any]:
+    meta = result.submission
+    return {
+        "id": result.entry_id,
+        **{name: getattr(meta, name) for name in METADATA},
+        "open": meta.open_weights,
+        "cost": result.cost,
+        "answered_share": result.answered_share,
+        "flags": list(result.flags),
+        "curves": result.curves,
+        "draws": {name: [shortened(draw) for draw in draws] for name, draws in result.draws.items()},
+        "scores": _scores_by_slice(result),
+    }
+
+
+def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
+    """Per slice, a list in the order of `columns`: [value, low, high, ceiling], shortened where only the value counts.
+
+    Intervals are kept for every metric over all queries and, in slices, for the headlines that ranks are made of.
+    """
+    position = {(metric.track.name, metric.name): i for i, metric in enumerate(COLUMNS)}
+    headlines = {(metric.track.name, metric.name) for metric in COLUMNS if metric.headline}
+    table: dict[str, list[list[float | None]]] = {}
+    for score in result.scores:
+        key = (score.track, score.metric)
+        facets = {part.split("=", 1)[0] for part in score.slice.split("&")}
+        if key not in position or not (score.slice in ("all", "core") or facets <= set(PAGE_FACETS)):
+            continue
+        row = table.setdefault(score.slice, [[] for _ in position])
+        full = [score.value, score.low, score.high, score.ceiling]
+        if score.slice != "all":
+            full = [shortened(value) for value in (full[:3] if key in headlines else full[:1])]
+        row[position[key]] = full
+    return table
+
+
+def _headlines(results: Sequence[Results], track: str) -> dict[str, Headline]:
+    metric = headline(track)
+    found = {}
+    for result in results:
+        value = result.value(track, metric.name)
+        draws = result.draws.get(track)
+        if value is not None and draws:
+            found[result.entry_id] = Headline(metric.sign * value, [metric.sign * draw for draw in draws])
+    return found
+
+
+def _track(track: Track) -> dict[str, Any]:
+    return {
+        "id": track.name,
+        "title": track.title,
+        "question": track.question,
+        "asks_about": track.asks_about,
+        "headline": headline(track.name).name,
+        "headline_label": headline(track.name).label,
+        "metrics": [metric.name for metric in COLUMNS if metric.track is track],
+    }
+
+
+def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
+    slices = {part for result in results for score in result.scores for part in score.slice.split("&") if "=" in part}
+    found: dict[str, list[str]] = {facet: [] for facet in PAGE_FACETS}
+    for text in sorted(slices):
+        facet, value = text.split("=", 1)
+        if facet in found:
+            found[facet].append(value)
+    return found
+
+
+def _place(place: Place, names: Mapping[str, str], sign: float = 1.0) -> dict[str, Any]:
+    return {
+        "id": place.entry_id,
+        "name": names[place.entry_id],
+        "rank": place.rank,
+        "rank_low": place.rank_low,
+        "rank_high": place.rank_high,
+        "figure": None if place.figure is None else sign * place.figure,
+    }
+
+
+def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "type": _words(spec), "description": spec["description"], "required": name in schema["required"]}
+        for name, spec in schema["properties"].items()
+    ]
+
+
+def _words(spec: Mapping[str, Any]) -> str:
+    """A field's type for people. Patterns hold invisible and direction-changing characters, which are spelt out."""
+    kind = spec["type"]
+    text = " or ".join(kind) if isinstance(kind, list) else str(kind)
+    if "items" in spec:
+        return f"{text} of {_words(spec['items'])}"
+    pattern = str(spec.get("pattern", ""))
+    if pattern.startswith("^("):
+        return "one of " + ", ".join(pattern[2:-2].replace("\\", "").split("|"))
+    if free := re.fullmatch(r"\^\[\^.*\]\{(\d+),(\d+)\}\$", pattern):
+        return f"{text} of {free[1]} to {int(free[2]):,} characters, no control characters"
+    spelt = "".join(c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in pattern)
+    return f"{text} like {spelt}" if spelt else text
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return shortened(value, DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _embeddable(value: Any) -> str:
+    # Inside a script element only "<" can end the element or open a comment; U+2028/9 end lines in old parsers.
+    text = compact(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _csp_hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

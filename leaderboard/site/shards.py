@@ -1,0 +1,34 @@
+"""Shards: data that the page loads when it needs it.
+
+A page opened from a folder may not fetch a file, but it may run a script beside it. So a shard is a script that hands
+over its name and its data: JSON, compressed, as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import Any
+
+DIGITS = 4
+"""Significant digits of figures in shards; measurements repeat to about two."""
+
+
+def shard(name: str, value: Any) -> bytes:
+    """The content of a shard; the same bytes for the same value."""
+    packed = base64.b64encode(gzip.compress(compact(value).encode(), 9, mtime=0)).decode()
+    return f"kbench({json.dumps(name)},{json.dumps(packed)});\n".encode()
+
+
+def compact(value: Any) -> str:
+    """JSON without a space."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def shortened(value: float | None, digits: int = DIGITS) -> float | int | None:
+    """A figure with as many digits as people compare; whole numbers without a point."""
+    if value is None:
+        return None
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() else short

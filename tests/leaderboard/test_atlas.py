@@ -1,0 +1,262 @@
+"""What visitors come for, walked in a real browser; and what every page owes them: access, size, speed, honesty."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import functools
+import gzip
+import http.server
+import io
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.site.build import build
+from kbench.leaderboard.site.shards import shard
+from kbench.loaders.corpus.corpus import Corpus
+
+FIRST_VIEW_BYTES = 300_000
+FILTER_MS = 100
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def kernels(board_corpus: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = Corpus.open(board_corpus).table("kernels").to_pylist()
+    return rows
+
+
+def _champion(kernels: list[dict[str, Any]], problem: str) -> dict[str, Any]:
+    return max((k for k in kernels if k["problem_id"] == problem and k["speedup"]), key=lambda k: k["speedup"])
+
+
+def test_the_fastest_kernel_of_a_problem_and_why(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    problem = kernels[0]["problem_id"]
+    champion = _champion(kernels, problem)
+    page = tab.open("#/problems")
+    page.locator(f'a[href="#/problem/{problem}"]').click()
+    page.locator(".answer a", has_text="See why").click()
+    tab.wait_for_heading(f"Kernel {champion['kernel_id'][:12]}tritonok")
+    text = page.locator("main").text_content()
+    assert f"{champion['speedup']:.2f}×" in text
+    assert "vendor" not in text
+    assert f"{5 / champion['runtime_us']:.0%}".replace("%", " %") in text
+    assert "static_range" in page.get_by_role("region", name="Kernel source").text_content()
+
+
+def test_how_a_champion_evolved(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    by_id = {k["kernel_id"]: k for k in kernels}
+    champion = max((k for k in kernels if k["parent_id"] and k["speedup"]), key=lambda k: k["speedup"])
+    chain = [champion]
+    while chain[-1]["parent_id"]:
+        chain.append(by_id[chain[-1]["parent_id"]])
+    page = tab.open(f"#/kernel/{champion['kernel_id'][:8]}")
+    tab.wait_for_heading(f"Kernel {champion['kernel_id'][:12]}tritonok")
+    steps = page.locator("ol.lineage > li")
+    assert steps.count() == len(chain)
+    links = steps.locator("a.mono").all_text_contents()
+    assert links == [k["kernel_id"][:12] for k in reversed(chain)]
+    last = steps.last
+    ratio = champion["speedup"] / chain[1]["speedup"]
+    assert f"{max(ratio, 1 / ratio):.2f}× {'faster' if ratio >= 1 else 'slower'}" in last.text_content()
+    diff = last.locator("pre.diff")
+    before, after = (set(k["source"].split("\n")) for k in (chain[1], champion))
+    added, removed = (
+        {t.rstrip("\n")[2:] for t in diff.locator(c).all_text_contents()} - {""} for c in (".add", ".del")
+    )
+    assert (added, removed) == (after - before, before - after)
+
+
+def test_where_one_entry_beats_another(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
+    page = tab.open("#/compare/length-0-1-0/uniform-0-1-0")
+    verdicts = page.get_by_role("region", name="Paired differences").locator("tbody tr")
+    length, uniform = ({r.entry_id: r for r in faceted[0]}[name] for name in ("length-0-1-0", "uniform-0-1-0"))
+    skill = verdicts.first.locator("td").all_text_contents()
+    difference = length.value("forecast", "skill") - uniform.value("forecast", "skill")
+    assert float(skill[5].replace("−", "-")) == pytest.approx(difference, abs=2e-3)
+    low, high = (float(end.replace("−", "-")) for end in skill[6].split(" … "))
+    assert skill[7] == ("undecided" if low <= 0 <= high else "better" if difference > 0 else "worse")
+    assert verdicts.first.locator("td strong").count() == 1
+    ahead = page.get_by_role("region", name="Skill by problem").locator("tbody tr")
+    assert ahead.count() == 2
+    values = [float(text.replace("−", "-")) for text in ahead.locator("td:last-child").all_text_contents()]
+    assert values == sorted(values, reverse=True)
+
+
+def test_the_worst_misses_of_an_entry_lead_to_its_forecasts(tab: Any) -> None:
+    page = tab.open("#/entry/length-0-1-0")
+    misses = page.get_by_role("region", name="Worst misses of length")
+    costs = [float(text) for text in misses.locator("td:last-child").all_text_contents()]
+    assert len(costs) == 20
+    assert costs == sorted(costs, reverse=True)
+    measured = misses.locator("tbody tr").first.locator("td").nth(4).text_content()
+    misses.locator("tbody tr").first.locator("td:nth-child(2) a").click()
+    page.locator("h2", has_text="What entries forecast").wait_for()
+    tables = page.locator("table.heat")
+    assert measured in " ".join(page.locator("main h3").all_text_contents())
+    assert tables.first.locator("tbody tr td:first-child").all_text_contents() == ["uniform", "prior", "length"]
+    assert tables.first.locator(".truth").count() == 3
+
+
+def test_what_a_page_shows_can_be_taken_away(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    page = tab.open(f"#/kernels?problem={kernels[0]['problem_id']}&faster=1")
+    with page.expect_download() as download:
+        page.locator('button[data-save="csv"]').click()
+    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text("utf-8"))))
+    wanted = {k["kernel_id"][:12] for k in kernels
+              if k["problem_id"] == kernels[0]["problem_id"] and (k["speedup"] or 0) > 1}  # fmt: skip
+    assert {row["kernel_id"] for row in rows} == wanted
+    tab.open("#/leaderboard?track=forecast")
+    with page.expect_download() as download:
+        page.locator('button[data-save="json"]').click()
+    board = json.loads(download.value.path().read_text("utf-8"))
+    assert {row["name"] for row in board} == {"hostile", "length", "prior", "uniform"}
+    assert all({"rank", "skill", "accuracy"} <= row.keys() for row in board)
+
+
+def test_all_wgmma_kernels_faster_than_the_reference_are_found(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    page = tab.open("#/kernels")
+    page.get_by_label("Search").fill("wgmma")
+    page.locator('select[data-facet="least"]').select_option("1")
+    wanted = {k["kernel_id"][:12] for k in kernels if "wgmma" in k["source"] and (k["speedup"] or 0) > 1}
+    assert 0 < len(wanted) <= 50
+    expect(page.locator('main [role="status"]')).to_contain_text(f"{len(wanted)} of {len(kernels)} kernels")
+    expect(page.locator('main [role="status"]')).not_to_contain_text("searching")
+    assert set(page.locator("tbody a.mono").all_text_contents()) == wanted
+    speedups = [float(text.rstrip("×")) for text in tab_column(page, "speedup")]
+    assert speedups == sorted(speedups, reverse=True)
+    tab.open(page.evaluate("location.hash"))
+    expect(page.locator("tbody a.mono")).to_have_count(len(wanted))
+
+
+def tab_column(page: Any, name: str) -> list[str]:
+    heads = page.locator("main thead th").evaluate_all("cells => cells.map(cell => cell.dataset.column)")
+    found: list[str] = page.locator(f"main tbody td:nth-child({heads.index(name) + 1})").all_text_contents()
+    return found
+
+
+def test_a_problem_s_page_shows_references_searches_and_workloads(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    page = tab.open(f"#/problem/{kernels[0]['problem_id']}")
+    chart = page.locator('svg[aria-label="Distribution of speedups by backend and GPU"]')
+    assert {"eager PyTorch", "torch.compile", "cuBLASLt"} <= set(chart.locator("text").all_text_contents())
+    assert page.locator('svg[aria-label="Best speedup so far by kernels measured"] path').count() == 1
+    workloads = page.get_by_role("region", name="Workloads").text_content()
+    assert all(text in workloads for text in ("100 µs", "80.0 µs", "50.0 µs"))
+
+
+LINKS = (
+    "#/", "#/leaderboard?track=forecast", "#/entry/length-0-1-0", "#/problem/{problem}", "#/kernels",
+    "#/kernel/{problem}/{kernel}", "#/compare", "#/history", "#/problems", "#/dataset", "#/submit", "#/nowhere",
+)  # fmt: skip
+ON_A_PHONE = 6
+"""How many of them are looked at on a phone too."""
+
+
+@pytest.mark.parametrize(
+    ("how", "links"),
+    [({}, LINKS), ({"size": (390, 844), "scheme": "dark"}, LINKS[:ON_A_PHONE])],
+    ids=["desktop", "dark phone"],
+)
+def test_every_kind_of_page_passes_axe(
+    how: dict[str, Any], links: tuple[str, ...], new_tab: Any, kernels: list[dict[str, Any]]
+) -> None:
+    opened = new_tab(**how)
+    kernel = next(k for k in kernels if k["split"] == "test" and k["parent_id"] and k["speedup"])
+    wrong = []
+    for link in links:
+        page = opened.open(link.format(problem=kernel["problem_id"], kernel=kernel["kernel_id"][:12]))
+        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]})
+        if found.violations_count:
+            wrong.append(f"{link}\n{found.generate_report()}")
+        if not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+            wrong.append(f"{link} overflows")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_first_view_is_small_and_asks_its_own_host_alone(site: Path, browser: Any) -> None:
+    handler = functools.partial(_Quiet, directory=str(site.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        seen: list[tuple[str, int]] = []
+        page.on("response", lambda answer: seen.append((answer.url, len(answer.body()))))
+        address = f"http://127.0.0.1:{server.server_port}/"
+        page.goto(address, wait_until="networkidle")
+        assert page.locator("h1").text_content().startswith("How fast")
+        page.close()
+        server.shutdown()
+    assert all(url.startswith(address) for url, _ in seen)
+    assert sum(size for _, size in seen) <= FIRST_VIEW_BYTES
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_slices_of_few_problems_are_undecided(
+    faceted: tuple[list[Results], dict[str, Any]], new_tab: Any, tmp_path: Path
+) -> None:
+    results, facts = faceted
+    page_path = build(results, facts | {"least_problems": 2}, tmp_path)
+    opened = new_tab(page_path)
+    page = opened.open("#/leaderboard?track=forecast")
+    assert all(text.lstrip("=")[0].isdigit() for text in opened.column("rank"))
+    assert "of 2 problems" in page.locator('main [role="status"]').text_content()
+    page.locator('select[data-facet="family"]').select_option(facts["facets"]["family"][0])
+    opened.settled()
+    assert set(opened.column("rank")) == {"undecided"}
+    assert "of 1 problem; undecided: fewer than 2 problems" in page.locator('main [role="status"]').text_content()
+    page.locator('button[data-track="overall"]').click()
+    opened.settled()
+    assert set(opened.column("rank")) == {"undecided"}
+
+
+def test_the_page_states_what_was_scored(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
+    scope = faceted[1]["scope"]
+    for link in ("#/", "#/dataset"):
+        text = tab.open(link).locator("main").text_content()
+        assert (
+            f"{scope['queries']:,} queries about {scope['kernels']:,} kernels of {scope['problems']} problems" in text
+        )
+        assert "labels of this split are public" in text
+        assert "A season is the remedy" in text
+
+
+def test_twenty_thousand_kernels_are_filtered_in_a_moment(site: Path, new_tab: Any, tmp_path: Path) -> None:
+    """The figure is the page's own: filtering, sorting and drawing. The best of several counts, so that load cannot."""
+    copy = tmp_path / "site"
+    shutil.copytree(site.parent, copy)
+    text = (site.parent / "data" / "kernels.js").read_text("ascii")
+    table = json.loads(gzip.decompress(base64.b64decode(text.split('"')[3])))
+    times = -(-ROWS // len(table["id"]))
+    table["id"] = [f"{i:012x}" for i in range(ROWS)]
+    for column in table["texts"].values():
+        column["codes"] = (column["codes"] * times)[:ROWS]
+    table["figures"] = {name: [v and v + i % 97 for i, v in enumerate((values * times)[:ROWS])]
+                        for name, values in table["figures"].items()}  # fmt: skip
+    (copy / "data" / "kernels.js").write_bytes(shard("kernels", table))
+    (copy / "data" / "words.js").write_bytes(
+        shard("words", {f"word{i}": [i % 7, 1 + i % 50] + [1 + i % 13, 1] * 200 for i in range(3000)})
+    )
+    opened = new_tab(copy / "index.html")
+    page = opened.open("#/kernels?q=word1")
+    expect(page.locator('main [role="status"]')).not_to_contain_text("searching")
+    seen = []
+    for query in ("word2", "word 1", "o", "word3 word1"):
+        page.get_by_label("Search").fill(query)
+        seen.append(float(page.locator("main").get_attribute("data-filter-ms")))
+    page.get_by_label("Search").fill("")
+    for column in ("speedup", "runtime_us", "problem_id"):
+        page.locator(f'th[data-column="{column}"] button').click()
+        seen.append(float(page.locator("main").get_attribute("data-filter-ms")))
+    assert f"of {ROWS:,} kernels" in page.locator('main [role="status"]').text_content()
+    assert sorted(seen)[len(seen) // 2] < FILTER_MS, seen

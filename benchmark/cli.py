@@ -65,6 +65,9 @@ shots_option = click.option(
     metavar="DIR",
     help="Where results go and forecasts are kept for resuming; runs/evaluate/NAME by default.",
 )
+@click.option(
+    "--problem", "problems", multiple=True, help="Ask about this problem alone: an id, or a file. Repeatable."
+)
 @click.option("--limit", type=int, metavar="N", help="At most N queries.")
 @shots_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Queries per call of forecast().")
@@ -137,6 +140,7 @@ def evaluate(
     train: str | None,
     tracks: str,
     arguments: tuple[str, ...],
+    problems: tuple[str, ...],
     out: Path | None,
     compare_to: str | None,
     dry_run: bool,
@@ -148,6 +152,7 @@ def evaluate(
     """Score a surrogate: how good are its forecasts, where, and how sure is that?"""
     from kbench.benchmark.evaluation.command import Command
     from kbench.benchmark.evaluation.run import Options
+    from kbench.benchmark.problems.registry import named
     from kbench.benchmark.surrogates.resolve import BASELINES
 
     if list_metrics:
@@ -157,7 +162,8 @@ def evaluate(
     if not names:
         raise UserError("no surrogate given; use --surrogate NAME (such as static) or --all-baselines")
     asked = tuple(track.strip() for track in tracks.split(",") if track.strip())
-    given = Options(tracks=asked, arguments=parse_arguments(arguments), **options)
+    ids = tuple(named(name).id if Path(name).exists() else name for name in problems)
+    given = Options(tracks=asked, arguments=parse_arguments(arguments), problems=ids, **options)
     command = Command(
         names=names, dataset=dataset, train=train, options=given, out=out, report=not no_report, compiler=compiler
     )

@@ -1,4 +1,4 @@
-"""A problem of your own: kbench problems check --file examples/my_problem.py"""
+"""A problem of your own: kbench problems check examples/my_problem.py"""
 
 from __future__ import annotations
 

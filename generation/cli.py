@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from kbench.benchmark.problems.registry import named
 from kbench.generation.assembly.assemble import assemble as assemble_runs
 from kbench.generation.campaign.options import GenerateOptions, refuse_unused
 from kbench.generation.campaign.progress import CampaignProgress
@@ -32,7 +33,9 @@ AT_LEAST_1 = click.IntRange(min=1)
     lazy={"report": "kbench.generation.study.report:report",
           "proposed": "kbench.generation.assembly.proposed:proposed"},
 )  # fmt: skip
-@click.option("--problem", "problem_id", help="Problem to search for kernels of.")
+@click.option(
+    "--problem", "problem_id", help="What to search kernels of: an id, or a file or folder that defines a problem."
+)
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
 @click.option(
     "--method", default="evolve", show_default=True, help="random, hill_climb, evolve, puct, bayes, or FILE.py[:NAME]."
@@ -199,6 +202,7 @@ def status(run: Path, as_json: bool) -> None:
     "--references", multiple=True, type=EXISTING,
     help="Reference times of `kbench problems references`, for the config references; may be given several times.",
 )  # fmt: skip
+@click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @json_option
 def assemble(
     runs: tuple[Path, ...],
@@ -208,9 +212,12 @@ def assemble(
     plans: tuple[Path, ...],
     other_gpus: tuple[Path, ...],
     references: tuple[Path, ...],
+    problems: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
+    for name in problems:
+        named(name)
     ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references)
     if as_json:
         echo_json(ledger.to_json())

@@ -7,7 +7,7 @@ import functools
 import tempfile
 from pathlib import Path
 
-from kbench.benchmark.problems.registry import listed
+from kbench.benchmark.problems.registry import listed, named
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.local import LocalExecutor, open_harness
@@ -32,7 +32,7 @@ def search(
     """Search for a fast kernel, or resume a search.
 
     Args:
-        problem: a problem id.
+        problem: a problem id, or a file or folder that defines a problem.
         backend: triton or cuda.
         method: random, hill_climb, evolve, puct or bayes, or `path/to/file.py[:NAME]` with a method of yours.
         budget: measurements, or text such as `600s` that `--budget` takes.
@@ -55,7 +55,7 @@ def search(
         InfrastructureError: there is no GPU, and no recording was given.
     """
     settings = RunSettings(
-        problem_id=listed(problem).id, backend=Backend(backend), method=searchable(method),
+        problem_id=listed(named(problem).id).id, backend=Backend(backend), method=searchable(method),
         proposer=proposer if recorded is None else "pool", seed=seed, seeds=seeds, batch=batch,
         filter=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw),
         budget=parse_budget(str(budget)), **defaults_for(proposer),

@@ -16,6 +16,7 @@ from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, 
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
+PROBLEM = "an id of `kbench problems list`, or a file or folder that defines a problem."
 
 gpu_option = click.option(
     "--gpu",
@@ -31,7 +32,7 @@ allow_option = click.option(
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--problem", "problem_id", help="Problem the files solve; see `kbench problems list`.")
+@click.option("--problem", "problem_id", help=f"What the files solve: {PROBLEM}")
 @backend_option
 @gpu_option
 @out_option("Corpus folder to write to; a killed run is resumed.")
@@ -61,14 +62,15 @@ def measure(
     **told: Any,
 ) -> None:
     """Verify and time kernels on a local GPU."""
+    from kbench.benchmark.problems.registry import edition, named
     from kbench.harness.device.doctor import require_gpus
     from kbench.harness.record.check import check, check_corpus
     from kbench.harness.record.session import MeasureOptions, measure_files, remeasure
 
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
-    if told["corpus"] and (files or problem_id):
-        raise UserError("--corpus takes no FILES and no --problem; the rows say which problem they solve")
+    if told["corpus"] and (files or (problem_id and edition(named(problem_id).id) == "")):
+        raise UserError("--corpus takes no FILES, and of --problem only files; the rows say which problem they solve")
     options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, **told)
     if options.corpus and check_only:
         show_checked(check_corpus(options), as_json)
@@ -82,19 +84,18 @@ def measure(
         rows = check(kernels, options) if check_only else measure_files(kernels, options)
         if not as_json:
             advise(kernels, rows)
-        finish(rows, as_json, str(problem_id))
+        finish(rows, as_json, named(str(problem_id)).id)
 
 
 def _kernels(files: Sequence[Path], problem_id: str | None, backend: str | None) -> list[tuple[str, KernelSource]]:
-    from kbench.benchmark.problems import problem
+    from kbench.benchmark.problems import named
     from kbench.harness.kernel.sources import read_kernels
 
     if not files:
         raise UserError("no kernel files; give FILES with --problem, or --corpus")
     if not problem_id:
         raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
-    problem(problem_id)
-    return read_kernels(files, problem_id, backend)
+    return read_kernels(files, named(problem_id).id, backend)
 
 
 def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str, Measurement]]) -> None:
@@ -161,7 +162,7 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @click.command()
 @click.argument("one", type=click.Path(exists=True, path_type=Path, dir_okay=False))
 @click.argument("other", type=click.Path(exists=True, path_type=Path, dir_okay=False))
-@click.option("--problem", "problem_id", required=True, help="Problem both files solve.")
+@click.option("--problem", "problem_id", required=True, help=f"What both files solve: {PROBLEM}")
 @backend_option
 @gpu_option
 @click.option("--threshold", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
@@ -170,10 +171,11 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 @json_option
 def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""
+    from kbench.benchmark.problems import named
     from kbench.harness.device.doctor import require_gpus
     from kbench.harness.record.session import CompareOptions, compare_files
 
-    gpus = parse_gpus(gpu)
+    gpus, told["problem_id"] = parse_gpus(gpu), named(told["problem_id"]).id
     require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
     for verdict in compare_files(one, other, CompareOptions(gpu=gpus[0], **told)):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
@@ -203,10 +205,10 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
 @click.option("--cpu", is_flag=True, help="Dry run of the tiny workloads on the CPU, without compiling.")
 def references(out: Path, names: tuple[str, ...], deadline: float | None, gpu: int, cpu: bool) -> None:
     """Time every reference in eager PyTorch, through torch.compile and as the vendor's call where there is one."""
-    from kbench.benchmark.problems.registry import known, problem
+    from kbench.benchmark.problems.registry import known, named
     from kbench.harness.references import default_compiler, measure_references, open_device
 
-    chosen = [problem(name) for name in names] or list(known().values())
+    chosen = [named(name) for name in names] or list(known().values())
     compiler = (lambda call: call) if cpu else default_compiler
     for row in measure_references(chosen, out, open_device(None if cpu else gpu), deadline, compiler):
         click.echo(f"failed  {row}" if isinstance(row, str) else json.dumps(to_dict(row)))

@@ -50,6 +50,8 @@ class Options:
     subset: str | None = None
     """`core` for a fixed part of the split; all of it by default."""
     limit: int | None = None
+    problems: tuple[str, ...] = ()
+    """Problems to ask about; all of the split by default."""
     shots: int = 0
     """Most measured kernels of its pool that a query names: 0, 2 or 8."""
     batch_size: int | None = None
@@ -80,7 +82,7 @@ class Options:
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
-        built = build_questions(corpus, self.split, self.tracks, self.limit, subset=self.subset)
+        built = build_questions(corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems)
         return with_shots(built, corpus, self.shots)
 
     @property

@@ -3,6 +3,16 @@
 from kbench.benchmark.problems.adversarial import InputCase
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import ScalarSpec, TensorSpec
-from kbench.benchmark.problems.registry import problem, problems
+from kbench.benchmark.problems.registry import named, problem, problems
 
-__all__ = ["InputCase", "ProblemDefinition", "ScalarSpec", "Size", "TensorSpec", "Tolerance", "problem", "problems"]
+__all__ = [
+    "InputCase",
+    "ProblemDefinition",
+    "ScalarSpec",
+    "Size",
+    "TensorSpec",
+    "Tolerance",
+    "named",
+    "problem",
+    "problems",
+]

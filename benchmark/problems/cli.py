@@ -5,30 +5,26 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from pathlib import Path
 
 import click
 
 from kbench.benchmark.problems import registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
-from kbench.benchmark.problems.foreign.user import load_user_problem
 from kbench.benchmark.problems.retired import RETIRED
 from kbench.schemas import UnknownNameError
 from kbench.schemas.convert import to_dict
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-file_option = click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path),
-    help="A problem of your own: a KernelBench file, a GPU MODE task folder, or a file with a PROBLEM. Its code runs.",
-)
 
 
 @click.group()
 def problems() -> None:
-    """List, show and check problems."""
+    """List, show and check problems.
+
+    PROBLEM is an id, or a problem of your own: a KernelBench file, a GPU MODE task folder, or a file with a PROBLEM.
+    Its code runs.
+    """
 
 
 @problems.command("list")
@@ -67,23 +63,20 @@ def _summary(p: ProblemDefinition) -> dict[str, object]:
 
 
 @problems.command("show")
-@click.argument("problem_id", required=False)
-@file_option
+@click.argument("problem")
 @json_option
-def show(problem_id: str | None, path: Path | None, as_json: bool) -> None:
+def show(problem: str, as_json: bool) -> None:
     """Show one problem as a kernel writer sees it."""
-    (chosen,) = _chosen((problem_id,) if problem_id else (), path, at_most_one=True)
-    record = chosen.record()
+    record = registry.named(problem).record()
     click.echo(json.dumps(to_dict(record), indent=2) if as_json else record.prompt, nl=as_json)
 
 
 @problems.command("check")
-@click.argument("problem_ids", nargs=-1)
-@file_option
+@click.argument("names", nargs=-1, metavar="[PROBLEM]...")
 @json_option
-def check_problems(problem_ids: tuple[str, ...], path: Path | None, as_json: bool) -> None:
+def check_problems(names: tuple[str, ...], as_json: bool) -> None:
     """Run references on their tiny workloads on the CPU; all problems unless some are named. Exit 1 if one fails."""
-    chosen = _chosen(problem_ids, path) if problem_ids or path else tuple(registry.problems().values())
+    chosen = tuple(map(registry.named, names)) or tuple(registry.problems().values())
     results = []
     with click.progressbar(chosen, label="checking", file=sys.stderr, hidden=as_json) as bar:
         for one in bar:
@@ -97,11 +90,3 @@ def check_problems(problem_ids: tuple[str, ...], path: Path | None, as_json: boo
         click.echo(f"{sum(r.ok for r in results)} of {len(results)} problems pass")
     if not all(r.ok for r in results):
         sys.exit(1)
-
-
-def _chosen(ids: tuple[str, ...], path: Path | None, at_most_one: bool = False) -> tuple[ProblemDefinition, ...]:
-    if bool(ids) == bool(path) or (at_most_one and len(ids) > 1):
-        raise click.UsageError("give either a problem or --file, not both")
-    if path is None:
-        return tuple(registry.problem(name) for name in ids)
-    return (load_user_problem(path),)

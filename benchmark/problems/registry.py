@@ -1,16 +1,21 @@
-"""The explicit list of all problems, family by family; the retired among them, and the few that are only measured."""
+"""The explicit list of all problems, family by family; the retired, those only measured, and those of users' files."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import json
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.retired import RETIRED
-from kbench.schemas import UnknownNameError
+from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas.convert import to_dict
+from kbench.schemas.ids import content_hash
 
 FAMILY_MODULES = (
     "families.dense.matmul", "families.dense.fused_matmul", "families.dense.quantized_matmul",
@@ -28,6 +33,8 @@ FAMILY_MODULES = (
 """One module per group of families, each with a tuple PROBLEMS; their order is the registry's."""
 UNLISTED_MODULES = ("foreign.published",)
 """Modules of the same form whose problems are none of the benchmark's."""
+USER_FILES = "KBENCH_PROBLEMS"
+"""Environment variable that carries the files of users' problems to the processes that plan, verify and time."""
 
 
 @functools.cache
@@ -52,6 +59,47 @@ def known() -> Mapping[str, ProblemDefinition]:
 def unlisted() -> Mapping[str, ProblemDefinition]:
     """Problems that kernels are measured on but that are none of the benchmark's: no dataset or search has them."""
     return _declared(UNLISTED_MODULES)
+
+
+def users() -> Mapping[str, ProblemDefinition]:
+    """Problems that `named` has loaded from users' files, here or in the process that started this one."""
+    return {one.id: one for one in map(_from_file, filter(None, os.environ.get(USER_FILES, "").split(os.pathsep)))}
+
+
+@functools.cache
+def _from_file(path: str) -> ProblemDefinition:
+    from kbench.benchmark.problems.foreign.user import load_user_problem
+
+    found = load_user_problem(path)
+    if resolve(found.id) is not None:
+        raise UserError(f"{path} defines {found.id!r}, which is a problem of the benchmark; give it another name")
+    return found
+
+
+def named(name: str) -> ProblemDefinition:
+    """The problem a user names: by id or alias, or by a file or folder that defines it.
+
+    Processes that this one starts know a problem from a file as well. Loading it runs its code.
+
+    Raises:
+        UserError: there is no such problem, or the file does not define one.
+    """
+    path = Path(name)
+    is_file = path.exists() or path.suffix == ".py"
+    if resolve(name) is not None or name in users() or not is_file:
+        return problem(resolve(name) or name)
+    found = _from_file(str(path.resolve()))
+    if users().get(found.id, found) is not found:
+        raise UserError(f"{name} defines {found.id!r}, as another file does; give it another name")
+    given = [given for given in os.environ.get(USER_FILES, "").split(os.pathsep) if given]
+    os.environ[USER_FILES] = os.pathsep.join(dict.fromkeys([*given, str(path.resolve())]))
+    return found
+
+
+def edition(problem_id: str) -> str:
+    """What tells versions of a user's problem apart; empty for problems of ours, whose ids never change meaning."""
+    found = users().get(problem_id)
+    return content_hash("problem", json.dumps(to_dict(found.record()), sort_keys=True)) if found else ""
 
 
 def _declared(modules: tuple[str, ...]) -> Mapping[str, ProblemDefinition]:
@@ -84,15 +132,15 @@ def _aliases() -> dict[str, str]:
 
 
 def listed(problem_id: str) -> ProblemDefinition:
-    """One problem of the benchmark; a retired one too, for whoever names it.
+    """One problem of the benchmark, a retired one too for whoever names it, or of a user's file.
 
     Raises:
         UnknownNameError: with the nearest ids.
     """
-    try:
-        return known()[problem_id]
-    except KeyError:
-        raise UnknownNameError("problem", problem_id, known()) from None
+    found = known().get(problem_id) or users().get(problem_id)
+    if found is None:
+        raise UnknownNameError("problem", problem_id, known())
+    return found
 
 
 def problem(problem_id: str) -> ProblemDefinition:

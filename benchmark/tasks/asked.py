@@ -93,7 +93,7 @@ def _query_id(row: dict[str, Any]) -> str:
 
 def known_problems() -> dict[str, dict[str, Any]]:
     """The registry's problems, for an imported corpus that brings none of its own."""
-    from kbench.benchmark.problems.registry import known
+    from kbench.benchmark.problems.registry import known, users
     from kbench.schemas import to_dict
 
-    return {problem_id: to_dict(definition.record()) for problem_id, definition in known().items()}
+    return {problem_id: to_dict(definition.record()) for problem_id, definition in {**known(), **users()}.items()}

@@ -30,6 +30,7 @@ def build_questions(
     limit: int | None = None,
     measured_only: bool = True,
     subset: str | None = None,
+    problems: Sequence[str] = (),
 ) -> Questions:
     """Everything asked on one split.
 
@@ -41,9 +42,10 @@ def build_questions(
         limit: at most this many queries, taken by ascending id, which is as good as at random.
         measured_only: leave out pool kernels that were not measured.
         subset: `core` for a fixed part of the split; all of it by default.
+        problems: ask about these alone.
 
     Raises:
-        UserError: an unknown track, split or subset, a limit below one, or a split that holds nothing.
+        UserError: an unknown track, split, subset or problem, a limit below one, or a split that holds nothing.
     """
     names = _checked(tracks, split, limit, subset)
     rows = AskedRows(corpus, split, names, measured_only)
@@ -52,7 +54,8 @@ def build_questions(
     asked = sorted({row["query_id"] for row in (*rows.pairs, *rows.pools)})
     if not asked:
         raise UserError(f"split {split!r} holds no pair and no measured kernel; choose another with --split")
-    kept = asked if limit is None else asked[:limit]
+    kept = sorted(_about(rows, problems)) if problems else asked
+    kept = kept if limit is None else kept[:limit]
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
     pool_rows = [row for row in rows.pools if row["query_id"] in position]
@@ -73,6 +76,15 @@ def build_questions(
         benchmark=version_of(corpus),
         subset=subset,
     )
+
+
+def _about(rows: AskedRows, problems: Sequence[str]) -> set[str]:
+    """The queries about some problems."""
+    known = {row["problem_id"] for row in (*rows.pairs, *rows.pools)}
+    for name in problems:
+        if name not in known:
+            raise UnknownNameError("problem of the split", name, known)
+    return {row["query_id"] for row in (*rows.pairs, *rows.pools) if row["problem_id"] in problems}
 
 
 def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, Pair]]:

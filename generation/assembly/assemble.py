@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.benchmark.problems.registry import known
+from kbench.benchmark.problems.registry import known, users
 from kbench.generation.assembly.gather import gather
 from kbench.generation.assembly.kernels import kernel_rows, orphans
 from kbench.generation.assembly.ledger import Ledger, ledger_of
@@ -66,7 +66,7 @@ def assemble(
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
         writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
-        writer.replace("problems", [definition.record() for definition in known().values()])
+        writer.replace("problems", [definition.record() for definition in (*known().values(), *users().values())])
         writer.replace("references", [row for path in references for row in read_records(path, ReferenceTime)])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))

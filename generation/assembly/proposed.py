@@ -25,10 +25,10 @@ from kbench.schemas import Kernel, UserError
 @json_option
 def proposed(runs: tuple[Path, ...], problems: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Collect kernels that searches proposed and nobody has measured, as `--executor none` leaves them."""
-    from kbench.benchmark.problems.registry import listed
+    from kbench.benchmark.problems.registry import listed, named
     from kbench.loaders.corpus.writer import CorpusWriter
 
-    wanted = {listed(problem).id for problem in problems}
+    wanted = {named(problem).id for problem in problems}
     rows = proposed_rows(runs, wanted)
     if not rows:
         raise UserError(f"no kernel in {', '.join(map(str, runs))} waits to be measured; propose some: kbench generate")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kbench.benchmark.problems.registry import listed
+from kbench.benchmark.problems.registry import listed, named, users
 from kbench.generation.campaign.options import GenerateOptions
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
@@ -59,7 +59,7 @@ def _single(options: GenerateOptions) -> RunSettings:
         raise UserError("--budget is missing; a search needs it")
     proposer = options.proposer or "genome"
     settings = RunSettings(
-        problem_id=listed(options.problem_id or "").id, backend=Backend(options.backend),
+        problem_id=listed(named(options.problem_id or "").id).id, backend=Backend(options.backend),
         method=searchable(options.method), proposer=proposer, seed=options.seed, seeds=options.seeds,
         batch=options.batch, filter=_filter(options), budget=parse_budget(options.budget), **defaults_for(proposer),
     )  # fmt: skip
@@ -86,6 +86,8 @@ def chosen_executor(options: GenerateOptions) -> Executor:
         InfrastructureError: this machine has no GPU.
     """
     if options.executor == "ray":
+        if users():
+            raise UserError("--executor ray searches problems of the benchmark; other machines do not have your file")
         return RayExecutor(harness_maker(options.half_width))
     if options.executor == "local":
         gpu = Gpu.parse(options.gpu)

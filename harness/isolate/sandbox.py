@@ -9,6 +9,8 @@ import signal
 import tempfile
 from pathlib import Path
 
+from kbench.benchmark.problems.registry import USER_FILES
+
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 MS_PRIVATE_ALL = (1 << 18) | (1 << 14)
 """MS_PRIVATE and MS_REC: what is mounted here is seen nowhere else."""
@@ -123,8 +125,10 @@ def close_inherited(keep: int) -> None:
 
 
 KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG", "LC_ALL", "CUDA_DEVICE_ORDER",
-                  "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CC")  # fmt: skip
-"""What a worker needs of its parent's environment to find the driver and a compiler; nothing else is passed on."""
+                  "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CC",
+                  USER_FILES)  # fmt: skip
+"""What a worker needs of its parent's environment to find the driver, a compiler and a user's problem; nothing else is
+passed on."""
 
 
 def environment() -> dict[str, str]:

@@ -58,7 +58,9 @@ class Build:
         return not mix or self.error is not None or self.instructions is not None
 
 
-def build_id(kernel_id: str, target: Target, facts: DeviceFacts, *, any_sm_count: bool = False) -> str:
+def build_id(
+    kernel_id: str, target: Target, facts: DeviceFacts, *, any_sm_count: bool = False, edition: str = ""
+) -> str:
     """Identity of a build: kernel, target, compilers, device facts and this code.
 
     Args:
@@ -66,10 +68,12 @@ def build_id(kernel_id: str, target: Target, facts: DeviceFacts, *, any_sm_count
         target: the architecture.
         facts: what host code may ask of the device.
         any_sm_count: whether the build is the same for every number of multiprocessors, so for every partition.
+        edition: version of the problem, where it has versions: plans are made for its workloads.
     """
     known = dataclasses.asdict(facts) | ({"multi_processor_count": None} if any_sm_count else {})
     asked = json.dumps(known, sort_keys=True)
-    return content_hash("build", BUILD_VERSION, kernel_id, str(target), compiler_versions(), asked)
+    versions = [edition] if edition else []
+    return content_hash("build", BUILD_VERSION, kernel_id, str(target), compiler_versions(), asked, *versions)
 
 
 class BuildCache:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
+from kbench.benchmark.problems.registry import edition
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.accept import accept
@@ -53,7 +54,9 @@ class Planners:
 
     def identity(self, job: Job, *, any_sm_count: bool = False) -> str:
         """The id of a job's build."""
-        return build_id(job.kernel.kernel_id, self.target, self.facts, any_sm_count=any_sm_count)
+        kernel = job.kernel
+        version = edition(kernel.problem_id)
+        return build_id(kernel.kernel_id, self.target, self.facts, any_sm_count=any_sm_count, edition=version)
 
     def known(self, job: Job) -> Build | None:
         """A job's build, if the cache has it."""

@@ -14,16 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import problem
+from kbench.benchmark.problems.registry import edition
 from kbench.harness.record.record import aggregate
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
-from kbench.schemas import DataError, Environment, Kernel, KernelSource, Measurement, from_dict, to_dict
+from kbench.schemas import (
+    DataError,
+    Environment,
+    Kernel,
+    KernelSource,
+    Measurement,
+    Problem,
+    UserError,
+    from_dict,
+    to_dict,
+)
 
 SUFFIX = ".journal.jsonl"
 
 
-Entry = tuple[KernelSource, list[Measurement], list[Environment]]
-"""A finished kernel."""
+Entry = tuple[KernelSource, list[Measurement], list[Environment], str]
+"""A finished kernel, and the version of its problem."""
 
 
 class Journal:
@@ -42,9 +53,12 @@ class Journal:
         self.measurements: dict[str, list[Measurement]] = {}
         self.kernels: dict[str, KernelSource] = {}
         self.environments: dict[str, Environment] = {}
+        self.editions: dict[str, str] = {}
+        """Versions of users' problems that the journal's kernels were measured on."""
         self._lines, self._closed = LineWriter(self.path, _entry), False
-        for (kernel, measurements, environments), _ in read_lines(self.path, _entry):
+        for (kernel, measurements, environments, version), _ in read_lines(self.path, _entry):
             self._keep(kernel, measurements, environments)
+            self.editions[kernel.problem_id] = version
 
     def add(
         self, kernel: KernelSource, measurements: Sequence[Measurement], environments: Sequence[Environment]
@@ -54,6 +68,7 @@ class Journal:
             "kernel": {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source},
             "measurements": [to_dict(m) for m in measurements],
             "environments": [to_dict(e) for e in environments],
+            "edition": edition(kernel.problem_id),
         }
         self._lines.append([json.dumps(entry) + "\n"])
         self._keep(kernel, measurements, environments)
@@ -84,11 +99,32 @@ class Journal:
                 writer.append("measurements", fresh)
                 writer.append("environments", [e for i, e in self.environments.items() if i not in places])
                 fresh_kernels = {m.kernel_id for m in fresh}
+                writer.append("problems", self._new_problems())
                 writer.append("kernels", [row for row in rows if row.kernel_id in fresh_kernels])
         if clear:
             self.path.unlink()
         self.close()
         return len(fresh)
+
+    def _new_problems(self) -> list[Problem]:
+        """Records of the kernels' problems that the folder lacks: a corpus says itself what its kernels compute."""
+        held = _ids(self.folder, "problems", "problem_id")
+        return [problem(name).record() for name in sorted({k.problem_id for k in self.kernels.values()} - held)]
+
+    def refuse_other_editions(self, problems: Collection[str]) -> None:
+        """Refuse to go on where kernels were measured on another version of a user's problem.
+
+        Raises:
+            UserError: names the problem.
+        """
+        from pyarrow import compute
+
+        where = compute.field("problem_id").isin(list(problems))
+        stored = {row["problem_id"]: from_dict(Problem, row) for row in _rows(self.folder, "problems", where=where)}
+        for name in problems:
+            changed = name in stored and edition(name) and stored[name] != problem(name).record()
+            if changed or self.editions.get(name, edition(name)) != edition(name):
+                raise UserError(f"{self.folder} holds kernels of another version of {name!r}; give another --out")
 
     def close(self) -> None:
         """Close the file; what is in it stays."""
@@ -101,7 +137,8 @@ def _entry(text: str, where: str) -> Entry:
     plain = parse_json(text, where)
     try:
         measurements = [from_dict(Measurement, row) for row in plain["measurements"]]
-        return KernelSource(**plain["kernel"]), measurements, [from_dict(Environment, e) for e in plain["environments"]]
+        environments = [from_dict(Environment, e) for e in plain["environments"]]
+        return KernelSource(**plain["kernel"]), measurements, environments, plain.get("edition", "")
     except (KeyError, TypeError) as error:
         raise DataError(f"{where} is not a finished kernel ({error}); the file is damaged: remove the line") from None
 

@@ -83,6 +83,7 @@ def measure_files(
     if out is None:
         return _measure(named, options, None, {})
     with contextlib.closing(Journal(out)) as journal:
+        journal.refuse_other_editions({kernel.problem_id for _, kernel in named})
         return _measure(named, options, journal, stored or {})
 
 

@@ -38,13 +38,14 @@ def preload(*, planning: bool) -> None:
     import triton
     import triton.language
 
-    from kbench.benchmark.problems.registry import known, unlisted
+    from kbench.benchmark.problems.registry import known, unlisted, users
     from kbench.harness.plan import planner
     from kbench.harness.worker import process_runner, replay_runner
 
     assert all((scipy.special, torch, triton.language, planner, process_runner, replay_runner))
     known()
     unlisted()
+    users()
     if planning:
         warm_compilers()
 

@@ -80,6 +80,15 @@ def test_limit_keeps_a_prefix_and_says_so(corpus: Corpus, questions: Questions) 
     assert set(few.pairs.query) <= set(range(10))
 
 
+def test_one_problem_may_be_asked_about_alone(corpus: Corpus, questions: Questions) -> None:
+    chosen = questions.queries[0].problem_id
+    few = build_questions(corpus, problems=[chosen])
+    assert few.queries == tuple(query for query in questions.queries if query.problem_id == chosen)
+    assert few.limited
+    with pytest.raises(UnknownNameError, match="unknown problem of the split 'nothing'"):
+        build_questions(corpus, problems=["nothing"])
+
+
 def test_one_track_asks_only_its_own_queries(corpus: Corpus) -> None:
     asked = build_questions(corpus, tracks=["rank"])
     assert asked.tracks == ("rank",)

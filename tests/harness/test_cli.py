@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kbench.benchmark.problems import registry
 from kbench.harness.cli import compare, doctor, measure
 from kbench.harness.device.doctor import examine, gpu_count
 from kbench.harness.device.environment import software_facts
@@ -263,3 +264,54 @@ def test_doctor_reports_versions_and_problems_as_json() -> None:
     assert isinstance(report["problems"], list)
     assert result.exit_code == (0 if report["can_measure"] else 1)
     assert report["can_measure"] == bool(report["gpus"])
+
+
+KERNELBENCH = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {answer}
+def get_inputs():
+    return [torch.randn(65, 30)]
+"""
+OWN_KERNEL = """
+import torch, triton, triton.language as tl
+@triton.jit
+def triple(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 3 * tl.load(x + at, mask=at < n), mask=at < n)
+def run(x):
+    y = torch.empty_like(x)
+    triple[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+    return y
+"""
+
+
+@without_gpu
+def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("datasets")
+    from kbench.loaders.corpus.corpus import Corpus
+
+    monkeypatch.setenv("KBENCH_PROBLEMS", "")
+    settings = {"cache": tmp_path / "cache", "builders": 1}
+    monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, **settings))
+    monkeypatch.setattr("kbench.harness.device.doctor.gpu_count", lambda: 1)
+    kernel, problem = tmp_path / "kernel.py", tmp_path / "Tripled.py"
+    kernel.write_text(OWN_KERNEL)
+    problem.write_text(KERNELBENCH.format(answer="3 * x"))
+    arguments = [str(kernel), "--problem", str(problem), "--out", str(tmp_path / "corpus")]
+    result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
+    assert result.stdout.startswith(f"{kernel}  given  ok")
+    assert result.exit_code == 0
+    corpus = Corpus.open(tmp_path / "corpus")
+    assert corpus.table("kernels").column("problem_id").to_pylist() == ["tripled"]
+    assert "return 3 * x" in corpus.table("problems").column("reference_source").to_pylist()[0]
+
+    # The same name, another problem: what was measured before says nothing about it.
+    monkeypatch.setenv("KBENCH_PROBLEMS", "")
+    registry._from_file.cache_clear()
+    problem.write_text(KERNELBENCH.format(answer="4 * x"))
+    with pytest.raises(UserError, match="another version of 'tripled'; give another --out"):
+        CliRunner().invoke(measure, arguments, catch_exceptions=False)

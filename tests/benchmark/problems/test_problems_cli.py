@@ -73,14 +73,8 @@ def test_check_reports_each_problem_and_exits_zero_when_all_pass() -> None:
 def test_check_of_a_constant_reference_exits_one_and_says_why(tmp_path: Path) -> None:
     path = tmp_path / "ones.py"
     path.write_text(BROKEN)
-    code, text = run("check", "--file", str(path))
+    code, text = run("check", str(path))
     assert code == 1
     assert "ones: output 'y' is constant" in text
     assert "tolerance accepts the constant answer" in text
     assert "the same for two seeds" in text
-
-
-def test_naming_both_a_problem_and_a_file_is_a_usage_error(tmp_path: Path) -> None:
-    result = CliRunner().invoke(problems, ["show", "softmax", "--file", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "not both" in result.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import torch
 
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.foreign.user import load_user_problem
+from kbench.benchmark.problems.registry import USER_FILES, edition, named, users
 from kbench.schemas import UserError
 
 KERNELBENCH = """
@@ -188,3 +192,36 @@ def test_a_folder_without_its_files_and_a_path_to_nothing_are_refused(tmp_path: 
         load_user_problem(tmp_path)
     with pytest.raises(UserError, match="no problem at"):
         load_user_problem(tmp_path / "nowhere.py")
+
+
+def test_a_path_names_a_problem_here_and_in_the_processes_started_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(USER_FILES, "")
+    paths = [
+        write(tmp_path / "9_Linear.py", KERNELBENCH),
+        task_folder(tmp_path),
+        write(tmp_path / "own.py", DECLARED.format(body="return 2 * x")),
+    ]
+    found = [named(str(path)) for path in paths]
+    assert [one.id for one in found] == ["problem_9_linear", "scale_task", "mine"]
+    assert named("mine") is found[2]
+    assert list(users().values()) == found
+    code = "from kbench.benchmark.problems.registry import edition, users; print(*map(edition, users()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")},
+    )  # fmt: skip
+    assert done.stdout.split() == [edition(one.id) for one in found]
+
+
+def test_a_file_may_not_take_the_name_of_another_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USER_FILES, "")
+    with pytest.raises(UserError, match="'softmax', which is a problem of the benchmark; give it another name"):
+        named(str(write(tmp_path / "softmax.py", KERNELBENCH)))
+    named(str(write(tmp_path / "one.py", DECLARED.format(body="return 2 * x"))))
+    with pytest.raises(UserError, match="'mine', as another file does"):
+        named(str(write(tmp_path / "other.py", DECLARED.format(body="return 3 * x"))))
+    with pytest.raises(UserError, match=r"no problem at .*absent.py"):
+        named(str(tmp_path / "absent.py"))
+    assert edition("softmax") == ""

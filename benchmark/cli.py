@@ -48,6 +48,12 @@ shots_option = click.option(
 )
 @click.option("--train", metavar="PATH", help="Corpus to learn from instead, or the word shipped: scores transfer.")
 @click.option(
+    "--held-out-gpu",
+    metavar="GPU",
+    help="Leave this GPU out of training and ask about it alone: scores transfer between GPUs, with the baseline "
+    "`transfer` (speedups stay what they were) beside every surrogate.",
+)
+@click.option(
     "--split",
     default="test",
     show_default=True,
@@ -138,6 +144,7 @@ def evaluate(
     all_baselines: bool,
     dataset: str | None,
     train: str | None,
+    held_out_gpu: str | None,
     tracks: str,
     arguments: tuple[str, ...],
     problems: tuple[str, ...],
@@ -165,8 +172,9 @@ def evaluate(
     ids = tuple(named(name).id if Path(name).exists() else name for name in problems)
     given = Options(tracks=asked, arguments=parse_arguments(arguments), problems=ids, **options)
     command = Command(
-        names=names, dataset=dataset, train=train, options=given, out=out, report=not no_report, compiler=compiler
-    )
+        names=names, dataset=dataset, train=train, held_out_gpu=held_out_gpu, options=given, out=out,
+        report=not no_report, compiler=compiler,
+    )  # fmt: skip
     shown = TerminalProgress(quiet=as_json and not sys.stderr.isatty())
     if dry_run:
         plan = command.plan(shown)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.evaluation.folder import earlier, write_folder, write_json
-from kbench.benchmark.evaluation.results import EvaluationResults
+from kbench.benchmark.evaluation.results import EvaluationResults, MetricResult
 from kbench.benchmark.evaluation.run import Evaluation, EvaluationProgress, Options, evaluate
 from kbench.benchmark.evaluation.submission import is_published
 from kbench.benchmark.evaluation.terminal import terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN
-from kbench.benchmark.scoring.compare import Comparison
+from kbench.benchmark.scoring.compare import Comparison, skill_over
 from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.compiler import Compiler
 from kbench.benchmark.surrogates.language.llm import WRITTEN
@@ -22,6 +22,7 @@ from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.asked import Tables, version_of
 from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tasks.trained import TrainedOn
+from kbench.benchmark.tasks.transfer import HeldOutGpu
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
@@ -29,6 +30,8 @@ from kbench.loaders.corpus.places import pulled
 from kbench.schemas import UserError
 
 SHIPPED = "shipped"
+UNCHANGED = "transfer"
+"""The built-in that stands beside every surrogate where a GPU is left out."""
 UNTRAINED = (
     "baseline: the corpus has no train split, so that skill is over the uniform forecast; --train shipped takes the "
     "training frequencies of kbench's own dataset"
@@ -88,14 +91,16 @@ class Command:
     compiler: Compiler | None = None
     train: str | None = None
     """A corpus whose training splits stand in for those of `dataset`; SHIPPED for the shipped one."""
+    held_out_gpu: str | None = None
+    """A GPU that is left out of training, and that alone is asked about."""
 
     def corpus(self) -> Tables:
         """The corpus asked for, as the benchmark sees it; a pulled dataset's name finds it in the data folder."""
         asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.options.benchmark)
-        if self.train is None:
-            return asked
-        learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
-        return TrainedOn(asked, benchmark_of(learnt, 1 if version_of(asked) == 1 else None))
+        if self.train is not None:
+            learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
+            asked = TrainedOn(asked, benchmark_of(learnt, 1 if version_of(asked) == 1 else None))
+        return asked if self.held_out_gpu is None else HeldOutGpu(asked, self.held_out_gpu)
 
     def questions(self, corpus: Tables, progress: EvaluationProgress) -> Questions:
         """What is asked."""
@@ -135,7 +140,9 @@ class Command:
         corpus = self.corpus()
         questions = self.questions(corpus, progress)
         self._check_folders(compare_to, questions)
-        done = [self._one(name, corpus, questions, progress) for name in self.names]
+        unchanged = None if self.held_out_gpu is None else self._one(UNCHANGED, corpus, questions, progress)
+        names = [name for name in self.names if unchanged is None or name != UNCHANGED]
+        done = [self._one(name, corpus, questions, progress) for name in names]
         other = None if compare_to is None else self._one(compare_to, corpus, questions, progress)
         asked = done if other is None else [*done, other]
         interrupted = any(evaluation.run.interrupted for evaluation in asked)
@@ -147,7 +154,9 @@ class Command:
             return Answer({"unanswered": unanswered}, "".join(text), interrupted, unanswered)
         found = [EvaluationResults.of(evaluation) for evaluation in done]
         values = [one.to_json() for one in found]
-        text = [terminal(found[-1], found[:-1])]
+        beside = [EvaluationResults.of(unchanged)] if unchanged is not None else []
+        text = [terminal(found[-1], [*found[:-1], *beside])]
+        text += [] if unchanged is None else self._transfer(done, unchanged, values)
         text += self._prompt_edges(done, values)
         trained = corpus.table("pairs", split="train", columns=["pair_id"]).num_rows > 0
         text += [] if trained else [UNTRAINED]
@@ -161,6 +170,18 @@ class Command:
             text.append(f"files: {', '.join(str(self._folder_of(e.name)) for e in done)}")
         whole = values[0] if len(self.names) == 1 else {"surrogates": values}
         return Answer(whole, "\n\n".join(text), interrupted, unanswered)
+
+    def _transfer(self, done: Sequence[Evaluation], unchanged: Evaluation, values: list[dict[str, Any]]) -> list[str]:
+        """Skill on the GPU left out, over the baseline that speedups stay what they were on the others."""
+        lines = [f"Transfer to {self.held_out_gpu}: skill over unchanged speedups"]
+        for evaluation, found in zip(done, values, strict=True):
+            over = skill_over(evaluation.scored, unchanged.scored)
+            plain = {name: dataclasses.asdict(MetricResult.of(figure, None, None)) for name, figure in over.items()}
+            found["transfer"] = {"held_out_gpu": self.held_out_gpu, "baseline": UNCHANGED, "skill_over": plain}
+            write_json(self._folder_of(evaluation.name) / "transfer.json", found["transfer"])
+            shown = (f"{name} {f.value:.3f} [{f.low:.3f}, {f.high:.3f}]" for name, f in over.items())
+            lines.append(f"  {evaluation.name}: {', '.join(shown)}")
+        return ["\n".join(lines)]
 
     def _prompt_edges(self, done: Sequence[Evaluation], values: list[dict[str, Any]]) -> list[str]:
         """Published forecasts scored a second time, against the edges their prompt described."""
@@ -210,6 +231,7 @@ class Command:
     def _check_folders(self, compare_to: str | None, questions: Questions) -> None:
         """Refuse, before any surrogate is asked, what would replace something that must not be lost."""
         beside = [compare_to] if compare_to is not None and compare_to not in self.names else []
+        beside += [UNCHANGED] if self.held_out_gpu is not None and UNCHANGED not in (*self.names, *beside) else []
         owners: dict[Path, str] = {}
         for name in [*self.names, *beside]:
             target = self._located(name)

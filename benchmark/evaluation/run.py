@@ -230,7 +230,7 @@ def prepare(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     log = out / "surrogate.log" if out is not None else None
-    hidden = tuple(str(folder.resolve()) for folder in getattr(corpus, "folders", ()))
+    hidden = tuple(str(folder.resolve()) for folder in corpus.folders)
     confinement = Confinement(
         fit_s=options.fit_timeout_s,
         forecast_s=options.timeout_s,

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.bootstrap import Figure, divide
+from kbench.benchmark.metrics.forecast.rps import LEVEL_SKILL, SKILL
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.registry import BY_NAME, headline
 from kbench.benchmark.scoring.score import Scored, finite
@@ -75,3 +76,21 @@ class Comparison:
             value = metric.text(entry.difference, sign="+")
             lines.append(f"  {track} {metric.name}: {value}{interval} {entry.verdict}")
         return "\n".join(lines)
+
+
+def skill_over(one: Scored, other: Scored) -> dict[str, Figure]:
+    """Skill with another surrogate's forecasts in the place of the training prior; empty where either has none.
+
+    Both skills are 1 − RPS / RPS of the prior, on the same questions and draws, so that the prior cancels.
+    """
+    pairs = {
+        metric.name: [scored.figures.get(metric.track.name, {}).get(metric.name) for scored in (one, other)]
+        for metric in (SKILL, LEVEL_SKILL)
+    }
+    return {
+        name: Figure(
+            1.0 - (1.0 - mine.value) / (1.0 - theirs.value), 1.0 - divide(1.0 - mine.draws, 1.0 - theirs.draws)
+        )
+        for name, (mine, theirs) in pairs.items()
+        if mine is not None and theirs is not None and theirs.value < 1.0
+    }

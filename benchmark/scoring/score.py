@@ -16,7 +16,7 @@ from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
 from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
 from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
-from kbench.benchmark.tasks.labels import Strings
+from kbench.benchmark.tasks.labels import Strings, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import FORECAST, PAIR_TRACKS, RANK, SEARCH, VALIDITY
 from kbench.schemas import Score
@@ -115,7 +115,8 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
     pairs = questions.pairs
     repeats = len(rows.bins) // len(pairs)
     made: list[Score] = []
-    for name, positions in slices(pairs):
+    gpus = strings([questions.queries[at].gpu for at in pairs.query.tolist()])
+    for name, positions in slices(pairs, gpus):
         part = rows.take((np.arange(repeats)[:, None] * len(pairs) + positions).ravel())
         clusters = clusters_of(pairs.problem[positions], pairs.candidate[positions])
         bootstrap = settings.draws(np.tile(clusters, repeats))

@@ -1,4 +1,4 @@
-"""Slices: where a surrogate is good. Rows by family, backend, kind, bin, runtime decade, seen or unseen, and origin."""
+"""Slices: where a surrogate is good: by family, backend, kind, bin, runtime decade, seen or unseen, origin and GPU."""
 
 from __future__ import annotations
 
@@ -37,10 +37,18 @@ def facet(labels: PairLabels, name: str) -> Strings:
     return values
 
 
-def slices(labels: PairLabels) -> Iterator[tuple[str, Ints]]:
-    """Every slice as facet=value with its row positions."""
-    for name in FACETS:
-        values, index = encode(facet(labels, name))
+def slices(labels: PairLabels, gpus: Strings) -> Iterator[tuple[str, Ints]]:
+    """Every slice as facet=value with its row positions.
+
+    Args:
+        labels: the rows.
+        gpus: the GPU of each; where all are of one, it is no slice.
+    """
+    facets = {name: facet(labels, name) for name in FACETS}
+    if len(set(gpus.tolist())) > 1:
+        facets["gpu"] = gpus
+    for name, column in facets.items():
+        values, index = encode(column)
         order = np.argsort(index, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
         for value, rows in zip(values, parts, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.benchmark.tasks.core import core_pairs, core_pools
@@ -33,6 +34,10 @@ class Tables(Protocol):
     @property
     def configs(self) -> Sequence[str]:
         """Names of the tables it holds."""
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """The folders that hold the answers, which a user's surrogate must not read."""
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""

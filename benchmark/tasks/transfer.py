@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables, version_of
@@ -50,6 +51,11 @@ class HeldOutGpu:
     def benchmark(self) -> int:
         """The version of the benchmark that asks."""
         return version_of(self._corpus)
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """The folders that hold the answers."""
+        return self._corpus.folders
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; of kernels and pairs, what training or the questions may see."""

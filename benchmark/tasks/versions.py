@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables
@@ -52,6 +53,11 @@ class LineageCorpus:
     def configs(self) -> Sequence[str]:
         """Names of the tables it holds."""
         return self.stated.configs
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """The folders that hold the answers."""
+        return self.stated.folders
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; `split` means the split by lineage."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks import Questions, build_questions
@@ -53,6 +54,11 @@ class SeasonTables:
     def configs(self) -> Sequence[str]:
         """Names of the tables it holds."""
         return ("kernels", "pairs", "problems")
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """The folders of the kernels, which hold no answers."""
+        return ()
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered by equality."""

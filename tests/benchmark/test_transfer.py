@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kbench.benchmark.evaluation.command import Command
+from kbench.benchmark.evaluation.run import Options, SilentProgress, evaluate
 from kbench.benchmark.surrogates.baselines.transfer import TransferSurrogate, moved, normal_shares
+from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.tasks import build_questions
 from kbench.benchmark.tasks.build import training_pairs
+from kbench.benchmark.tasks.trained import TrainedOn
 from kbench.benchmark.tasks.transfer import HeldOutGpu
+from kbench.benchmark.tasks.versions import LineageCorpus
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, Pair, PairKind, UnknownNameError, UserError, bins, from_dict
@@ -94,3 +102,43 @@ def test_the_spread_is_what_two_training_gpus_show() -> None:
     assert moved([{"a": (1.0, 2.0), "b": None}]) == 0.2
     assert normal_shares(0.0, 0.01)[2] == pytest.approx(0.5, abs=0.01)
     assert math.fsum(normal_shares(1.0, 0.5)) == pytest.approx(1.0)
+
+
+def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surrogate(
+    two_gpus: Corpus, tmp_path: Path
+) -> None:
+    given = Options(resamples=50, tracks=("forecast",))
+    (folder,) = two_gpus.folders
+    command = Command(
+        names=["prior", "uniform"], dataset=str(folder), options=given, out=tmp_path, report=False, held_out_gpu=PART
+    )
+    answer = command.run(SilentProgress(), None)
+    assert f"Transfer to {PART}" in answer.text
+    prior, uniform = (one["transfer"]["skill_over"] for one in answer.values["surrogates"])
+    assert uniform["skill"]["value"] < prior["skill"]["value"] < 0.0
+    assert prior["skill"]["low"] <= prior["skill"]["value"] <= prior["skill"]["high"]
+    written = json.loads((tmp_path / "prior" / "transfer.json").read_text("utf-8"))
+    assert written == answer.values["surrogates"][0]["transfer"]
+    unchanged = json.loads((tmp_path / "transfer" / "results.json").read_text("utf-8"))["tracks"]["forecast"]
+    mine = answer.values["surrogates"][0]["tracks"]["forecast"]
+    ratio = (1 - mine["skill"]["value"]) / (1 - unchanged["skill"]["value"])
+    assert prior["skill"]["value"] == pytest.approx(1 - ratio)
+
+
+def test_scores_have_a_slice_for_each_gpu_where_there_are_several(two_gpus: Corpus, corpus: Corpus) -> None:
+    several, one = (evaluate("uniform", each, Options(resamples=0)).scored.slices for each in (two_gpus, corpus))
+    assert {score.slice for score in several if score.slice.startswith("gpu=")} == {f"gpu={WHOLE}", f"gpu={PART}"}
+    assert not [score for score in one if score.slice.startswith("gpu=")]
+
+
+def test_static_learns_anew_where_a_gpu_is_left_out(two_gpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt: list[Any] = []
+    monkeypatch.setattr(StaticSurrogate, "_trained", lambda self, corpus, splits: learnt.append(corpus))
+    StaticSurrogate().fit_corpus(HeldOutGpu(two_gpus, PART))
+    assert [one.training_gpus for one in learnt] == [(WHOLE,)]
+
+
+def test_every_view_of_a_corpus_names_the_folders_that_hold_answers(two_gpus: Corpus) -> None:
+    views = [LineageCorpus(two_gpus, {}), HeldOutGpu(two_gpus, PART), TrainedOn(two_gpus, two_gpus)]
+    assert [set(view.folders) for view in views] == [set(two_gpus.folders)] * 3
+    assert two_gpus.folders

@@ -43,8 +43,11 @@ class StaticSurrogate:
         self._model: StaticModel | None = None
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Train where that was asked for; otherwise see that the model has not learnt what it is asked."""
-        if self._retrain:
+        """Train where that was asked for; otherwise see that the model has not learnt what it is asked.
+
+        The shipped model may have learnt from a GPU that is left out here, so it is trained again on the others.
+        """
+        if self._retrain or (self._path == self.shipped and hasattr(corpus, "training_gpus")):
             self._model = self._trained(corpus, TRAIN_SPLITS)
             return
         self._model = self._loaded()

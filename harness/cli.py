@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kbench.harness.device.gpu import parse_gpus
-from kbench.loaders.options import json_option, out_option
+from kbench.loaders.options import F, json_option, out_option
 from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, to_dict
+
+if TYPE_CHECKING:
+    from kbench.harness.kernel.raw import RawLaunch
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
@@ -28,6 +32,32 @@ backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"])
 allow_option = click.option(
     "--allow-unscreened", is_flag=True, help="Run a kernel that cannot be planned in the process that judges it."
 )
+
+
+def raw_options(command: F) -> F:
+    """How a file of raw CUDA C++ is launched, told to the command as `launch`."""
+
+    @functools.wraps(command)
+    def told(*args: Any, entry: str | None, grid: str | None, **options: Any) -> Any:
+        raw = {name: options.pop(name) for name in ("block", "args", "shared_bytes")}
+        if entry and not grid:
+            raise UserError("--grid is missing; say how many blocks, such as --grid 'cdiv(y.numel(), 256)'")
+        from kbench.harness.kernel.raw import RawLaunch
+
+        return command(*args, launch=RawLaunch(entry, grid, **raw) if entry and grid else None, **options)
+
+    options = [
+        click.option("--entry", help="Function of a .cu file to launch."),
+        click.option(
+            "--grid", help="Its blocks, such as 'cdiv(y.numel(), 256)' or 'cdiv(x.shape[1], 32), x.shape[0]'."
+        ),
+        click.option("--block", default="256", show_default=True, help="Its threads per block."),
+        click.option(
+            "--args", help="What it is called with, such as 'x, y, y.numel()'; inputs, then outputs by default."
+        ),
+        click.option("--shared-bytes", default="0", show_default=True, help="Its dynamic shared memory."),
+    ]
+    return functools.reduce(lambda found, option: option(found), reversed(options), told)  # type: ignore[return-value]
 
 
 @click.command()
@@ -51,6 +81,7 @@ allow_option = click.option(
 @allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
               help="Seconds that one stage of a kernel may take.")  # fmt: skip
+@raw_options
 @json_option
 def measure(
     files: tuple[Path, ...],
@@ -59,9 +90,14 @@ def measure(
     gpu: str,
     check_only: bool,
     as_json: bool,
+    launch: RawLaunch | None,
     **told: Any,
 ) -> None:
-    """Verify and time kernels on a local GPU."""
+    """Verify and time kernels on a local GPU.
+
+    A file of raw CUDA C++ (.cu) needs --entry and --grid. --grid, --block, --args and --shared-bytes are Python
+    expressions over the problem's inputs and outputs by name.
+    """
     from kbench.benchmark.problems.registry import edition, named
     from kbench.harness.device.doctor import require_gpus
     from kbench.harness.record.check import check, check_corpus
@@ -78,7 +114,7 @@ def measure(
         require_gpus(options.gpus, CHECK_ONLY)
         show_agreement(remeasure(options), as_json)
     else:
-        kernels = _kernels(files, problem_id, backend)
+        kernels = _kernels(files, problem_id, backend, launch)
         if not check_only:
             require_gpus(options.gpus, CHECK_ONLY)
         rows = check(kernels, options) if check_only else measure_files(kernels, options)
@@ -87,7 +123,9 @@ def measure(
         finish(rows, as_json, named(str(problem_id)).id)
 
 
-def _kernels(files: Sequence[Path], problem_id: str | None, backend: str | None) -> list[tuple[str, KernelSource]]:
+def _kernels(
+    files: Sequence[Path], problem_id: str | None, backend: str | None, launch: RawLaunch | None
+) -> list[tuple[str, KernelSource]]:
     from kbench.benchmark.problems import named
     from kbench.harness.kernel.sources import read_kernels
 
@@ -95,7 +133,7 @@ def _kernels(files: Sequence[Path], problem_id: str | None, backend: str | None)
         raise UserError("no kernel files; give FILES with --problem, or --corpus")
     if not problem_id:
         raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
-    return read_kernels(files, named(problem_id).id, backend)
+    return read_kernels(files, named(problem_id).id, backend, launch)
 
 
 def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str, Measurement]]) -> None:

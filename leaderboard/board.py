@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
@@ -98,6 +98,16 @@ def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Che
                 one = dataclasses.replace(one, flaws=(*one.flaws, flaw))
         outcomes[str(path)] = one
     return outcomes
+
+
+def check_report(outcomes: Mapping[str, Checked]) -> dict[str, Any]:
+    """What a check of submissions found, as plain JSON values."""
+    rows = [
+        {"path": path, "file": f.file, "field": f.field, "value": f.value, "message": f.message}
+        for path, one in outcomes.items()
+        for f in one.flaws
+    ]
+    return {"ok": not rows, "errors": rows}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -56,17 +56,12 @@ def check(
     as_json: bool,
 ) -> None:
     """List everything wrong with submissions; exit 1 when anything is."""
-    from kbench.leaderboard.board import check_all, expected_of, load_questions
+    from kbench.leaderboard.board import check_all, check_report, expected_of, load_questions
 
     expected = None if format_only else expected_of(load_questions(dataset, labels, split, benchmark))
     outcomes = check_all(paths, expected)
     if as_json:
-        rows = [
-            {"path": path, "file": f.file, "field": f.field, "value": f.value, "message": f.message}
-            for path, one in outcomes.items()
-            for f in one.flaws
-        ]
-        echo_json({"ok": not rows, "errors": rows})
+        echo_json(check_report(outcomes))
     else:
         for path, one in outcomes.items():
             click.echo(f"{path}: {'ok' if one.ok else f'{len(one.flaws)} problem(s)'}")
@@ -222,9 +217,10 @@ def build(
     """
     from kbench.leaderboard.board import load_questions, read_entries, score_entries, shipped
     from kbench.leaderboard.scoring.results import read_all_results
+    from kbench.leaderboard.season.life import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
-    from kbench.leaderboard.site.scope import dataset_facts
+    from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.loaders.corpus.corpus import Corpus
 
     questions = load_questions(dataset, labels, split, benchmark)
@@ -239,7 +235,7 @@ def build(
         kept = cache if labels is None else None
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
         answers = answers_of(entries, questions, corpus)
-    facts = dataset_facts(questions, corpus)
+    facts = {**dataset_facts(questions, corpus), "seasons": season_facts(SEASONS)}
     page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links))
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
@@ -249,26 +245,29 @@ def build(
     _say_refused(refused)
 
 
-@leaderboard.command(short_help="Serve a built site on this machine.")
+@leaderboard.command(short_help="Serve a built site.")
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 lets others in.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free port.")
+@click.option("--check", "checks", is_flag=True, help="Let visitors check a submission against the shipped dataset.")
 @json_option
-def serve(folder: Path, port: int, as_json: bool) -> None:
-    """Serve a built site on this machine only."""
-    import functools
-    import http.server
+def serve(folder: Path, host: str, port: int, checks: bool, as_json: bool) -> None:
+    """Serve a built site, on this machine only unless --host says otherwise."""
+    from kbench.leaderboard.board import check_all, check_report, expected_of, load_questions
+    from kbench.leaderboard.space.server import SiteServer
 
     if not (folder / "index.html").is_file():
         raise UserError(f"{folder} holds no index.html; build the site first: kbench leaderboard build --out {folder}")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    expected = expected_of(load_questions(None, None)) if checks else None
+    checker = (lambda path: check_report(check_all([path], expected))) if checks else None
     try:
-        bound = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+        bound = SiteServer((host, port), folder, checker)
     except OSError as error:
         raise UserError(
-            f"port {port} cannot be used ({error.strerror}); choose another, or a free one with --port 0"
+            f"port {port} of {host} cannot be used ({error.strerror}); choose another, or a free one with --port 0"
         ) from None
     with bound as server:
-        address = f"http://127.0.0.1:{server.server_port}/"
+        address = f"http://{host}:{server.server_port}/"
         click.echo(json.dumps({"address": address}) if as_json else f"{address} (Ctrl-C ends it)")
         try:
             server.serve_forever()

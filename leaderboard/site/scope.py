@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.leaderboard.scoring.results import read_all_results
 from kbench.leaderboard.scoring.score import slice_masks
+from kbench.leaderboard.season.record import FILE, read_season
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
@@ -51,6 +56,22 @@ def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, A
             "gpu": gpus,
         },
     }
+
+
+def season_facts(folder: Path) -> list[dict[str, Any]]:
+    """Every season of a folder, newest first: what it asks, who entered, and what they scored once it closed."""
+    found = []
+    for path in sorted(folder.glob(f"*/{FILE}")):
+        season = read_season(path.parent)
+        scored = read_all_results(path.parent / "results") if season.closing else []
+        found.append({
+            "name": season.name, "opened_at": season.opened_at, "gpu": season.gpu, "kernels": season.kernels,
+            "queries": season.queries, "entries": [entry.entry_id for entry in season.entries],
+            "closed_at": season.closing and season.closing.closed_at,
+            "results": {result.entry_id: {track: result.value(track, headline(track).name) for track in TRACK_NAMES}
+                        for result in scored},
+        })  # fmt: skip
+    return sorted(found, key=lambda one: one["opened_at"], reverse=True)
 
 
 def _counts(corpus: Corpus) -> dict[str, Any]:

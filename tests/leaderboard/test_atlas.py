@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
-import functools
 import gzip
-import http.server
 import io
 import json
 import shutil
@@ -21,6 +19,7 @@ from playwright.sync_api import expect
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.shards import shard
+from kbench.leaderboard.space.server import SiteServer
 from kbench.loaders.corpus.corpus import Corpus
 
 FIRST_VIEW_BYTES = 300_000
@@ -182,8 +181,7 @@ def test_every_kind_of_page_passes_axe(
 
 
 def test_the_first_view_is_small_and_asks_its_own_host_alone(site: Path, browser: Any) -> None:
-    handler = functools.partial(_Quiet, directory=str(site.parent))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with SiteServer(("127.0.0.1", 0), site.parent) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = browser.new_page()
         seen: list[tuple[str, int]] = []
@@ -195,11 +193,6 @@ def test_the_first_view_is_small_and_asks_its_own_host_alone(site: Path, browser
         server.shutdown()
     assert all(url.startswith(address) for url, _ in seen)
     assert sum(size for _, size in seen) <= FIRST_VIEW_BYTES
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
 
 def test_slices_of_few_problems_are_undecided(

@@ -1,54 +1,59 @@
-"""Build the site from the shipped submissions and take the screenshots in docs/leaderboard/.
+"""Take the screenshots in docs/leaderboard/ of a built site: each kind of page, wide or on a phone, light or dark.
 
-PYTHONPATH=src python docs/evidence/scripts/leaderboard_screenshots.py
+kbench leaderboard build --out site
+python docs/evidence/scripts/leaderboard_screenshots.py site
 """
 
 from __future__ import annotations
 
 import io
 import shutil
-import tempfile
+import sys
 from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
-from kbench.leaderboard.site.build import build
-from kbench.leaderboard.site.scope import dataset_facts
-from kbench.loaders.corpus.corpus import Corpus
-
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OUT = Path(__file__).parents[2] / "leaderboard"
-SHOTS = (
-    ("overall-desktop", 1280, 760, "#/", "light"),
-    ("forecast-desktop", 1280, 760, "#/?track=forecast", "light"),
-    ("entry-desktop", 1280, 1500, "#/entry/static-0-1-0", "light"),
-    ("compare-desktop-dark", 1280, 1000, "#/compare/static-0-1-0/nearest-0-1-0", "dark"),
-    ("forecast-phone", 390, 844, "#/?track=forecast", "light"),
-    ("entry-phone-dark", 390, 1200, "#/entry/static-0-1-0", "dark"),
-)
+DESKTOP, PHONE = (1280, 900), (390, 844)
+PAGES = {
+    "home": "#/",
+    "overall": "#/leaderboard",
+    "forecast": "#/leaderboard?track=forecast",
+    "problems": "#/problems",
+    "problem": "#/problem/trimul",
+    "kernels": "#/kernels?q=wmma&faster=1",
+    "kernel": "#/kernel/trimul/87cf293757cf",
+    "entry": "#/entry/static-0-1-0",
+    "compare": "#/compare/static-0-1-0/nearest-0-1-0",
+    "history": "#/history",
+}
+NARROW = ("home", "forecast", "problem", "kernels", "kernel", "entry", "compare")
+DARK = ("home", "problem", "kernel", "compare")
 
 
-def main() -> None:
-    """Build, open, photograph."""
+def main(site: Path) -> None:
+    """Open each page and photograph its first screen."""
+    shots = [(name, "desktop", DESKTOP, "light") for name in PAGES]
+    shots += [(name, "dark", DESKTOP, "dark") for name in DARK]
+    shots += [(name, "phone", PHONE, "dark" if name in DARK[1:3] else "light") for name in NARROW]
     OUT.mkdir(parents=True, exist_ok=True)
-    questions = load_questions(None, None, benchmark=1)
-    facts = dataset_facts(questions, Corpus.open(None))
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        page_path = build(score_all([SUBMISSIONS / "benchmark-1"], questions), facts, Path(folder))
+    for old in OUT.glob("*.*"):
+        old.unlink()
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        for name, width, height, link, scheme in SHOTS:
+        for name, where, (width, height), scheme in shots:
             dark = "dark" if scheme == "dark" else "light"
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=dark)
-            page.goto(page_path.as_uri() + link)
-            page.wait_for_timeout(200)
-            # A palette keeps text sharp at a third of the size.
-            image = Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(64, dither=Image.Dither.NONE)
-            image.save(OUT / f"{name}.png", optimize=True)
+            page.goto((site / "index.html").resolve().as_uri() + PAGES[name])
+            page.locator("main:not([aria-busy])").wait_for()
+            page.wait_for_timeout(300)
+            image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            image.save(OUT / f"{name}-{where}.webp", quality=80, method=6)
             page.close()
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

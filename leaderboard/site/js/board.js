@@ -139,7 +139,7 @@ function boardColumns(track, ranks, key, entries) {
     metrics.push({ id: "mean", title: "Mean rank ↓", meaning: "Mean of the entry's ranks over the tracks", value: (entry) => ranks.get(entry.id)?.figure ?? null });
     for (const one of DATA.tracks) {
       const table = markTies(places(one, entries, key));
-      metrics.push({ id: one.id, title: one.title, meaning: one.question, value: (entry) => table.get(entry.id)?.rank ?? null, table });
+      metrics.push({ id: `${one.id}_rank`, title: one.title, meaning: one.question, value: (entry) => table.get(entry.id)?.rank ?? null, table });
     }
   }
   return [...base, ...metrics, { id: "cost", title: "s / 1,000", meaning: "Seconds per 1,000 forecasts", value: (entry) => entry.cost.seconds_per_1000 }];

@@ -31,7 +31,7 @@ function scopeNotes() {
   return el("section", { class: "scope-notes" }, el("h2", {}, "What the figures can and cannot tell"), el("ul", {},
     el("li", {}, `Entries were asked ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems${part}: split ${scope.split} of benchmark ${scope.benchmark}, on ${scope.gpus.join(", ")}. Nothing else was scored.`),
     el("li", {}, hidden ? "The labels of this split are private." : "The labels of this split are public. Whoever copies them can score well; entries better than a second measurement are flagged, blurred copies are not. Nothing here can prevent that."),
-    el("li", {}, "A season is the remedy: its kernels are forecast before anyone has measured them, and measured only after entries are frozen."),
+    el("li", {}, "A season is the remedy: its kernels are forecast before anyone has measured them, and measured only after entries are frozen. ", (DATA.dataset.seasons || []).length ? link("#/history", "Seasons so far") : null),
     el("li", {}, `Intervals resample problems. Ranks on slices with fewer than ${DATA.dataset.least_problems} problems are shown as undecided; N stands beside every slice.`),
     el("li", {}, "Nobody can prove what a language model has read. Each entry states its contamination itself.")));
 }
@@ -53,7 +53,20 @@ function historyView() {
   const dated = DATA.entries.map((entry) => ({ entry, at: Date.parse(entry.created_at), value: track && score(entry, track.id, track.headline, "all")?.value })).filter((one) => one.at && !none(one.value)).sort((a, b) => a.at - b.at);
   page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores today. Scores are always computed anew on the same questions."),
     track && new Set(dated.map((one) => one.at)).size > 1 ? el("div", { class: "card broad" }, el("h2", {}, `Best ${track.headline_label} so far`), bestSoFar(track, dated)) : null,
-    sortTable("entries-by-date", "Entries by date", columns, DATA.entries, { id: "date", down: true }));
+    sortTable("entries-by-date", "Entries by date", columns, DATA.entries, { id: "date", down: true }), seasons());
+}
+function seasons() {
+  const found = DATA.dataset.seasons || [];
+  const columns = [
+    { id: "season", title: "Season", text: true, value: (one) => one.name }, { id: "opened", title: "Opened", text: true, value: (one) => one.opened_at.slice(0, 10) },
+    { id: "state", title: "State", text: true, value: (one) => (one.closed_at ? `closed ${one.closed_at.slice(0, 10)}` : "open: not measured yet") },
+    { id: "gpu", title: "GPU", text: true, value: (one) => one.gpu }, { id: "kernels", title: "Kernels", value: (one) => one.kernels }, { id: "queries", title: "Queries", value: (one) => one.queries },
+    { id: "entries", title: "Entries", value: (one) => one.entries.length, meaning: "Forecasts that are frozen" },
+  ];
+  const results = found.filter((one) => one.closed_at).map((one) => [el("h3", {}, `Results of ${one.name}`), sortTable(`season-${one.name}`, `Results of ${one.name}`, [{ id: "entry", title: "Entry", text: true, value: ([id]) => id },
+    ...DATA.tracks.map((track) => ({ id: track.id, title: `${track.title}: ${track.headline_label}\u00a0${arrow(track.id, track.headline)}`, meaning: metricOf(track.id, track.headline).meaning, value: ([, scores]) => scores[track.id], cell: ([, scores]) => show(scores[track.id]) }))],
+  Object.entries(one.results), { id: DATA.tracks[0].id, down: true })]);
+  return found.length ? [el("h2", {}, "Seasons"), el("p", { class: "lead" }, "Kernels that nobody had measured when the forecasts were made. Their labels cannot have been copied."), sortTable("seasons", "Seasons", columns, found, { id: "opened", down: true }), results] : null;
 }
 function bestSoFar(track, dated) {
   let best = null;
@@ -65,17 +78,15 @@ function template(id, title) {
   page(title, document.getElementById(id).content.cloneNode(true), id === "dataset" ? scopeNotes() : null);
   if (id === "submit") checkForm();
 }
-// Where the page is served by the Space, a submission can be checked before it is sent.
+// The Space, which checks submissions, serves the page with this form shown.
 function checkForm() {
   const form = main.querySelector("[data-check]");
-  if (!form || !/^https?:$/.test(location.protocol)) return;
   const input = form.querySelector("input"), outcome = form.querySelector("[role=status]");
-  fetch("check").then((answer) => { if (answer.ok && answer.headers.get("content-type")?.includes("json")) form.hidden = false; }).catch(() => {});
+  const report = ({ ok, errors }) => outcome.replaceChildren(el("p", {}, ok ? "This submission can be entered." : `${errors.length} problem(s):`), el("ul", {}, ...errors.map((one) => el("li", {}, [one.file, one.field, one.value, one.message].filter(Boolean).join(" · ")))));
   form.querySelector("button").addEventListener("click", async () => {
     const file = input.files[0];
     if (!file) { outcome.textContent = "Choose a .zip or .tar.gz first."; return; }
     outcome.textContent = "Checking …";
-    const answer = await fetch(`check?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file }).then((found) => found.json()).catch((error) => ({ ok: false, errors: [{ message: String(error) }] }));
-    outcome.replaceChildren(el("p", {}, answer.ok ? "This submission can be entered." : `${answer.errors.length} problem(s):`), el("ul", {}, ...answer.errors.map((one) => el("li", {}, [one.file, one.field, one.value, one.message].filter(Boolean).join(" · ")))));
+    report(await fetch(`check?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file }).then((found) => found.json()).catch((error) => ({ ok: false, errors: [{ message: `the check could not be made (${error.message})` }] })));
   });
 }

@@ -1,14 +1,16 @@
 """Rewards for reinforcement learning, as TRL takes them: `reward(completions, **columns) -> list[float]`.
 
-The forecast rewards read a model's answer and the columns of `kbench data export --format trl-prompt`. They run from 0
-to 1, and an answer that states no distribution gets 0. The kernel rewards read a verdict: `judged` makes one out of a
-completion, with whatever measures kernels where the training runs.
+The forecast rewards read a model's answer, as JSON or as the nine digits of local models, and the columns of
+`kbench data export --format trl-prompt`. They run from 0 to 1, and an answer that states no distribution gets 0. The
+kernel rewards read a verdict: `judged` makes one out of a completion, with whatever measures kernels where the training
+runs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.forecast.brier import brier_rows
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.problems.registry import input_count
+from kbench.benchmark.surrogates.language.local import digits
 from kbench.benchmark.surrogates.language.parse import parse
 from kbench.schemas import Backend, KernelSource, Status, bins
 
@@ -53,6 +56,12 @@ def text_of(completion: Completion) -> str:
     return "\n".join(message.get("content") or "" for message in completion)
 
 
+def hit(completions: Sequence[Completion], *, bin: Sequence[int], **columns: Any) -> list[float]:
+    """1 where the answer's bin is the measured one, else 0; in JSON the likeliest bin counts as the answer's."""
+    found = [_stated(completion) for completion in completions]
+    return [float(one is not None and one[0] == number) for one, number in zip(found, bin, strict=True)]
+
+
 def brier(completions: Sequence[Completion], *, bin: Sequence[int], **columns: Any) -> list[float]:
     """1 − half-Brier of the stated distribution."""
     return _forecast_reward(brier_rows, completions, bin)
@@ -82,14 +91,27 @@ def _forecast_reward(
     score: Callable[[Floats, Any], Floats], completions: Sequence[Completion], truths: Sequence[float]
 ) -> list[float]:
     """1 − score of each stated distribution against its truth; 0 where none is stated."""
-    stated = [parse(text_of(completion), "0" * 16).probabilities for completion in completions]
-    rewards = [0.0] * len(stated)
-    given = [index for index, probabilities in enumerate(stated) if probabilities is not None]
-    if given:
-        values = 1.0 - score(np.array([stated[i] for i in given]), np.array([truths[i] for i in given]))
-        for index, value in zip(given, values, strict=True):
+    stated = {at: found for at, completion in enumerate(completions) if (found := _stated(completion)) is not None}
+    rewards = [0.0] * len(completions)
+    if stated:
+        values = 1.0 - score(np.array([found[1] for found in stated.values()]), np.array([truths[at] for at in stated]))
+        for index, value in zip(stated, values, strict=True):
             rewards[index] = float(value)
     return rewards
+
+
+def _stated(completion: Completion) -> tuple[int, tuple[float, ...]] | None:
+    """The bin and the distribution an answer states; None where it states none."""
+    text = text_of(completion)
+    found = digits.read(text)
+    shares = None if found is not None else parse(text, "0" * 16).probabilities
+    return found if shares is None else (int(np.argmax(shares)) + 1, shares)
+
+
+FORECAST_REWARDS: Mapping[str, tuple[Reward, ...]] = MappingProxyType(
+    {"correctness": (hit,), "+brier": (hit, brier), "+crps": (hit, rps)}
+)
+"""The rewards that calibration studies compare; each is a sum. On bins the CRPS is the ranked probability score."""
 
 
 def correctness(completions: Sequence[Completion], *, status: Sequence[str], **columns: Any) -> list[float]:

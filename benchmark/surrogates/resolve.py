@@ -33,6 +33,7 @@ BUILT_IN: Mapping[str, str] = {
     "static": "static.surrogate:StaticSurrogate",
     "static-compiler": "static.surrogate:CompiledStaticSurrogate",
     "llm": "language.llm:LlmSurrogate",
+    "lm": "language.local.surrogate:LmSurrogate",
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 CALIBRATED, STACK = "calibrated", "stack"
@@ -43,8 +44,8 @@ VALIDATION_FORECASTS, VALIDATION_LIMIT = "validation_forecasts", "validation_lim
 REPLAY = "baselines.replay:ReplaySurrogate"
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "lookup", "static")
 """Built-ins that need no endpoint and no file."""
-DOCUMENTED = frozenset(BUILT_IN) - {"llm"}
-"""Built-ins that kbench can describe in a submission; `llm` asks a model of the user's choice."""
+DOCUMENTED = frozenset(BUILT_IN) - {"llm", "lm"}
+"""Built-ins that kbench can describe in a submission; the others ask a model of the user's choice."""
 ENTRY_POINTS = "kbench.surrogates"
 FORECAST_SUFFIXES = (".parquet", ".jsonl")
 DEFAULT_ATTRIBUTE = "surrogate"

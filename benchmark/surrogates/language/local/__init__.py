@@ -1,0 +1,1 @@
+"""`lm`: a language model whose weights are here, asked through transformers for nine digits."""

@@ -1,0 +1,1 @@
+"""Training of local language models as forecasters: supervised, or by reinforcement with calibration rewards."""

@@ -12,13 +12,12 @@ from kbench.benchmark.problems import registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.retired import RETIRED
+from kbench.loaders.options import NearGroup, json_option
 from kbench.schemas import UnknownNameError
 from kbench.schemas.convert import to_dict
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
-
-@click.group()
+@click.group(cls=NearGroup)
 def problems() -> None:
     """List, show and check problems.
 

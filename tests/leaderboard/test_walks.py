@@ -1,0 +1,74 @@
+"""What people come for, walked in a shell as the pages describe it: each command is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROBLEM = ROOT / "examples" / "my_problem.py"
+KERNEL = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def gated(x, update, gate, y, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    scale = tl.sigmoid(tl.load(gate + row))
+    for start in range(0, cols, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        old = tl.load(x + row * cols + at, mask=at < cols)
+        new = tl.load(update + row * cols + at, mask=at < cols)
+        tl.store(y + row * cols + at, old + {factor} * scale * new, mask=at < cols)
+
+def run(x, update, gate):
+    y = torch.empty_like(x)
+    gated[(x.shape[0],)](x, update, gate, y, x.shape[1], BLOCK=256)
+    return y
+"""
+
+
+def shell(cwd: Path, *arguments: object, code: int = 0) -> str:
+    """What a command says on stdout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", *map(str, arguments)], cwd=cwd, check=False, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "KBENCH_CACHE": str(cwd / "cache")},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_measure_my_problem_file(tmp_path: Path) -> None:
+    assert "Signature: run(x, update, gate)" in shell(tmp_path, "problems", "show", PROBLEM)
+    (tmp_path / "right.py").write_text(KERNEL.format(factor=1))
+    (tmp_path / "wrong.py").write_text(KERNEL.format(factor=2))
+    # Without a GPU kernels are verified through the interpreter; the test of the harness records a measurement.
+    said = shell(tmp_path, "measure", "right.py", "wrong.py", "--problem", PROBLEM, "--check-only", code=1)
+    right, wrong = said.splitlines()
+    assert right.split()[:3] == ["right.py", "tiny", "ok"]
+    assert wrong.split()[:3] == ["wrong.py", "tiny", "incorrect"]
+
+
+def test_submit_an_entry_end_to_end(board_corpus: Path, submissions: dict[str, Path], tmp_path: Path) -> None:
+    model = ROOT / "examples" / "my_model.py"
+    on_it = ("--dataset", board_corpus)
+    shell(tmp_path, "evaluate", "--surrogate", model, "--out", "mine", "--resamples", 50, "--no-report", *on_it)
+    about = tmp_path / "mine" / "submission.json"
+    stated = about.read_text()
+    said = shell(tmp_path, "leaderboard", "check", "mine", *on_it, code=1)
+    assert said.count("only you know") == stated.count("unknown: ") == 5
+    about.write_text(stated.replace("unknown: ", "by the author: "))
+    assert "mine: ok" in shell(tmp_path, "leaderboard", "check", "mine", *on_it)
+    assert "Skill" in shell(tmp_path, "leaderboard", "score", "mine", "--resamples", 50, *on_it)
+    # The pull request adds the two files to the board's folder.
+    board = shutil.copytree(submissions["prior"].parent, tmp_path / "board")
+    (board / "mine").mkdir()
+    for name in ("submission.json", "forecasts.parquet"):
+        shutil.copy(tmp_path / "mine" / name, board / "mine")
+    said = shell(tmp_path, "leaderboard", "build", "--submissions", board, "--out", "site", "--json", *on_it)
+    assert json.loads(said)["entries"] == len(submissions) + 1
+    assert any("my-model" in page.read_text() for page in (tmp_path / "site").glob("*.html"))

@@ -203,6 +203,10 @@ def status(run: Path, as_json: bool) -> None:
     help="Reference times of `kbench problems references`, for the config references; may be given several times.",
 )  # fmt: skip
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
+@click.option(
+    "--splits", type=click.Choice(["lineage", "problem"]), default="lineage", show_default=True,
+    help="Problems of one template stay on one side (benchmark 2), or problems alone are split (benchmark 1).",
+)  # fmt: skip
 @json_option
 def assemble(
     runs: tuple[Path, ...],
@@ -213,12 +217,13 @@ def assemble(
     other_gpus: tuple[Path, ...],
     references: tuple[Path, ...],
     problems: tuple[str, ...],
+    splits: str,
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
     for name in problems:
         named(name)
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, splits)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -25,6 +25,7 @@ def assemble(
     plans: Sequence[Path] = (),
     other_gpus: Sequence[Path] = (),
     references: Sequence[Path] = (),
+    splits: str = "lineage",
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
 
@@ -38,6 +39,7 @@ def assemble(
         other_gpus: corpora with measurements of these kernels on GPUs that the logs do not have; they become further
             rows, with the lineage and split of the logs' own.
         references: files of reference times (`kbench problems references`).
+        splits: `lineage` as benchmark 2 has them, `problem` as benchmark 1 has.
 
     Returns:
         what the corpus holds and what it cost.
@@ -52,7 +54,7 @@ def assemble(
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
     gathered, places = corrected(gathered, corrections)
-    kernels = kernel_rows(gathered)
+    kernels = kernel_rows(gathered, splits)
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")

@@ -10,15 +10,26 @@ from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
 from kbench.harness.record.record import aggregate
 from kbench.loaders.splits import assign_splits
+from kbench.loaders.splits.lineage import split_kernels
 from kbench.schemas import Kernel
 
 ORIGIN = "kbench"
 LICENSE = "CC-BY-4.0"
 
 
-def kernel_rows(gathered: Gathered) -> list[Kernel]:
-    """One row for every distinct kernel and GPU, clusters and splits assigned."""
-    return assign_splits(_row(measured, gathered) for measured in gathered.kernels)
+def kernel_rows(gathered: Gathered, splits: str) -> list[Kernel]:
+    """One row for every distinct kernel and GPU, clusters and splits assigned.
+
+    Args:
+        gathered: the kernels.
+        splits: `lineage` as benchmark 2 has them, `problem` as benchmark 1 has.
+    """
+    rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
+    if splits == "problem":
+        return rows
+    once = {row.kernel_id: row for row in reversed(rows)}
+    found = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
+    return [dataclasses.replace(row, split=found[row.kernel_id]) for row in rows]
 
 
 def _row(measured: Measured, gathered: Gathered) -> Kernel:

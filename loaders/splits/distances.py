@@ -9,7 +9,7 @@ import numpy as np
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
-from kbench.loaders.splits.lineage import FAR, kernel_splits, known_splits, lineage_splits
+from kbench.loaders.splits.lineage import FAR, distinct_kernels, kernel_splits, known_splits, lineage_splits
 from kbench.loaders.splits.problems import HELD_OUT
 
 NEAR_DUPLICATE = 0.8
@@ -49,8 +49,8 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
     """
     if not stripped:
         return Survey([], [])
-    table = corpus.table("kernels", columns=["problem_id", "cluster_id", "kernel_id"])
-    problems, clusters, ids = (column.to_pylist() for column in table.columns)
+    rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id"])
+    ids, problems, clusters = zip(*rows, strict=True)
     grams = Grams([stripped[kernel] for kernel in ids])
     rule = lineage_splits(corpus, grams)
     used = known_splits(corpus) or rule.splits
@@ -62,17 +62,17 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
     nearness[splits != "train"] = near[place]
     found = []
     for split in HELD_OUT[1:]:
-        rows = splits == split
-        if rows.any():
-            means = [float(nearness[rows & (names == name)].mean()) for name in np.unique(names[rows])]
+        inside = splits == split
+        if inside.any():
+            means = [float(nearness[inside & (names == name)].mean()) for name in np.unique(names[inside])]
             found.append(
                 SplitDistance(
                     split=split,
                     problems=len(means),
-                    kernels=int(rows.sum()),
-                    nearest_train=round(float(nearness[rows].mean()), 4),
+                    kernels=int(inside.sum()),
+                    nearest_train=round(float(nearness[inside].mean()), 4),
                     nearest_problem=round(max(means), 4),
-                    near_duplicates=round(float((nearness[rows] >= NEAR_DUPLICATE).mean()), 4),
+                    near_duplicates=round(float((nearness[inside] >= NEAR_DUPLICATE).mean()), 4),
                 )
             )
     return Survey(found, [*_too_near(found), *_torn(rule.groups, used), *_stale(rule.splits, used)])

@@ -21,6 +21,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams, Positions, Similarities
 from kbench.loaders.source.stripped import stripped
 from kbench.loaders.splits.problems import TEST_SHARE, VALIDATION_SHARE, held_out_clusters, problem_groups
+from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
 
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -83,13 +84,40 @@ def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
 
     Args:
         corpus: the corpus; all of its kernels count, whatever came of them.
-        grams: of the sources of the kernels table, where they are known already.
+        grams: of the sources of its distinct kernels, where they are known already.
     """
-    columns = ["kernel_id", "problem_id", "cluster_id", "source"]
+    rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id", "source"])
+    return split_problems(
+        [row[:3] for row in rows], lineages(corpus), grams or Grams([stripped(row[3]) for row in rows])
+    )
+
+
+def distinct_kernels(corpus: Corpus, columns: list[str]) -> list[tuple[str, ...]]:
+    """Columns of every kernel, `kernel_id` first; once, on however many GPUs it was measured."""
     table = corpus.table("kernels", columns=columns)
-    ids, problems, clusters, sources = (table.column(name).to_pylist() for name in columns)
-    nearness = Nearness(problems, grams or Grams([stripped(source) for source in sources]))
-    families = lineages(corpus)
+    rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+    return list({row[0]: row for row in reversed(list(rows))}.values())[::-1]
+
+
+def split_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels with their split by lineage; their clusters are set already, and each kernel is there once."""
+    rows = [(kernel.kernel_id, kernel.problem_id, kernel.cluster_id) for kernel in kernels]
+    families = {kernel.kernel_id: kernel.lineage for kernel in kernels if kernel.lineage}
+    found = split_problems(rows, families, Grams([stripped(kernel.source) for kernel in kernels])).splits
+    splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], found)
+    return [dataclasses.replace(kernel, split=split) for kernel, split in zip(kernels, splits, strict=True)]
+
+
+def split_problems(rows: Sequence[tuple[str, ...]], families: Mapping[str, str], grams: Grams) -> LineageSplits:
+    """Split problems by their kernels.
+
+    Args:
+        rows: id, problem and cluster of every kernel.
+        families: the template family of each kernel that has one, by kernel id.
+        grams: of the kernels' sources, in the same order.
+    """
+    ids, problems, clusters = zip(*rows, strict=True) if rows else ((), (), ())
+    nearness = Nearness(problems, grams)
     links = [(problem, f"cluster {cluster}") for problem, cluster in zip(problems, clusters, strict=True)]
     twins = problem_groups(links)
     links += [(problem, f"family {families[kernel]}") for problem, kernel in zip(problems, ids, strict=True)

@@ -1,5 +1,6 @@
 """Splits by lineage: templates stay on one side, test is far, and the shipped record is what the rule allows."""
 
+import dataclasses
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -22,7 +23,9 @@ from kbench.loaders.splits.lineage import (
     known_splits,
     lineage_splits,
     lineages,
+    split_kernels,
 )
+from kbench.schemas import Kernel, from_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
 
@@ -90,6 +93,22 @@ def test_problems_with_alike_kernels_are_one_lineage(build: Any, tmp_path: Path)
     assert found.outside["problem_2"] < FAR
     assert found.splits["problem_0"] == found.splits["problem_1"]
     assert sorted(found.splits.values()).count("test") == 2
+
+
+def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_many_gpus(
+    build: Any, tmp_path: Path
+) -> None:
+    corpus = corpus_of(tmp_path / "corpus", build)
+    rows = [from_dict(Kernel, row) for row in corpus.table("kernels").to_pylist()]
+    split = split_kernels(rows)
+    wanted = lineage_splits(corpus)
+    clusters = [row.cluster_id for row in rows]
+    assert [row.split for row in split] == kernel_splits([r.problem_id for r in rows], clusters, wanted.splits)
+    assert {"train", "test"} <= {row.split for row in split}
+    with CorpusWriter(tmp_path / "two") as writer:
+        # Few rows of a second GPU: counted twice, they would move the means.
+        writer.replace("kernels", [*split, *(dataclasses.replace(row, gpu="other") for row in split[:20])])
+    assert lineage_splits(Corpus.open(tmp_path / "two")) == wanted
 
 
 def test_distances_tell_how_near_each_split_comes(build: Any, tmp_path: Path) -> None:

@@ -104,11 +104,13 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
     from kbench.generation.campaign.drive import Drive, drive
     from kbench.generation.campaign.exchange import CampaignWaitingError
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
+    from kbench.generation.executors.replay import ReplayExecutor
     from kbench.generation.search.question import guide_named
 
     runs, proposer_for = planned_runs(options)
+    executor = chosen_executor(options)
     how = Drive(
-        executor=chosen_executor(options),
+        executor=executor,
         deadline_s=options.deadline,
         gpu_seconds=options.gpu_seconds,
         proposer_for=proposer_for,
@@ -129,6 +131,12 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
     if not options.as_json:
         click.echo(progress.result())
     _finish(options.out, options, progress.to_json(), len(runs))
+    if isinstance(executor, ReplayExecutor) and (told := executor.told()):
+        if not progress.measured:
+            raise UserError(
+                f"nothing was replayed: {told}; name the recording of these searches, or use `generate study`"
+            )
+        click.echo(told, err=True)
     if progress.halted:
         raise InfrastructureError(
             f"{len(progress.halted)} of {len(runs)} runs cannot go on, the first because of: "
@@ -238,16 +246,26 @@ def assemble(
 @click.option("--batch", type=AT_LEAST_1, default=4, show_default=True, help="Measurements per step.")
 @click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
+@click.option("--methods", help="Comma-separated, the baseline first; NAME+surrogate, FILE.py[:NAME]. All by default.")
+@click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
 @json_option
-def study(corpus: Path, out: Path, seeds: int, budget: int, batch: int, least: int, pools: int, as_json: bool) -> None:
-    """Replay every method on recorded pools: best speedup found against measurements spent."""
+def study(
+    corpus: Path, out: Path, seeds: int, budget: int, batch: int, least: int, pools: int, methods: str | None,
+    unsure_share: float, as_json: bool,
+) -> None:  # fmt: skip
+    """Replay methods on recorded pools: best speedup found against measurements spent.
+
+    Fresh draws are kernels recorded without a parent. Imported parameter spaces are searched by their parameters.
+    """
     _use_one_blas_thread()
     from kbench.generation.study.figures import write_study
     from kbench.generation.study.pool import pools_in
+    from kbench.generation.study.study import METHODS
     from kbench.generation.study.study import study as study_methods
 
     points = study_methods(
-        pools_in(corpus, least, pools), seeds=seeds, budget=budget, batch=batch,
+        pools_in(corpus, least, pools), methods=methods.split(",") if methods else METHODS, seeds=seeds, budget=budget,
+        batch=batch, unsure_share=unsure_share,
         report=lambda text: click.echo(text, err=True),
     )  # fmt: skip
     text = write_study(points, out)

@@ -17,7 +17,7 @@ from kbench.generation.search.methods.registry import searchable
 from kbench.generation.search.question import guide_named
 from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
 from kbench.generation.search.state import RunState
-from kbench.generation.study.pool import PoolProposer, pool_of
+from kbench.generation.study.pool import pool_of
 from kbench.harness.device.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend
@@ -76,5 +76,5 @@ def _drive(settings: RunSettings, recorded: str | Path | None, gpu: Gpu, half_wi
     return Drive(
         executor=ReplayExecutor(pool.measurements),
         surrogate_for=surrogates,
-        proposer_for=lambda settings: PoolProposer(pool.sources),
+        proposer_for=lambda settings: pool.proposer(),
     )

@@ -12,6 +12,9 @@ from kbench.generation.log.environments import read_environments
 from kbench.generation.log.log import found_files, read_log
 from kbench.schemas import Environment, KernelSource, Measurement, UserError, from_dict
 
+NAMED = 3
+"""Kernels that were not found and are named."""
+
 
 class ReplayExecutor:
     """Measurements by kernel id; a kernel that was not recorded is lost with that reason."""
@@ -20,6 +23,8 @@ class ReplayExecutor:
         self._recorded = recorded
         self._environments = list(environments)
         self._queue: collections.deque[str] = collections.deque()
+        self.missing: list[str] = []
+        """Kernels that were asked for and not recorded."""
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
         """Queue kernels."""
@@ -33,8 +38,16 @@ class ReplayExecutor:
 
     def _result(self, key: str) -> Result:
         if key not in self._recorded:
+            self.missing.append(key)
             return Result(key, lost="not among the recorded measurements", final=True)
         return result_of(key, self._recorded[key])
+
+    def told(self) -> str | None:
+        """Which kernels were not found, in words; None where all were."""
+        if not self.missing:
+            return None
+        named = ", ".join(self.missing[:NAMED]) + (", …" if len(self.missing) > NAMED else "")
+        return f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
 
     def environments(self) -> list[Environment]:
         """The recording's environments."""

@@ -21,7 +21,7 @@ from kbench.generation.search.question import Guide, guesses, query_id
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
 from kbench.generation.search.state import BestKnown, Node, RunState
-from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
+from kbench.schemas import Backend, Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
 LONGEST_SOURCE = 200_000
@@ -179,7 +179,7 @@ class Search:
 
     def _take(self, slot: int, answer: Answer) -> None:
         spent: dict[str, Any] = _token_fields(answer.input_tokens, answer.output_tokens)
-        reason = refuse_source(answer.source) if isinstance(answer, Proposal) else answer.reason
+        reason = refuse_source(answer.source, self.settings.backend) if isinstance(answer, Proposal) else answer.reason
         if reason is None and isinstance(answer, Proposal):
             key = kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
             twin = None if self._has(key) else self._twin(answer)
@@ -235,7 +235,7 @@ class Search:
         self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
 
 
-def refuse_source(source: str) -> str | None:
+def refuse_source(source: str, backend: Backend) -> str | None:
     """Why a text cannot be a kernel at all; None when it may be one."""
     if len(source) > LONGEST_SOURCE:
         return f"too long: {len(source)} characters, more than {LONGEST_SOURCE}"
@@ -245,7 +245,7 @@ def refuse_source(source: str) -> str | None:
         source.encode()
     except UnicodeEncodeError:
         return "not text: it cannot be encoded as UTF-8"
-    if "def run" not in source:
+    if "def run" not in source and backend is not Backend.CONFIG:
         return "no kernel: it defines no function run"
     return None
 

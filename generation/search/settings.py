@@ -56,9 +56,9 @@ class RunSettings(Record):
     """Fresh candidates of step 0."""
     batch: Positive = 8
     """Candidates measured in every later step."""
-    parents: Positive = 2
+    parents: Positive = 1
     """Parents expanded in one step, for methods that choose parents."""
-    patience: Positive = 3
+    patience: Positive = 8
     """Steps without improvement before hill climbing restarts."""
     islands: Positive = 1
     """Populations of `evolve`; several need a budget of hundreds of measurements."""

@@ -1,27 +1,32 @@
 """RecordedPool: measured kernels that every method can be replayed on without a GPU, and the proposer of only those.
 
-A mutation is a near neighbour by token counts, a crossing lies near the middle of two parents. The proposer knows
-nothing of how fast its kernels are: only measuring tells.
+A fresh draw is a kernel that was drawn afresh when it was recorded: those with parents are what a search found. A
+mutation is a near neighbour by token counts, a crossing lies near the middle of two parents. The proposer knows nothing
+of how fast its kernels are: only measuring tells.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.online import features
-from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator
+from kbench.generation.study.space import space_proposer
 from kbench.schemas import Backend, Measurement, UserError, from_dict
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.online import Matrix
     from kbench.loaders.corpus.corpus import Corpus
 
-COLUMNS = ("kernel_id", "problem_id", "backend", "gpu", "source", "speedup", "status")
+COLUMNS = (
+    "kernel_id", "problem_id", "backend", "gpu", "proposer", "parent_id", "source", "runtime_us", "speedup", "status",
+)  # fmt: skip
 NEIGHBOURS = 6
 """A mutation is drawn from so many nearest kernels not yet seen."""
 
@@ -37,8 +42,16 @@ class RecordedPool:
     problem_id: str
     backend: Backend
     sources: Mapping[str, str]
+    fresh: frozenset[str]
+    """Kernels that were drawn without a parent, by the proposer that drew most of them."""
     measurements: Mapping[str, Sequence[Measurement]]
     best: float
+
+    def proposer(self) -> Proposer:
+        """What proposes only kernels of the pool; a recorded parameter space is searched by its genes."""
+        if self.backend is Backend.CONFIG:
+            return space_proposer(self.problem_id, self.sources.values())
+        return PoolProposer(self.sources, self.fresh)
 
 
 def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
@@ -53,7 +66,7 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
 
     corpus = Corpus.open(path)
     cells = _cells(corpus)
-    large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(row["speedup"] for row in rows))
+    large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(map(_timed, rows)))
     taken = min(most, len(large))
     return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
 
@@ -68,7 +81,7 @@ def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
 
     corpus = Corpus.open(path)
     cells = _cells(corpus, problem=problem_id, backend=backend.value)
-    if not any(row["speedup"] for rows in cells.values() for row in rows):
+    if not any(_timed(row) for rows in cells.values() for row in rows):
         raise UserError(f"corpus {str(path)!r} has no measured {backend.value} kernel of {problem_id!r}; name another")
     largest = max(cells, key=lambda cell: len(cells[cell]))
     return _pool(corpus, largest, cells[largest])
@@ -83,6 +96,11 @@ def _cells(corpus: Corpus, **filters: str) -> Mapping[Cell, list[dict[str, Any]]
     return cells
 
 
+def _timed(row: Mapping[str, Any]) -> bool:
+    """Whether a pool can be searched for its like; configurations have times and no speedups."""
+    return row["speedup"] is not None or (row["backend"] == Backend.CONFIG.value and row["runtime_us"] is not None)
+
+
 def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> RecordedPool:
     problem_id, backend, gpu = cell
     sources: dict[str, str] = {row["kernel_id"]: row["source"] for row in rows}
@@ -90,8 +108,26 @@ def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> Reco
     for row in corpus.table("measurements", problem=problem_id, gpu=gpu).to_pylist():
         if row["kernel_id"] in sources:
             found[row["kernel_id"]].append(from_dict(Measurement, row))
-    best: float = max(row["speedup"] for row in rows if row["speedup"] is not None)
-    return RecordedPool(problem_id, Backend(backend), sources, found, best)
+    if backend == Backend.CONFIG.value:
+        found = _against_median(found)
+    speedups = [row.speedup for rows_of in found.values() for row in rows_of if row.speedup is not None]
+    best: float = max([row["speedup"] for row in rows if row["speedup"] is not None] or speedups)
+    drawn = [row for row in rows if row["parent_id"] is None]
+    most = Counter(row["proposer"] for row in drawn).most_common(1)
+    fresh = frozenset(row["kernel_id"] for row in drawn if row["proposer"] == most[0][0])
+    return RecordedPool(problem_id, Backend(backend), sources, fresh, found, best)
+
+
+def _against_median(found: Mapping[str, list[Measurement]]) -> defaultdict[str, list[Measurement]]:
+    """Measurements with speedups over the median configuration: a parameter space has no reference."""
+    middle = statistics.median(row.runtime_us for rows in found.values() for row in rows if row.runtime_us)
+    scaled: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for key, rows in found.items():
+        for row in rows:
+            speedup = middle / row.runtime_us if row.runtime_us else None
+            figures = dict.fromkeys(("speedup", "speedup_low", "speedup_high"), speedup)
+            scaled[key].append(dataclasses.replace(row, **figures))
+    return scaled
 
 
 class PoolProposer:
@@ -99,10 +135,15 @@ class PoolProposer:
 
     name = "pool"
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
-        """Take the pool: source by kernel id."""
+    def __init__(self, sources: Mapping[str, str], fresh: Collection[str]) -> None:
+        """Take the pool.
+
+        Args:
+            sources: texts by kernel id.
+            fresh: kernels that may be drawn without a parent.
+        """
         self._ids = sorted(sources)
-        self._sources = sources
+        self._sources, self._fresh = sources, frozenset(fresh)
         self._place = {key: place for place, key in enumerate(self._ids)}
         self._features: Matrix = features([sources[key] for key in self._ids])
 
@@ -116,7 +157,10 @@ class PoolProposer:
         if not unseen:
             return Refusal(reason="pool spent: every recorded kernel was proposed", proposer=self.name)
         if ask.operator is Operator.FRESH or ask.parent is None:
-            return self._proposal(ask.rng.choice(unseen), ask)
+            drawn = [place for place in unseen if self._ids[place] in self._fresh]
+            if not drawn:
+                return Refusal(reason="pool spent: every kernel without a parent was proposed", proposer=self.name)
+            return self._proposal(ask.rng.choice(drawn), ask)
         near = sorted(unseen, key=self._distances(ask).__getitem__)[:NEIGHBOURS]
         return self._proposal(ask.rng.choice(near), ask)
 

@@ -12,12 +12,14 @@ from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.entry import LogEntry
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.guide import OnlineGuide
+from kbench.generation.search.methods.registry import filter_of, searchable
+from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings
-from kbench.generation.study.pool import PoolProposer, RecordedPool
+from kbench.generation.study.pool import RecordedPool
 from kbench.schemas import UserError
 
-METHODS = ("random", "hill_climb", "evolve", "puct", "random+surrogate", "puct+surrogate")
+METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
 STILL = "2026-01-01T00:00:00.000Z"
@@ -46,15 +48,18 @@ class Point:
     seeds: int
 
 
-def trace(pool: RecordedPool, proposer: PoolProposer, method: str, seed: int, budget: int, batch: int) -> list[float]:
+def trace(
+    pool: RecordedPool, proposer: Proposer, method: str, seed: int, budget: int, batch: int,
+    unsure_share: float = 0.0,
+) -> list[float]:  # fmt: skip
     """Best speedup so far after each measurement of one search, relative to the pool's best."""
     name = method.removesuffix(SURROGATE)
-    chosen = FilterSettings(surrogate="online", draw=4) if name != method else None
+    chosen = FilterSettings(surrogate="online", draw=4, unsure_share=unsure_share) if name != method else None
     settings = RunSettings(
-        problem_id=pool.problem_id, backend=pool.backend, method=name, proposer="pool", seed=seed, seeds=batch,
+        problem_id=pool.problem_id, backend=pool.backend, method=name, proposer=proposer.name, seed=seed, seeds=batch,
         batch=batch, filter=chosen, budget=Budget(measurements=budget),
     )  # fmt: skip
-    search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if chosen else None)
+    search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if filter_of(settings) else None)
     entries: list[LogEntry] = []
     with ReplayExecutor(pool.measurements) as executor:
         campaign = Campaign(executor, entries.extend)
@@ -71,7 +76,7 @@ def trace(pool: RecordedPool, proposer: PoolProposer, method: str, seed: int, bu
 
 def study(
     pools: Sequence[RecordedPool], *,
-    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4,
+    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4, unsure_share: float = 0.0,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[Point]:  # fmt: skip
     """Every method on every pool.
@@ -82,19 +87,22 @@ def study(
         seeds: searches of each method on each pool.
         budget: measurements of each search.
         batch: measurements per step.
+        unsure_share: of the surrogate filter.
         report: called with what is being done.
 
     Returns:
         a point for each method and number of measurements; intervals are 95 % bootstraps over problems.
     """
+    for name in methods:
+        searchable(name.removesuffix(SURROGATE))
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
     traces: dict[str, dict[str, list[list[float]]]] = {name: defaultdict(list) for name in methods}
     for number, pool in enumerate(pools, 1):
         report(f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}")
-        proposer = PoolProposer(pool.sources)
+        proposer = pool.proposer()
         for name in methods:
-            rows = [trace(pool, proposer, name, seed, budget, batch) for seed in range(seeds)]
+            rows = [trace(pool, proposer, name, seed, budget, batch, unsure_share) for seed in range(seeds)]
             means = [sum(row[n] for row in rows) / seeds for n in range(budget)]
             traces[name][pool.problem_id].append(means)
     first = traces[methods[0]]

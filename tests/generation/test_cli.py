@@ -77,6 +77,18 @@ def test_a_surrogate_filters_and_its_decisions_are_logged(recording_folder: Path
     assert len(decisions) == 12
 
 
+def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_path: Path, how: Drive) -> None:
+    for name, measurements in (("some", 200), ("one", 1)):
+        budget = Budget(measurements=measurements)
+        drive(tmp_path / name, [settings_for("random", seeds=1, batch=50, budget=budget)], how)
+    found = search(tmp_path / "some", tmp_path / "run", "--budget", "40")
+    assert found.exception is None
+    assert "kernels are not among the 200 recorded ones: " in found.stderr
+    nothing = search(tmp_path / "one", tmp_path / "other")
+    assert isinstance(nothing.exception, UserError)
+    assert str(nothing.exception).startswith("nothing was replayed: ")
+
+
 def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) -> None:
     search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"))
     packed = tmp_path / "packed" / "events-000.jsonl.xz"

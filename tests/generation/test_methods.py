@@ -67,7 +67,7 @@ def test_a_small_family_is_exhausted_not_searched_forever(run_folder: Path, how:
 def test_hill_climbing_changes_its_best_and_restarts_when_stuck() -> None:
     climbing = state_of(node("s", 1.0), node("a", 2.0, 1, "s"), step=2)
     assert {r.parent_id for r in hill_climb.plan(climbing, 3, random.Random(0))} == {"a"}
-    stuck = state_of(node("s", 3.0), node("a", 2.0, 1, "s"), node("b", 2.0, 2, "s"), node("c", 2.0, 3, "s"), step=4)
+    stuck = state_of(node("s", 3.0), *(node(f"n{step}", 2.0, step, "s") for step in range(1, 9)), step=9)
     assert {r.operator for r in hill_climb.plan(stuck, 3, random.Random(0))} == {Operator.FRESH}
 
 
@@ -110,7 +110,7 @@ def test_an_operator_that_finds_better_kernels_is_used_more() -> None:
     gains = state_of(seed, *(node(f"m{n}", 2.0 + n, n + 1, "s") for n in range(6)), step=7)
     fails = state_of(seed, *(node(f"m{n}", 0.5, n + 1, "s") for n in range(6)), step=7)
     assert operators.outcomes(gains) == {Operator.MUTATE: [True] * 6}
-    assert operators.chances(gains)[Operator.MUTATE] > 2 * operators.chances(fails)[Operator.MUTATE]
+    assert operators.chances(gains)[Operator.MUTATE] > 1.5 * operators.chances(fails)[Operator.MUTATE]
     assert min(operators.chances(gains).values()) >= operators.LEAST
     assert Operator.REWRITE not in operators.chances(gains)
 

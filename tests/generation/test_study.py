@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from pathlib import Path
 
@@ -11,12 +12,16 @@ import kbench.benchmark
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
+from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
 from kbench.generation.study.figures import table
 from kbench.generation.study.pool import PoolProposer, pools_in
 from kbench.generation.study.study import interval, study
+from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, UserError
+from kbench.schemas.ids import kernel_id
 
 from .conftest import PROBLEM, settings_for
 
@@ -34,7 +39,7 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     result = CliRunner().invoke(generate, ["study", *arguments], standalone_mode=False)
     assert result.exception is None
     rows = list(csv.DictReader((out / "points.csv").read_text().splitlines()))
-    assert {row["method"] for row in rows} >= {"random", "hill_climb", "evolve", "puct", "puct+surrogate"}
+    assert {row["method"] for row in rows} >= {"random", "hill_climb", "evolve", "puct", "bayes", "evolve+surrogate"}
     assert "| random |" in (out / "table.md").read_text()
     assert (out / "plot.png").stat().st_size > 5000
 
@@ -70,11 +75,9 @@ def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: 
     drive(tmp_path, [settings_for("random")], how)
     (state,) = recorded_states(tmp_path).values()
     nodes = list(state.nodes.values())
-    proposer = PoolProposer({node.kernel_id: node.source for node in nodes})
+    proposer = PoolProposer({node.kernel_id: node.source for node in nodes}, [node.kernel_id for node in nodes])
     seen = {nodes[0].kernel_id}
     task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in seen)
-    from kbench.schemas.ids import kernel_id
-
     for number in range(len(nodes) - 1):
         ask = Ask(Operator.MUTATE, nodes[0], None, random.Random(number))
         (answer,) = proposer.propose(task, [ask])
@@ -84,6 +87,45 @@ def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: 
     (last,) = proposer.propose(task, [Ask(Operator.FRESH, None, None, random.Random(0))])
     assert isinstance(last, Refusal)
     assert len(seen) == len(nodes)
+
+
+def test_fresh_draws_are_kernels_without_a_parent(tmp_path: Path, how: Drive) -> None:
+    drive(tmp_path / "run", [settings_for("evolve", budget=Budget(measurements=40))], how)
+    assemble([tmp_path / "run"], tmp_path / "corpus")
+    (pool,) = pools_in(tmp_path / "corpus", 20, 1)
+    (state,) = recorded_states(tmp_path / "run").values()
+    parentless = {node.kernel_id for node in state.nodes.values() if node.parent_id is None}
+    assert pool.fresh == parentless < set(pool.sources)
+    seen: set[str] = set()
+    task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in seen)
+    asks = [Ask(Operator.FRESH, None, None, random.Random(number)) for number in range(len(parentless) + 1)]
+    for answer in pool.proposer().propose(task, asks):
+        if isinstance(answer, Proposal):
+            seen.add(kernel_id(PROBLEM, Backend.TRITON, answer.source))
+    assert seen == parentless
+    assert isinstance(answer, Refusal)
+
+
+def test_an_imported_parameter_space_is_searched_by_its_parameters(tmp_path: Path) -> None:
+    import_files("kernel-tuner", [space(tmp_path / "space.json")], tmp_path / "corpus", ImportSettings(unit="ms"))
+    (pool,) = pools_in(tmp_path / "corpus", 20, 1)
+    assert (pool.backend, len(pool.sources)) == (Backend.CONFIG, 250)
+    points = study([pool], methods=("random", "evolve", "bayes"), seeds=6, budget=24)
+    last = {point.method: point.share for point in points if point.measurements == 24}
+    assert last["random"] < last["evolve"] <= 1
+    assert last["random"] < last["bayes"] <= 1
+
+
+def space(path: Path) -> Path:
+    """A smooth space of 250 configurations, 13 of which do not compile."""
+    entries = {
+        f"{x},{y}": {"x": x, "y": y, "time": "CompilationFailedConfig" if x == 16 else 1.0 + abs(x - 5) + abs(y - 6)}
+        for x in range(1, 17) for y in range(1, 17) if x + y < 30
+    }  # fmt: skip
+    keys = {"tune_params_keys": ["x", "y"], "tune_params": {"x": list(range(1, 17)), "y": list(range(1, 17))}}
+    head = {"device_name": "Made Up", "kernel_name": "k", "problem_size": [64], **keys}
+    path.write_text(json.dumps({**head, "cache": entries}), encoding="utf-8")
+    return path
 
 
 def test_an_interval_covers_the_mean_and_narrows_with_more_problems() -> None:

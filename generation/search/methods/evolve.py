@@ -14,7 +14,7 @@ from kbench.generation.search.methods.method import Method
 from kbench.generation.search.methods.operators import chances
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 
-TOURNAMENT = 16
+TOURNAMENT = 32
 """Kernels drawn for each parent; the best of them breeds. Tuned on recorded training problems."""
 
 

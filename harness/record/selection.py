@@ -54,14 +54,15 @@ def measurable(rows: Sequence[dict[str, Any]]) -> tuple[Selection, list[str]]:
     Imported rows may name a problem as another suite does, and tuning configurations have no source to run. Rows keep
     the problem they were stored with; the kernel has the one it is measured on.
     """
-    from kbench.benchmark.problems.registry import resolve
+    from kbench.benchmark.problems.registry import resolve, users
 
+    own = users()
     found: Selection = {}
     left_out: list[str] = []
     for row in rows:
-        problem = resolve(row["problem_id"])
+        problem = row["problem_id"] if row["problem_id"] in own else resolve(row["problem_id"])
         if problem is None:
-            left_out.append(f"of problem {row['problem_id']!r} we have no reference")
+            left_out.append(f"of problem {row['problem_id']!r} we have no reference; --problem takes its file")
         elif row["backend"] != Backend.CONFIG and row["source"]:
             kernel = KernelSource(problem_of(row["source"], problem), Backend(row["backend"]), row["source"])
             stored = found.setdefault(kernel.kernel_id, StoredKernel(kernel, {}))

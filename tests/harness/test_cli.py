@@ -16,7 +16,7 @@ from kbench.harness.device.doctor import examine, gpu_count
 from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record import session
+from kbench.harness.record import check, session
 from kbench.harness.record.compare import compare_kernels
 from kbench.harness.record.session import CompareOptions, MeasureOptions, compare_files
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
@@ -308,6 +308,14 @@ def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
     corpus = Corpus.open(tmp_path / "corpus")
     assert corpus.table("kernels").column("problem_id").to_pylist() == ["tripled"]
     assert "return 3 * x" in corpus.table("problems").column("reference_source").to_pylist()[0]
+
+    again = ["--corpus", str(tmp_path / "corpus"), "--check-only"]
+    monkeypatch.setattr(check, "gpu_count", lambda: 0)
+    assert CliRunner().invoke(measure, [*again, "--problem", str(problem)]).stdout == "1 kernels checked, 1 ok\n"
+    monkeypatch.setenv("KBENCH_PROBLEMS", "")
+    assert "'tripled' we have no reference; --problem takes its file" in str(
+        CliRunner().invoke(measure, again).exception
+    )
 
     # The same name, another problem: what was measured before says nothing about it.
     monkeypatch.setenv("KBENCH_PROBLEMS", "")

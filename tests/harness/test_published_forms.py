@@ -74,7 +74,7 @@ def test_rows_that_cannot_be_measured_are_left_out() -> None:
     rows = [row, row | {"backend": "config"}, row | {"problem_id": "kernelbench_l3_chain"}]
     found, left_out = measurable(rows)
     assert [one.kernel.problem_id for one in found.values()] == ["relu"]
-    assert left_out == ["of problem 'kernelbench_l3_chain' we have no reference"]
+    assert left_out == ["of problem 'kernelbench_l3_chain' we have no reference; --problem takes its file"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kbench.benchmark.surrogates.resolve import module_of
+from kbench.generation.assembly.assemble import assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.campaign.report import render, summaries
@@ -15,6 +17,7 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Refusal
 from kbench.generation.search.settings import FilterSettings
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import UserError
 
 from .conftest import FAMILY, PROBLEM, settings_for
@@ -215,3 +218,27 @@ def test_independent_searches_share_nothing_and_pay_for_everything(run_folder: P
     assert [state.charge.measurements for state in states] == [200] * 4
     kernels = [key for state in states for key, node in state.nodes.items() if node.outcome is not None]
     assert len(set(kernels)) < len(kernels) == 800
+
+
+def test_the_live_study_is_analysed_and_assembled_from_its_log(tmp_path: Path, how: Drive) -> None:
+    spec = CampaignSpec(
+        label="study", independent=True, problems=(PROBLEM,), backends=("triton",), proposer="genome", seeds=8,
+        methods=("random", "evolve", "random+surrogate", "evolve+surrogate"), budget=Budget(measurements=24),
+    )  # fmt: skip
+    runs, _ = runs_of(spec)
+    for deadline_s in (0.05, None):
+        drive(tmp_path / "run", runs, dataclasses.replace(how, deadline_s=deadline_s))
+    live = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "search" / "live.py")
+    courses, pace, proposed = live.read(tmp_path / "run")
+    found = live.study(courses)
+    assert list(found["by_measurements"]) == [8, 16, 24]
+    last = found["by_measurements"][24]
+    assert max(last["share"].values()) == 1.0
+    gain = last["share"]["evolve"] - last["share"]["random"]
+    assert last["pairs"]["evolve - random"]["gain"] == pytest.approx(gain)
+    assert pace["measurements"] == 4 * 24
+    (row,) = live.per_cell(courses, proposed)
+    assert row["arms"]["random"]["gpu_seconds"] == pytest.approx(24 * 0.09375)
+    assemble([tmp_path / "run"], tmp_path / "corpus")
+    kernels = Corpus.open(tmp_path / "corpus").table("kernels").num_rows
+    assert kernels == len({key for arm in courses.values() for course in arm.values() for key in course.measured})

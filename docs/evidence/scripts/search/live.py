@@ -47,11 +47,13 @@ class Course:
 
     best: list[float] = dataclasses.field(default_factory=list)
     spent: list[float] = dataclasses.field(default_factory=list)
+    measured: list[str] = dataclasses.field(default_factory=list)
     kernel: str = ""
     failed: int = 0
 
     def add(self, kernel_id: str, speedup: float | None, gpu_seconds: float) -> None:
         """One more measurement."""
+        self.measured.append(kernel_id)
         before = self.best[-1] if self.best else 0.0
         self.failed += speedup is None
         if (speedup or 0.0) > before:
@@ -101,10 +103,11 @@ def read(folder: Path) -> tuple[Courses, dict[str, Any], dict[str, Any]]:
             times.append(entry.at)
     gaps = [seconds_between(a, b) for a, b in itertools.pairwise(sorted(times))]
     running = sum(gap for gap in gaps if gap < IDLE_S)
+    steps = max(sum(whole for _, whole in guided), 1e-9)
     pace = {
         "measurements": len(times), "running_seconds": running, "per_second": len(times) / max(running, 1e-9),
         "surrogate_seconds_per_step": statistics.mean(one for one, _ in guided) if guided else None,
-        "surrogate_share_of_step": sum(one for one, _ in guided) / sum(two for _, two in guided) if guided else None,
+        "surrogate_share_of_step": sum(one for one, _ in guided) / steps,
     }  # fmt: skip
     return courses, pace, proposed
 

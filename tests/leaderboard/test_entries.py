@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,31 @@ GOLDEN = json.loads(Path(__file__).with_name("golden_scores.json").read_text("ut
 """Per entry and metric the published value; a headline's comes with both ends of its interval."""
 
 
+EVIDENCE = json.loads((Path(__file__).parents[2] / "docs" / "evidence" / "benchmark-2.json").read_text("utf-8"))
+"""What docs/results/benchmark-2.md says of every built-in."""
+
+
 @pytest.fixture(scope="module")
 def shipped() -> Questions:
     return load_questions(None, None, benchmark=1)
 
 
-def test_every_built_in_is_a_submission_that_answers_the_shipped_dataset(shipped: Questions) -> None:
-    paths = submission_paths([SUBMISSIONS / "benchmark-1"])
-    assert {path.name for path in paths} >= set(BASELINES) - {"lookup"}
+@pytest.fixture(scope="module")
+def newest() -> Questions:
+    return load_questions(None, None)
+
+
+def test_every_built_in_is_a_submission_that_answers_the_shipped_dataset(shipped: Questions, newest: Questions) -> None:
+    assert (shipped.benchmark, newest.benchmark) == (1, 2)
+    for questions in (shipped, newest):
+        check_entries(questions, SUBMISSIONS / f"benchmark-{questions.benchmark}")
+
+
+def check_entries(questions: Questions, folder: Path) -> None:
+    paths = submission_paths([folder])
+    assert {path.name for path in paths} >= set(BASELINES) - ({"lookup"} if questions.benchmark == 1 else set())
     for path in paths:
-        checked = check(path, expected_of(shipped))
+        checked = check(path, expected_of(questions))
         assert checked.ok, f"{path.name}: {checked.flaws[0]}; run: kbench leaderboard baselines"
         assert (path / "forecasts.parquet").stat().st_size < LARGEST_BYTES
 
@@ -52,6 +68,17 @@ def test_an_entry_scores_its_published_values(shipped: Questions, path: Path) ->
                 assert [rounded_figure(value) for value in (figure.value, figure.low, figure.high)] == golden
             else:
                 assert rounded_figure(figure.value) == golden, metric
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_an_entry_of_benchmark_2_scores_what_the_results_page_says(newest: Questions, name: str) -> None:
+    checked = check(SUBMISSIONS / "benchmark-2" / name)
+    table = align(checked.forecasts, [query.query_id for query in newest.queries])
+    figures = score(newest, table, BootstrapSettings(resamples=0), sliced=False).figures
+    for track, metrics in EVIDENCE[f"{name}-test"]["tracks"].items():
+        for metric, published in metrics.items():
+            value = figures[track][metric].value
+            assert published["value"] == (pytest.approx(value, abs=1e-4) if math.isfinite(value) else None), metric
 
 
 def test_the_shipped_dataset_names_its_tasks_for_the_hub() -> None:

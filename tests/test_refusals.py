@@ -74,6 +74,17 @@ def test_a_disk_without_room_is_one_line_and_nothing_half_written_is_kept(name: 
     assert [path.name for path in left] == (["out.jsonl"] if name == "references" else [])
 
 
+def test_a_folder_of_builds_that_cannot_be_written_is_one_line_that_names_the_variable(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "there").chmod(0o555)
+    monkeypatch.setenv("KBENCH_CACHE", str(folder / "there" / "cache"))
+    kernel = ROOT / "examples" / "kernels" / "transpose__cuda__padded_tile.py"
+    line = refusal(["measure", str(kernel), "--problem", "transpose", "--check-only"], folder, only_as_permitted)
+    assert "Permission denied" in line
+    assert "KBENCH_CACHE" in line
+
+
 def test_a_busy_port_is_one_line_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<p>")
     with socket.create_server(("127.0.0.1", 0)) as taken:

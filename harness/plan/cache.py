@@ -21,7 +21,7 @@ from typing import Any
 
 from kbench.harness.plan.device_facts import DeviceFacts
 from kbench.harness.plan.target import Target, compiler_versions
-from kbench.schemas import Status
+from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 
 BUILD_VERSION = "3"
@@ -80,11 +80,19 @@ class BuildCache:
     """A folder of builds, safe to share between processes and machines of the same kind."""
 
     def __init__(self, folder: Path) -> None:
-        """Open a cache folder, creating it when absent."""
+        """Open a cache folder, creating it when absent.
+
+        Raises:
+            UserError: it cannot be written.
+        """
         self.folder = folder
         self.builds, self.extensions = folder / "builds", folder / "extensions"
-        for place in (self.builds, self.extensions):
-            place.mkdir(parents=True, exist_ok=True)
+        try:
+            for place in (self.builds, self.extensions):
+                place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = f"cannot be written ({error.strerror})"
+            raise UserError(f"the folder of builds {str(folder)!r} {why}; set KBENCH_CACHE to another") from error
 
     def extension_folder(self, kernel_id: str) -> Path:
         """Where a kernel's torch extension is built, once."""

@@ -35,7 +35,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (target / "benchmark" / "dataset").symlink_to(ROOT / "benchmark" / "dataset")
     package = target / "src" / "kbench"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "cli.py"):
+    for name in ("__init__.py", "__main__.py", "cli.py"):
         shutil.copy(ROOT / "src" / "kbench" / name, package / name)
     for folder in FOLDERS:
         (package / folder).symlink_to(Path("..") / ".." / folder)

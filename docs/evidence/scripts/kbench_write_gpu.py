@@ -2,7 +2,7 @@
 
 For every task of a few problems a scripted model replies with kernels of the dataset (the fastest, the middle one, the
 slowest, and one that failed where there is one), with PyTorch instead of a kernel, and with no code. Each figure can be
-compared with the dataset's. Prints one JSON line per reply.
+compared with the dataset's. Then the evaluator for OpenEvolve scores an example. Prints one JSON line per reply.
 
 Usage: PYTHONPATH=src python docs/evidence/scripts/kbench_write_gpu.py [--check] > docs/evidence/kbench-write-gpu.jsonl
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ import kbench
 sys.path.insert(0, str(Path(__file__).parents[3] / "environments" / "kbench_write"))
 from kbench_write.scoring import score
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 PROBLEMS = ("softmax", "rms_norm", "matmul_square", "histogram")
 SPLITS = ("train", "validation", "test", "test_near")
 
@@ -68,6 +70,9 @@ def main(problem: tuple[str, ...], check: bool) -> None:
             figures = score(reply, rows[0].problem_id, rows[0].backend.value, timed=not check)
             told = {"task": f"{rows[0].problem_id}-{rows[0].backend.value}", "reply": kind, **figures}
             click.echo(json.dumps(told | {"dataset": expected, "seconds": round(time.monotonic() - began, 2)}))
+    if not check:
+        evaluate = runpy.run_path(str(EXAMPLES / "openevolve_evaluator.py"))["evaluate"]
+        click.echo(json.dumps({"openevolve": evaluate(str(EXAMPLES / "kernels" / "softmax__triton__whole_row.py"))}))
 
 
 if __name__ == "__main__":

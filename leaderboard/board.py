@@ -16,7 +16,7 @@ from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.leaderboard.scoring.cache import ResultsCache
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, entry_id
-from kbench.leaderboard.scoring.score import score_submission
+from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.flaws import Flaw
@@ -186,9 +186,10 @@ def score_entries(
     """
     settings = settings or BootstrapSettings()
     kept = None if cache is None else ResultsCache(cache, questions, settings)
+    limits = Limits(questions, settings)
     scored: list[Results] = []
     for entry in entries:
-        score = functools.partial(_scored, entry, questions, settings, tell)
+        score = functools.partial(_scored, entry, questions, settings, tell, limits)
         result = score() if kept is None else kept.results(entry.checked.digest, score)
         others = {other.name: other.table for other in entries if other is not entry}
         found = flags(entry.submission, entry.table, questions, others, result.scores)
@@ -196,9 +197,11 @@ def score_entries(
     return scored
 
 
-def _scored(entry: Entry, questions: Questions, settings: BootstrapSettings, tell: Callable[[str], None]) -> Results:
+def _scored(
+    entry: Entry, questions: Questions, settings: BootstrapSettings, tell: Callable[[str], None], limits: Limits
+) -> Results:
     tell(entry.name)
-    return score_submission(entry.submission, entry.checked.forecasts, questions, settings)
+    return score_submission(entry.submission, entry.checked.forecasts, questions, settings, limits)
 
 
 def _name(checked: Checked) -> str:

@@ -36,6 +36,21 @@ class BootstrapSettings:
         return Bootstrap(np.asarray(clusters, dtype=object), self.resamples, self.seed)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
+    """What questions alone decide, whoever answers them."""
+
+    ceilings: Mapping[str, Mapping[str, float]]
+    floors: Mapping[str, Mapping[str, float]]
+
+    @classmethod
+    def of(cls, questions: Questions, settings: BootstrapSettings) -> Bounds:
+        """Ceilings and floors of every track that the questions ask."""
+        clusters = _clusters(questions)
+        both = (each(questions, settings.seed) for each in (ceiling_rows, floor_rows))
+        return cls(*({track: _values(track, clusters[track], given) for track, given in rows.items()} for rows in both))
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
     """Every figure of one surrogate, draws included, so that two surrogates can be compared draw by draw."""
@@ -61,7 +76,12 @@ class Scored:
 
 
 def score(
-    questions: Questions, table: ForecastTable, settings: BootstrapSettings | None = None, *, sliced: bool = True
+    questions: Questions,
+    table: ForecastTable,
+    settings: BootstrapSettings | None = None,
+    *,
+    sliced: bool = True,
+    bounds: Bounds | None = None,
 ) -> Scored:
     """Score forecasts on every track the questions ask.
 
@@ -70,6 +90,7 @@ def score(
         table: forecasts, aligned with the questions' queries.
         settings: of the bootstrap.
         sliced: whether to score each slice as well.
+        bounds: of these questions and settings, where they are known already.
     """
     settings = settings or BootstrapSettings()
     rows = surrogate_rows(questions, table, settings.seed)
@@ -81,12 +102,11 @@ def score(
     parts: tuple[Score, ...] = ()
     if sliced and FORECAST.name in rows:
         parts = _slices(questions, pair_rows(questions, table), settings)
-    bounds = [each(questions, settings.seed) for each in (ceiling_rows, floor_rows)]
-    ceilings, floors = ({track: _values(track, clusters[track], given) for track, given in b.items()} for b in bounds)
+    bounds = bounds or Bounds.of(questions, settings)
     return Scored(
         figures=found,
-        ceilings=ceilings,
-        floors=floors,
+        ceilings=bounds.ceilings,
+        floors=bounds.floors,
         slices=parts,
         rows={track: len(questions.pairs if track in PAIR_TRACKS else questions.pools) for track in found},
     )

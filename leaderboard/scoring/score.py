@@ -17,7 +17,7 @@ from kbench.benchmark.metrics.metric import Shown
 from kbench.benchmark.metrics.registry import of_track
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
-from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import pairs_only
@@ -34,8 +34,28 @@ PAGE_FACETS = ("family", "backend", "gpu")
 """What the page filters by, in the order a slice's key joins them."""
 
 
+class Limits:
+    """Bounds of the questions and of their slices, computed once for all entries."""
+
+    def __init__(self, questions: Questions, settings: BootstrapSettings) -> None:
+        """Nothing is computed before it is asked for."""
+        self._questions = questions
+        self._settings = settings
+        self._known: dict[str, Bounds] = {}
+
+    def of(self, key: str, part: Questions) -> Bounds:
+        """Bounds of a slice, whichever of its tracks an entry answers."""
+        if key not in self._known:
+            self._known[key] = Bounds.of(dataclasses.replace(part, tracks=self._questions.tracks), self._settings)
+        return self._known[key]
+
+
 def score_submission(
-    submission: Submission, forecasts: pa.Table, questions: Questions, settings: BootstrapSettings | None = None
+    submission: Submission,
+    forecasts: pa.Table,
+    questions: Questions,
+    settings: BootstrapSettings | None = None,
+    limits: Limits | None = None,
 ) -> Results:
     """Score checked forecasts.
 
@@ -44,23 +64,29 @@ def score_submission(
         forecasts: its forecasts, with the record's columns.
         questions: the frozen questions and their labels.
         settings: resamples and seed; the same for every entry that is to be compared.
+        limits: of these questions and settings, shared by entries that are scored together.
 
     Returns:
         The same to the bit for the same inputs on any machine.
     """
-    return exact_results(submission, forecasts, questions, settings).rounded()
+    return exact_results(submission, forecasts, questions, settings, limits).rounded()
 
 
 def exact_results(
-    submission: Submission, forecasts: pa.Table, questions: Questions, settings: BootstrapSettings | None = None
+    submission: Submission,
+    forecasts: pa.Table,
+    questions: Questions,
+    settings: BootstrapSettings | None = None,
+    limits: Limits | None = None,
 ) -> Results:
     """Figures as they were computed, in all their bits: the last few are the processor's own."""
     settings = settings or BootstrapSettings()
+    limits = limits or Limits(questions, settings)
     table = align(forecasts, [query.query_id for query in questions.queries])
     failed = table.failed[:, asked_queries(submission, questions)]
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
-    scored = score(asked, table, settings)
-    scores = [*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings)]
+    scored = score(asked, table, settings, bounds=limits.of("all", asked))
+    scores = [*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings, limits)]
     return Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,
@@ -145,17 +171,18 @@ def _is_page_slice(key: str) -> bool:
     return key.split("=", 1)[0] in PAGE_FACETS
 
 
-def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> list[Score]:
+def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSettings, limits: Limits) -> list[Score]:
     made: list[Score] = []
     smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
     for key, of_pairs, of_pools in slice_masks(questions):
         part = dataclasses.replace(
             questions, pairs=questions.pairs.take(of_pairs), pools=questions.pools.take(of_pools)
         )
-        scored = score(part, table, smaller, sliced=False)
+        scored = score(part, table, smaller, sliced=False, bounds=limits.of(key, part))
         made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
     if questions.benchmark > 1 and questions.subset is None:
-        scored = score(questions.core(), table, smaller, sliced=False)
+        core = questions.core()
+        scored = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
         made += [dataclasses.replace(s, slice="core") for s in scored.scores()]
     return made
 

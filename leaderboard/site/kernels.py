@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import known_problems
 from kbench.leaderboard.site.shards import shard, shortened
-from kbench.loaders.summary.best import share
+from kbench.loaders.summary.best import reference_speedups, share
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -58,13 +58,15 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     by_problem: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_problem[row["problem_id"]].append(row)
+    baselines = {problem_id: _baselines(corpus, problem_id, kernels) for problem_id, kernels in by_problem.items()}
     for problem_id, kernels in by_problem.items():
         found = references.get(problem_id) or _anchors(kernels, measured)
         about = _problem(problems.get(problem_id, {}), kernels[0])
-        value = {"problem": about, "references": found, **_kernels(kernels, measured)}
+        value = {"problem": about, "references": found, "baselines": baselines[problem_id]}
+        value |= _kernels(kernels, measured)
         yield f"data/problem/{problem_id}.js", shard(f"problem/{problem_id}", value)
     yield "data/problems.js", shard("problems", [_summary(problems.get(p, {}), k) for p, k in by_problem.items()])
-    yield "data/kernels.js", shard("kernels", _columns(rows))
+    yield "data/kernels.js", shard("kernels", _columns(rows) | {"baselines": baselines})
     yield "data/words.js", shard("words", _words([row["source"] for row in rows]))
     yield "data/kernels.parquet", _parquet(corpus)
 
@@ -95,6 +97,15 @@ def _references(corpus: Corpus) -> Mapping[str, list[Row]]:
     for row in _table(corpus, "references"):
         found[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
     return found
+
+
+def _baselines(corpus: Corpus, problem_id: str, kernels: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """By GPU, the speedups of PyTorch's compiler and of the vendor's library over eager PyTorch, where timed."""
+    gpus = sorted({row["gpu"] for row in kernels if row["gpu"]})
+    found = {gpu: reference_speedups(corpus, problem_id, gpu) for gpu in gpus}
+    return {
+        gpu: {name: shortened(value) for name, value in speedups.items()} for gpu, speedups in found.items() if speedups
+    }
 
 
 def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[Row]:

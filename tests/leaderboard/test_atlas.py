@@ -46,7 +46,9 @@ def test_the_fastest_kernel_of_a_problem_and_why(tab: Any, kernels: list[dict[st
     tab.wait_for_heading(f"Kernel {champion['kernel_id'][:12]}tritonok")
     text = page.locator("main").text_content()
     assert f"{champion['speedup']:.2f}×" in text
-    assert "vendor" not in text
+    correct = [k for k in kernels if k["problem_id"] == problem and k["speedup"]]
+    assert f"Place 1 of {len(correct)} correct triton kernels" in text
+    assert f"{champion['speedup'] / 2:.2f}× the speed of cuBLASLt" in text
     assert f"{5 / champion['runtime_us']:.0%}".replace("%", " %") in text
     assert "static_range" in page.get_by_role("region", name="Kernel source").text_content()
 
@@ -121,11 +123,12 @@ def test_what_a_page_shows_can_be_taken_away(tab: Any, kernels: list[dict[str, A
     assert all({"rank", "skill", "accuracy"} <= row.keys() for row in board)
 
 
-def test_all_wgmma_kernels_faster_than_the_reference_are_found(tab: Any, kernels: list[dict[str, Any]]) -> None:
+def test_all_wgmma_kernels_faster_than_the_vendor_s_library_are_found(tab: Any, kernels: list[dict[str, Any]]) -> None:
     page = tab.open("#/kernels")
     page.get_by_label("Search").fill("wgmma")
-    page.locator('select[data-facet="least"]').select_option("1")
-    wanted = {k["kernel_id"][:12] for k in kernels if "wgmma" in k["source"] and (k["speedup"] or 0) > 1}
+    page.locator('select[data-facet="least"]').select_option("vendor")
+    # The vendor's library takes half of eager PyTorch's time in this corpus.
+    wanted = {k["kernel_id"][:12] for k in kernels if "wgmma" in k["source"] and (k["speedup"] or 0) > 2}
     assert 0 < len(wanted) <= 50
     expect(page.locator('main [role="status"]')).to_contain_text(f"{len(wanted)} of {len(kernels)} kernels")
     expect(page.locator('main [role="status"]')).not_to_contain_text("searching")

@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
+from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.scope import dataset_facts
@@ -34,6 +36,8 @@ ENTRIES = 200
 BUILD_SECONDS = 30
 SORT_MS = 200
 MEGABYTES = 10
+ATLAS_SECONDS = 60
+ATLAS_MEGABYTES = 60
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +126,18 @@ def test_the_first_sort_of_two_hundred_entries_is_quick(site: Path, figures: dic
             assert tab.errors == []
     figures |= {"first_sort_ms": first, "later_sort_ms": later, "page_complete_ms": loaded}
     assert statistics.median(sort["painted"] for sort in first) < SORT_MS
+
+
+def test_the_shipped_atlas_is_built_in_time_and_stays_small(figures: dict[str, Any], tmp_path: Path) -> None:
+    """From nothing: questions, scores of every shipped entry, problems, kernels, forecasts."""
+    started = time.perf_counter()
+    outcome = CliRunner().invoke(
+        leaderboard, ["build", "--out", str(tmp_path / "site"), "--cache", str(tmp_path / "cache"), "--json"]
+    )
+    figures["atlas_build_s"] = time.perf_counter() - started
+    assert outcome.exit_code == 0, outcome.output
+    sizes = {path: path.stat().st_size for path in (tmp_path / "site").rglob("*") if path.is_file()}
+    figures |= {"atlas_bytes": sum(sizes.values()), "atlas_page_bytes": sizes[tmp_path / "site" / "index.html"]}
+    assert figures["atlas_build_s"] < ATLAS_SECONDS
+    assert figures["atlas_bytes"] < ATLAS_MEGABYTES * 1e6
+    assert figures["atlas_page_bytes"] < 300_000

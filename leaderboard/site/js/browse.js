@@ -9,7 +9,16 @@ let browser = null;
 function indexed(table) {
   const texts = Object.fromEntries(Object.entries(table.texts).map(([name, { words: names, codes }]) => [name, { names, codes: Uint16Array.from(codes) }]));
   const figures = Object.fromEntries(Object.entries(table.figures).map(([name, values]) => [name, Float64Array.from(values, (value) => value ?? NaN)]));
-  return { count: table.id.length, ids: table.id, texts, figures };
+  return { count: table.id.length, ids: table.id, texts, figures, limits: limits(table, texts) };
+}
+// For each thing to beat, the speedup that beats it in each row; NaN where it was not timed.
+function limits(table, texts) {
+  const { problem_id: problems, gpu: gpus } = texts;
+  const of = (i) => Object.entries(table.baselines[problems.names[problems.codes[i]]]?.[gpus?.names[gpus.codes[i]]] || {});
+  const at = (i, compiled) => of(i).find(([name]) => (name === "torch.compile") === compiled)?.[1] ?? NaN;
+  const column = (compiled) => Float64Array.from(table.id, (_, i) => at(i, compiled));
+  const found = Object.values(table.baselines).some((one) => Object.keys(one).length) ? { compiled: column(true), vendor: column(false) } : {};
+  return Object.fromEntries(Object.entries(found).filter(([, values]) => values.some((value) => !Number.isNaN(value))));
 }
 // Which rows hold a word that contains the needle, anywhere in their source.
 function holding(index, count, needle) {
@@ -28,8 +37,9 @@ function browsed(store, index, choice) {
   let kept = 0;
   const wanted = Object.entries(choice.texts).map(([name, word]) => [store.texts[name].codes, store.texts[name].names.indexOf(word)]);
   const speedup = store.figures.speedup;
+  const limit = store.limits[choice.least], least = limit ? 0 : Number(choice.least);
   for (let i = 0; i < store.count; i++) {
-    if (wanted.every(([codes, code]) => codes[i] === code) && (!choice.least || speedup[i] > choice.least)) rows[kept++] = i;
+    if (wanted.every(([codes, code]) => codes[i] === code) && (!choice.least || speedup[i] > (limit ? limit[i] : least))) rows[kept++] = i;
   }
   rows = rows.subarray(0, kept);
   for (const needle of choice.needles) {
@@ -66,7 +76,7 @@ function drawBrowser(store, given) {
     return [name, el("select", { "data-facet": name, on: { change: () => draw() } }, option("", "all", chosen), ...names.filter((value) => value !== null).sort().map((value) => option(value, words(value), chosen)))];
   }));
   const search = el("input", { type: "search", value: given.get("q") || "", placeholder: "words in the source, id, problem", on: { input: () => draw() } });
-  const least = el("select", { "data-facet": "least", on: { change: () => draw() } }, ...[["", "any"], ["1", "faster than eager PyTorch"], ["2", "over 2×"], ["4", "over 4×"], ["10", "over 10×"]].map(([value, text]) => option(value, text, given.get("faster") || "")));
+  const least = el("select", { "data-facet": "least", on: { change: () => draw() } }, ...[["", "any"], ["1", "faster than eager PyTorch"], ...(store.limits.compiled ? [["compiled", "faster than torch.compile"]] : []), ...(store.limits.vendor ? [["vendor", "faster than the vendor's library"]] : []), ["2", "over 2×"], ["4", "over 4×"], ["10", "over 10×"]].map(([value, text]) => option(value, text, given.get("faster") || "")));
   const status = el("p", { class: "note", role: "status", "aria-live": "polite" });
   const body = el("tbody"), pager = el("div", { class: "pager" });
   let index = null;
@@ -74,7 +84,7 @@ function drawBrowser(store, given) {
   const heads = columns.map(([id, title, format]) => el("th", { scope: "col", class: format ? "num" : null, "data-column": id }, el("button", { type: "button", on: { click: () => { sorting.down = sorting.id === id ? !sorting.down : !!format && id !== "runtime_us"; sorting.id = id; draw(); } } }, title)));
   const text = (name, row) => store.texts[name].names[store.texts[name].codes[row]];
   const figure = (name, row) => (Number.isNaN(store.figures[name][row]) ? null : store.figures[name][row]);
-  const choice = () => ({ texts: Object.fromEntries([...picks].filter(([, pick]) => pick.value).map(([name, pick]) => [name, pick.value])), least: Number(least.value), needles: search.value.trim().toLowerCase().split(/\s+/).filter(Boolean), sort: sorting.id, down: sorting.down });
+  const choice = () => ({ texts: Object.fromEntries([...picks].filter(([, pick]) => pick.value).map(([name, pick]) => [name, pick.value])), least: least.value, needles: search.value.trim().toLowerCase().split(/\s+/).filter(Boolean), sort: sorting.id, down: sorting.down });
   function draw() {
     const wanted = choice();
     const started = performance.now();

@@ -110,36 +110,35 @@ function intervalBar(s, scale) {
   return svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("path", { class: "track", d: "M2,5H98" }), svg("path", { class: "span", d: `M${low},4H${high}V6H${low}ZM${at - 1.2},0h2.4v10h-2.4Z` }));
 }
-// groups: [{name, values}]; marks: [{name, at}]. One row of bars per group, on a log axis of speedups.
-function histogram(label, groups, marks) {
-  const all = groups.flatMap((group) => group.values);
+// groups: [{name, values, marks: [{name, at}]}]. One row of bars per group on a log axis of speedups; 1 is eager PyTorch.
+function histogram(label, groups) {
+  const all = groups.flatMap((group) => [...group.values, ...group.marks.map((mark) => mark.at)]);
   if (!all.length) return el("p", {}, "No correct kernel yet.");
-  const axis = octaves(Math.min(...all, ...marks.map((mark) => mark.at)), Math.max(...all, ...marks.map((mark) => mark.at)));
-  const width = innerWidth < 640 ? 380 : 720, row = 64, left = 100, right = 16, top = 22;
+  const axis = octaves(Math.min(1, ...all), Math.max(1, ...all));
+  const narrow = innerWidth < 640;
+  const width = narrow ? 380 : 720, row = 78, left = 100, right = 16, top = 22, bars = narrow ? 24 : 48;
   const low = Math.log2(axis[0]), high = Math.log2(axis[axis.length - 1]);
   const x = (value) => left + ((Math.log2(value) - low) / (high - low)) * (width - left - right);
-  const height = top + groups.length * row + 40;
+  const bottom = top + groups.length * row, height = bottom + 40;
   const chart = svg("svg", { class: "chart wide", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  const bars = innerWidth < 640 ? 24 : 48;
-  groups.forEach(({ name, values }, i) => {
-    const base = top + (i + 1) * row - 8;
+  groups.forEach(({ name, values, marks }, i) => {
+    const base = top + (i + 1) * row - 8, style = SERIES[i % SERIES.length];
     const counts = new Array(bars).fill(0);
     for (const value of values) counts[Math.min(bars - 1, Math.max(0, Math.floor((bars * (Math.log2(value) - low)) / (high - low))))] += 1;
-    const most = Math.max(...counts);
+    const most = Math.max(...counts), step = (width - left - right) / bars;
     chart.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: base, y2: base }));
     chart.append(chartText(left - 8, base - 18, name, "end", { class: "name" }), chartText(left - 8, base - 4, `${whole(values.length)} correct`, "end"));
     counts.forEach((count, j) => {
-      if (!count) return;
-      const tall = ((row - 16) * count) / most, step = (width - left - right) / bars;
-      chart.append(hint(svg("rect", { class: `fill-${SERIES[i % SERIES.length]}`, x: left + j * step + 0.5, y: base - tall, width: step - 1, height: tall }), `${whole(count)} kernels`));
+      const tall = ((row - 34) * count) / most;
+      if (count) chart.append(hint(svg("rect", { class: `fill-${style}`, x: left + j * step + 0.5, y: base - tall, width: step - 1, height: tall }), `${whole(count)} kernels`));
+    });
+    marks.forEach((mark, j) => {
+      chart.append(svg("line", { class: "mark", x1: x(mark.at), x2: x(mark.at), y1: base - row + 30 - 11 * j, y2: base }));
+      chart.append(chartText(x(mark.at) + 3, base - row + 38 - 11 * j, mark.name, "start", { class: "name" }));
     });
   });
-  const bottom = top + groups.length * row;
   for (const value of axis) chart.append(chartText(x(value), bottom + 12, `${short(value)}×`, "middle"));
-  marks.forEach(({ name, at }, i) => {
-    chart.append(svg("line", { class: "mark", x1: x(at), x2: x(at), y1: top - 6, y2: bottom - 4 }));
-    chart.append(chartText(x(at), top - 10, name, i % 2 ? "start" : "middle"));
-  });
+  chart.append(svg("line", { class: "mark", x1: x(1), x2: x(1), y1: top - 6, y2: bottom - 4 }), chartText(x(1), top - 10, "eager PyTorch", "middle"));
   chart.append(chartText((left + width - right) / 2, height - 6, "speedup over eager PyTorch (log)", "middle"));
   return chart;
 }

@@ -24,22 +24,34 @@ async function findKernel(prefix) {
 }
 function ancestors(data, row) {
   const chain = [row];
-  while (chain[0].parent_id && data.byId.has(chain[0].parent_id) && !chain.includes(data.byId.get(chain[0].parent_id))) chain.unshift(data.byId.get(chain[0].parent_id));
+  for (let parent = data.parent(row); parent && !chain.includes(parent); parent = data.parent(parent)) chain.unshift(parent);
   return chain;
 }
 function drawKernel(data, rows, forecasts) {
   const row = rows[0], id = row.problem, chain = ancestors(data, row);
-  const children = data.rows.filter((one) => one.parent_id === row.kernel_id);
+  const children = data.rows.filter((one) => one.parent_id === row.kernel_id && one.gpu === row.gpu);
   page(`Kernel ${row.kernel_id.slice(0, 12)}`, el("p", { class: "crumbs" }, link("#/problems", "Problems"), " › ", link(problemLink(id), data.problem.title), " › ", "kernel"),
     el("h1", {}, "Kernel ", el("span", { class: "mono" }, row.kernel_id.slice(0, 12)), badge(row.backend), badge(words(row.status), row.status === "ok" ? "good" : "bad")),
     el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
     tiles([[times(row.speedup), "speedup"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]]),
     row.error ? [el("h2", {}, "Error"), el("pre", { class: "wrap", tabindex: "0" }, row.error)] : null,
+    row.status === "ok" ? [el("h2", {}, "Beside the others"), peers(data, row)] : null,
     el("h2", {}, "How it came to be"), lineage(data, chain, children), el("h2", {}, "Times"), ...rows.map(measuredTable),
     forecasts ? [el("h2", {}, "What entries forecast"), forecastTable(data, row, forecasts)] : null,
     el("h2", {}, "Source"), codeBlock(row.source, "Kernel source"),
     facts([["Kernel id", row.kernel_id], ["Run", row.run_id], ["Split in the dataset", row.split], ["Compile time", none(row.compile_ms) ? null : `${whole(Math.round(row.compile_ms))} ms`], ["Origin", row.origin], ["Licence", row.license]]),
     el("p", {}, el("button", { type: "button", on: { click: () => save(`${row.kernel_id}.py`, "text/x-python", row.source) } }, "Download the source"), " ", el("span", { class: "note" }, "Run it only in a sandbox: it is a program that a machine wrote.")));
+}
+// What sets a kernel apart from the other correct kernels of its problem, backend and GPU.
+function peers(data, row) {
+  const others = data.rows.filter((one) => one !== row && one.status === "ok" && one.backend === row.backend && one.gpu === row.gpu);
+  const middle = (name) => { const values = others.map((one) => one[name]).filter((value) => !none(value)).sort((a, b) => a - b); return values.length ? values[Math.floor(values.length / 2)] : null; };
+  const bytes = (value) => (none(value) ? "—" : `${whole(value)} B`);
+  const lines = [["speedup", "Speedup", times], ["roofline", "Of roofline", percent], ["runtime_us", "Runtime", micro], ["registers", "Registers", whole], ["spill_bytes", "Spilled", bytes], ["shared_bytes", "Shared memory", bytes]];
+  const faster = others.filter((one) => one.speedup > row.speedup).length;
+  return el("div", {}, el("p", { class: "lead" }, `Place ${faster + 1} of ${others.length + 1} correct ${row.backend} kernels of this problem on ${row.gpu}.${Object.entries(data.baselines[row.gpu] || {}).map(([name, at]) => ` ${times(row.speedup / at)} the speed of ${name}.`).join("")}`),
+    others.length ? region("Beside the others", el("table", {}, el("thead", {}, el("tr", {}, ...["Figure", "This kernel", "Median of the others"].map((title, i) => el("th", { scope: "col", class: i ? "num" : null }, title)))),
+      el("tbody", {}, ...lines.map(([name, title, format]) => el("tr", {}, el("th", { scope: "row" }, title), el("td", { class: "num" }, format(row[name])), el("td", { class: "num" }, format(middle(name)))))))) : null);
 }
 const gain = (parent, child) => (parent.speedup && child.speedup ? child.speedup / parent.speedup : null);
 function gainText(ratio) {
@@ -56,7 +68,7 @@ function lineage(data, chain, children) {
   }
   const next = [...children].sort((a, b) => (b.speedup ?? 0) - (a.speedup ?? 0));
   return el("div", {}, chain.length === 1 ? el("p", {}, "It has no parent: it was proposed from scratch.") : null, chain.length > 1 ? el("ol", { class: "lineage" }, ...items) : null,
-    next.length ? el("details", {}, el("summary", {}, `${next.length} kernel${next.length > 1 ? "s" : ""} made from it`), el("ul", {}, ...next.slice(0, 30).map((child) => el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` ${words(child.status)}, `, gainText(gain(data.byId.get(child.parent_id), child)), child.edit ? `: ${child.edit}` : "")))) : null);
+    next.length ? el("details", {}, el("summary", {}, `${next.length} kernel${next.length > 1 ? "s" : ""} made from it`), el("ul", {}, ...next.slice(0, 30).map((child) => el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` ${words(child.status)}, `, gainText(gain(data.parent(child), child)), child.edit ? `: ${child.edit}` : "")))) : null);
 }
 function measuredTable(row) {
   const interval = (low, high, format) => (none(low) ? null : el("span", { class: "range" }, ` [${format(low)}, ${format(high)}]`));

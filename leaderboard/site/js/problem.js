@@ -1,5 +1,4 @@
 // Problems: the list, and a page for each with what is computed, how fast it gets and how the searches went.
-const geomean = (values) => (values.length ? Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length) : null);
 async function problemsView() {
   await loading("Problems", async () => {
     const found = await shard("problems");
@@ -36,8 +35,9 @@ async function problemData(id) {
   const data = await shard(`problem/${id}`);
   if (!data.rows) {
     data.rows = rowsOf(data.columns, data.kernels).map((row, i) => ({ ...row, source: data.sources[row.source], measured: rowsOf(data.workload_columns, data.measured[i]), problem: id }));
-    data.byId = new Map();
-    for (const row of data.rows) if (!data.byId.has(row.kernel_id)) data.byId.set(row.kernel_id, row);
+    const byId = new Map(data.rows.flatMap((row) => [[row.kernel_id, row], [`${row.kernel_id} ${row.gpu}`, row]]));
+    // The parent as it was measured on the same GPU, so that gains compare like with like.
+    data.parent = (row) => (row.parent_id ? byId.get(`${row.parent_id} ${row.gpu}`) ?? byId.get(row.parent_id) : undefined);
   }
   return data;
 }
@@ -51,35 +51,30 @@ async function problemView(id) {
     return () => drawProblem(data);
   });
 }
-// Lines beside the kernels: eager PyTorch is 1 by definition, the others are how much faster they are than it.
-function baselines(references) {
-  const ratio = (column) => geomean(references.filter((row) => row[column] && row.reference_us).map((row) => row.reference_us / row[column]));
-  const vendor = references.find((row) => row.vendor)?.vendor;
-  return [{ name: "eager PyTorch", at: 1 }, { name: "torch.compile", at: ratio("compiled_us") }, { name: vendor || "vendor", at: ratio("vendor_us") }].filter((mark) => mark.at);
-}
 function drawProblem(data) {
   const { problem } = data;
   const correct = data.rows.filter((row) => row.status === "ok" && row.speedup);
-  const marks = baselines(data.references);
   const best = [...correct].sort((a, b) => b.speedup - a.speedup);
   page(problem.title, el("h1", {}, problem.title, badge(words(problem.family)), DATA.asked.includes(problem.problem_id) ? badge("scored") : null), el("p", { class: "lead" }, problem.description || ""),
     tiles([[whole(data.rows.length), "kernels"], [percent(correct.length / data.rows.length), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
-    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
-    el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct), marks)),
+    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
+    el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct, data.baselines))),
     el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 20)),
     el("h2", {}, "How the searches went"), trajectories(data), el("h2", {}, "Workloads"), workloadTable(data),
     el("h2", {}, "Reference"), problem.reference_source ? codeBlock(problem.reference_source, "Reference source") : el("p", {}, "No reference source is known."),
     facts([["Problem id", problem.problem_id], ["Also known as", (problem.aliases || []).join(", ")], ["Data types", (problem.dtypes || []).join(", ")], ["Roofline unit", problem.compute_unit], ["Tolerance", none(problem.atol) ? null : `atol ${problem.atol}, rtol ${problem.rtol}: ${problem.tolerance_reason || ""}`]]),
     el("p", {}, link(`#/kernels?problem=${problem.problem_id}`, `Browse all ${whole(data.rows.length)} kernels of this problem`)));
 }
-function speedupGroups(correct) {
+// Kernels of one backend on one GPU, and how fast PyTorch's compiler and the vendor's library are on it.
+function speedupGroups(correct, baselines) {
   const groups = new Map();
   const gpus = new Set(correct.map((row) => row.gpu));
   for (const row of correct) {
     const name = gpus.size > 1 ? `${row.backend}, ${row.gpu.replace("NVIDIA ", "")}` : row.backend;
-    groups.set(name, [...(groups.get(name) || []), row.speedup]);
+    if (!groups.has(name)) groups.set(name, { name, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
+    groups.get(name).values.push(row.speedup);
   }
-  return [...groups].sort().map(([name, values]) => ({ name, values }));
+  return [...groups.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 function bestTable(problem, rows) {
   const columns = [

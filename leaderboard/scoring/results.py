@@ -63,10 +63,10 @@ class Results:
         """Stable id made from name and version; safe as a file name."""
         return entry_id(self.submission)
 
-    def value(self, track: str, metric: str) -> float | None:
-        """The overall value of a metric; None when the entry has none."""
+    def value(self, track: str, metric: str, part: str = "all") -> float | None:
+        """The value of a metric over all queries, or over a slice such as core; None when the entry has none."""
         for score in self.scores:
-            if (score.track, score.metric, score.slice) == (track, metric, "all"):
+            if (score.track, score.metric, score.slice) == (track, metric, part):
                 return score.value
         return None
 
@@ -165,10 +165,14 @@ def read_all_results(folder: Path) -> list[Results]:
 
 
 def summary(result: Results) -> str:
-    """An entry's headlines and flags on one line."""
+    """An entry's headlines, each with its value on core beside it, and flags on one line."""
     from kbench.benchmark.metrics.registry import METRICS
 
-    values = [(metric, result.value(metric.track.name, metric.name)) for metric in METRICS if metric.headline]
-    parts = [f"{metric.label} {metric.text(value)}" for metric, value in values if value is not None]
+    parts = []
+    for metric in (metric for metric in METRICS if metric.headline):
+        whole, core = (result.value(metric.track.name, metric.name, part) for part in ("all", "core"))
+        if whole is not None:
+            beside = "" if core is None else f" (core {metric.text(core)})"
+            parts.append(f"{metric.label} {metric.text(whole)}{beside}")
     flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"

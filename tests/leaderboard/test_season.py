@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, boar
     figures = measured(folder, tmp_path / "measured")
     closed = run("close", "spring", "--measurements", figures, "--resamples", 20, seasons=seasons, dataset=board_corpus)
     assert closed.exit_code == 0, closed.output
-    assert "Skill" in closed.output
+    assert re.search(r"Skill \S+ \(core \S+\)", closed.output), "core stands beside the whole"
     season = read_season(folder)
     assert season.closing is not None
     assert season.closing.refused == ()

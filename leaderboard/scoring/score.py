@@ -128,7 +128,9 @@ def _draws(scored: Scored) -> dict[str, list[float]]:
     for track, figures in scored.figures.items():
         for metric in of_track(track):
             figure = figures.get(metric.name)
-            if metric.shown is Shown.BOARD and figure is not None and len(figure.draws):
+            if metric.shown is not Shown.BOARD or figure is None:
+                continue
+            if len(figure.draws) and np.isfinite(figure.value):
                 # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
                 kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
                 found[track if metric.headline else f"{track}.{metric.name}"] = [float(draw) for draw in kept]

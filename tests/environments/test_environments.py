@@ -78,6 +78,7 @@ def test_frameworks_are_bounded_in_their_packages_and_never_needed_by_the_core()
 
 
 @pytest.mark.environments
+@pytest.mark.timeout(1200)  # it starts a dozen processes that each import torch
 def test_every_environment_runs_with_a_scripted_model() -> None:
     done = subprocess.run(
         [sys.executable, "docs/evidence/scripts/environments.py"],

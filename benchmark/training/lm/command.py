@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.surrogates.forecasts.table import to_arrow
+from kbench.benchmark.surrogates.forecasts.table import write_forecasts
 from kbench.benchmark.surrogates.language.local.answers import Answers
 from kbench.benchmark.surrogates.language.local.model import DigitModel
-from kbench.benchmark.surrogates.language.local.weights import load_network
+from kbench.benchmark.surrogates.language.local.weights import load_network, load_tokenizer
 from kbench.benchmark.training.lm.prompts import Prompts
 from kbench.benchmark.training.lm.run import RunFolder
 from kbench.benchmark.training.lm.settings import Settings
 from kbench.benchmark.training.lm.trainer import Pace, Trainer, peak_memory_bytes
-from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import Forecast
 
 
@@ -75,25 +75,22 @@ class Command:
 
     def _forecast(self, trainer: Trainer, split: str) -> None:
         """Forecasts of a split in two files: what the model implies, and what it states."""
-        import pyarrow.parquet as pq
-
         chosen = self.prompts.of(split)
         found = trainer.ask(chosen, self.repeats)
         names = [str(name) for name in self.prompts.query_id[chosen]]
         for kind in ("implied", "stated"):
-            table = to_arrow(_forecasts(names, found, kind))
-            with replacing(self.out / f"{split}-{kind}.parquet") as file:
-                pq.write_table(table, file, compression="zstd")
+            told = list(_forecasts(names, found, kind))
+            write_forecasts(self.out / f"{split}-{kind}.parquet", told, self.prompts.dataset)
 
     def _keep(self, trainer: Trainer, folder: RunFolder) -> None:
-        """Weights in float32, so that training can go on from them without loss; the tokenizer if one came along."""
-        import shutil
-
+        """Weights in float32, so that training can go on from them without loss; the tokenizer if there is one."""
         for weight, master in zip(trainer.model.network.parameters(), trainer.optimizer.masters, strict=True):
             weight.data = master.data
         trainer.model.network.save_pretrained(folder.model)
         source = Path(self.settings.model)
-        for file in source.glob("tokenizer*") if source.is_dir() else ():
+        if not source.is_dir():
+            load_tokenizer(self.settings.model).save_pretrained(folder.model)
+        for file in source.glob("tokenizer*"):
             shutil.copy(file, folder.model)
 
 

@@ -124,10 +124,14 @@ def tokenized(
 
 
 def _asked(corpus: Tables, split: str) -> Iterator[tuple[Query, int]]:
-    """Questions of a split with their bins; everything a test split asks, its pools and its core included."""
-    if split in TRAIN_SPLITS:
-        known = ((query, pair) for query, pair in answered_pairs(corpus, split) if pair.speedup is not None)
-        found = sorted(known, key=lambda one: one[0].query_id)
-        yield from ((query, pair.bin) for query, pair in found[: None if split == "train" else VALIDATION_QUERIES])
+    """Questions of a split with their bins, under the ids that forecasts of the split have; 0 where no bin is told."""
+    if split == "train":
+        known = ((query, pair.bin) for query, pair in answered_pairs(corpus, split) if pair.speedup is not None)
+        yield from sorted(known, key=lambda one: one[0].query_id)
         return
-    yield from ((query, 0) for query in build_questions(corpus, split).queries)
+    told = split in TRAIN_SPLITS
+    questions = build_questions(corpus, split, limit=VALIDATION_QUERIES if told else None)
+    numbers = np.zeros(len(questions.queries), dtype=np.int64)
+    if told:
+        numbers[questions.pairs.query] = questions.pairs.bin
+    yield from zip(questions.queries, numbers.tolist(), strict=True)

@@ -82,7 +82,8 @@ class Trainer:
 
     def validate(self) -> dict[str, float]:
         """Figures on validation problems: of what the model implies, and of what it states when sampled once."""
-        chosen = self.prompts.of("validation")[: self.settings.validation_prompts]
+        chosen = self.prompts.of("validation")
+        chosen = chosen[self.prompts.bin[chosen] > 0][: self.settings.validation_prompts]
         found, truth = self.ask(chosen, samples=1), self.prompts.bin[chosen]
         named = {"implied": found.implied, "stated": found.stated[:, 0]}
         return {f"{kind}_{name}": value for kind, f in named.items() for name, value in figures(f, truth).items()}

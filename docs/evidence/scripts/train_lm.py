@@ -66,7 +66,7 @@ class Plan:
         given |= SETTINGS[arm.objective] | {"out": self.out / arm.name, "deadline": round(deadline_s)}
         options = [str(each) for name, value in given.items() for each in (f"--{name}", value)]
         weights = [] if first else ["--no-weights"]
-        return [sys.executable, "-m", "kbench.cli", "train", "lm", *options, *weights, *self.more]
+        return [sys.executable, "-m", "kbench", "train", "lm", *options, *weights, *self.more]
 
 
 def run(plan: Plan, arms: list[Arm], parallel: int, deadline_s: float) -> None:

@@ -20,6 +20,8 @@ from kbench.schemas import bins
 if TYPE_CHECKING:
     import torch
 
+ALIGNED = 64
+"""Prompts are padded to multiples of this: fewer shapes to plan and memory to reuse on a GPU."""
 Tokens = Sequence[int] | npt.NDArray[np.uint32]
 
 
@@ -61,7 +63,7 @@ class DigitModel:
         import torch
 
         lengths = torch.tensor([len(prompt) for prompt in prompts])
-        tokens = torch.zeros(len(prompts), int(lengths.max()), dtype=torch.long)
+        tokens = torch.zeros(len(prompts), -int(-lengths.max() // ALIGNED) * ALIGNED, dtype=torch.long)
         for row, prompt in zip(tokens, prompts, strict=True):
             row[: len(prompt)] = torch.as_tensor(np.asarray(prompt, dtype=np.int64))
         lengths = lengths.to(self.device)

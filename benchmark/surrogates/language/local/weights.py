@@ -21,11 +21,7 @@ def load_network(model: str, device: str = "auto", dtype: str = "auto") -> Any:
     Raises:
         UserError: there are none, they cannot be read, or the extra `lm` is not installed.
     """
-    try:
-        import torch
-        import transformers
-    except ModuleNotFoundError as error:
-        raise UserError(f"lm needs {error.name}; install it with {INSTALL}") from None
+    torch, _ = _libraries()
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     elif device.startswith("cuda") and not torch.cuda.is_available():
@@ -33,7 +29,14 @@ def load_network(model: str, device: str = "auto", dtype: str = "auto") -> Any:
     number = {"auto": "bfloat16" if device.startswith("cuda") else "float32"}.get(dtype, dtype)
     if number not in ("float32", "bfloat16"):
         raise UserError(f"dtype is {dtype!r}; it must be float32, bfloat16 or auto")
-    loaded = _loaded(transformers.AutoModelForCausalLM, model, dtype=getattr(torch, number))
+    if device.startswith("cuda"):
+        # It plans every new shape anew, and each batch of prompts has its own.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    loaded = _loaded("AutoModelForCausalLM", model, dtype=getattr(torch, number))
+    if model.endswith(".gguf"):
+        # Its weights are plain numbers by now: they can be trained and saved like any others.
+        loaded.hf_quantizer = None
+        del loaded.config.quantization_config
     return loaded.to(device).eval()
 
 
@@ -43,11 +46,7 @@ def load_tokenizer(model: str) -> Any:
     Raises:
         UserError: there is none, or the extra `lm` is not installed.
     """
-    try:
-        import transformers
-    except ModuleNotFoundError as error:
-        raise UserError(f"lm needs {error.name}; install it with {INSTALL}") from None
-    return _loaded(transformers.AutoTokenizer, model)
+    return _loaded("AutoTokenizer", model)
 
 
 def digit_tokens(tokenizer: Any, model: str) -> list[int]:
@@ -62,7 +61,18 @@ def digit_tokens(tokenizer: Any, model: str) -> list[int]:
     return [tokens[0] for tokens in found]
 
 
-def _loaded(kind: Any, model: str, **more: Any) -> Any:
+def _libraries() -> tuple[Any, Any]:
+    """torch and transformers."""
+    try:
+        import torch
+        import transformers
+    except ModuleNotFoundError as error:
+        raise UserError(f"lm needs {error.name}; install it with {INSTALL}") from None
+    return torch, transformers
+
+
+def _loaded(kind: str, model: str, **more: Any) -> Any:
+    _, transformers = _libraries()
     path = Path(model)
     if path.suffix == ".gguf":
         if not path.is_file():
@@ -70,8 +80,9 @@ def _loaded(kind: Any, model: str, **more: Any) -> Any:
         model, more = str(path.parent), {**more, "gguf_file": path.name}
     elif path.is_dir() and not (path / "config.json").is_file():
         raise UserError(f"folder {model!r} holds no config.json; give a folder that save_pretrained wrote, or a .gguf")
+    transformers.utils.logging.disable_progress_bar()
     try:
-        return kind.from_pretrained(model, **more)
+        return getattr(transformers, kind).from_pretrained(model, **more)
     except (OSError, ValueError, ImportError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(

@@ -5,7 +5,7 @@ process's mean plus its standard error times a fixed random function of up to th
 not know is as rough as its doubt. Searches run through the same code as on a GPU; only the executor is another.
 
     python docs/evidence/scripts/search/landscapes.py --split train --cells 24 --seeds 2 --out tuning.json \
-        --arm random --arm evolve --arm puct,exploration=0.3 --arm evolve+surrogate,unsure_share=0.25
+        --arm random --arm evolve,TOURNAMENT=16,FRESH=0.05 --arm puct,parents=2 --arm evolve+surrogate,unsure_share=0.25
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.genome.registry import families, families_for
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.guide import OnlineGuide, Process
+from kbench.generation.search.methods import evolve, operators
 from kbench.generation.search.methods.registry import filter_of
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings
+from kbench.generation.search.state import Operator
 from kbench.generation.study.study import interval
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, Measurement, from_dict
@@ -163,10 +165,22 @@ class LandscapeExecutor(ReplayExecutor):
         return done
 
 
+TUNED = (evolve.TOURNAMENT, operators.LEAST, dict(operators.PRIOR))
+"""What was chosen."""
+
+
+def _set_constants(changes: dict[str, Any]) -> None:
+    """Other constants for one search: TOURNAMENT, LEAST, or the prior of an operator by its name."""
+    evolve.TOURNAMENT = changes.pop("TOURNAMENT", TUNED[0])
+    operators.LEAST = changes.pop("LEAST", TUNED[1])
+    operators.PRIOR = {**TUNED[2], **{Operator[name]: value for name, value in changes.items()}}
+
+
 def shares(land: Landscape, arm: str, seed: int) -> list[float]:
     """Best speedup after AT measurements of one search, as a share of the landscape's best."""
     name, *pairs = arm.split(",")
     changes = {key: json.loads(value) for key, value in (pair.split("=") for pair in pairs)}
+    _set_constants({key: changes.pop(key) for key in list(changes) if key.isupper()})
     chosen = {key: changes.pop(key) for key in list(changes) if key in FILTER_FIELDS}
     plain = name.removesuffix(SURROGATE)
     filters = (

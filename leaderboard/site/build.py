@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import Answers
@@ -18,8 +20,10 @@ from kbench.schemas import UserError
 if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
 
-LOADED_LATER = ("curves", "scores", "draws")
+LOADED_LATER = ("curves", "scores")
 """Parts of an entry that the first view does without."""
+DRAW_DECIMALS = 4
+"""Of bootstrap draws, whose quantiles are shown with three."""
 
 
 def build(
@@ -52,9 +56,10 @@ def build(
     data = page_data(results, dataset) | {"links": dict(links or {}), "atlas": corpus is not None}
     asked = [] if answers is None else list(answers.by_problem())
     files |= {f"data/forecasts/{problem}.js": shard(f"forecasts/{problem}", value) for problem, value in asked}
-    for entry in data["entries"]:
+    for result, entry in zip(results, data["entries"], strict=True):
         more = {} if answers is None else answers.of_entry(entry["id"])
-        later = {name: entry[name] for name in LOADED_LATER}
+        draws = {name: np.round(values, DRAW_DECIMALS).tolist() for name, values in result.draws.items()}
+        later = {name: entry[name] for name in LOADED_LATER} | {"draws": draws}
         files[f"data/entry/{entry['id']}.js"] = shard(f"entry/{entry['id']}", later | more)
         files[f"data/{entry['id']}.json"] = compact({"columns": data["columns"], **entry, **more}).encode()
     files["data/slices.js"] = shard("slices", {entry["id"]: entry["scores"] for entry in data["entries"]})

@@ -34,9 +34,9 @@ DETAILS = (
 """What a problem's shard holds of each kernel."""
 WORKLOAD = (
     "workload", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high",
-    "floor_us", "max_abs_error", "trust",
+    "floor_us", "max_abs_error", "trust", "launches",
 )  # fmt: skip
-"""What it holds of each measurement."""
+"""What it holds of each measurement; the launches are those of the plan, where the corpus has plans."""
 REFERENCE = ("workload", "gpu", "reference_us", "compiled_us", "vendor_us", "vendor")
 PROBLEM = (
     "problem_id", "title", "family", "description", "aliases", "dtypes", "compute_unit", "atol", "rtol",
@@ -87,9 +87,17 @@ def _kernel_rows(corpus: Corpus) -> list[Row]:
 
 def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
     found: dict[Key, list[Row]] = defaultdict(list)
+    plans = {(row["kernel_id"], row["gpu"], row["workload"]): row["launches"] for row in _table(corpus, "plans")}
     for row in _table(corpus, "measurements", ["kernel_id", "gpu", *WORKLOAD]):
-        found[row["kernel_id"], row["gpu"]].append(row)
+        launches = plans.get((row["kernel_id"], row["gpu"], row["workload"]), [])
+        found[row["kernel_id"], row["gpu"]].append(row | {"launches": [_launch(one) for one in launches]})
     return found
+
+
+def _launch(launch: Row) -> str:
+    grid, block = ("×".join(map(str, launch[name])) for name in ("grid", "block"))
+    shared = f", {launch['shared_bytes']:,} B shared" if launch["shared_bytes"] else ""
+    return f"{launch['function']}: {grid} blocks of {block} threads{shared}"
 
 
 def _references(corpus: Corpus) -> Mapping[str, list[Row]]:

@@ -116,7 +116,6 @@ def _entry(result: Results) -> dict[str, Any]:
         "answered_share": result.answered_share,
         "flags": list(result.flags),
         "curves": result.curves,
-        "draws": {name: [shortened(draw) for draw in draws] for name, draws in result.draws.items()},
         "scores": _scores_by_slice(result),
     }
 

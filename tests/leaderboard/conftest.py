@@ -25,6 +25,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, Measurement, Pair, Status
 from kbench.schemas.ids import content_hash, kernel_id
+from kbench.schemas.records.launch_plan import PlannedLaunch, PlanSummary
 from kbench.schemas.records.reference_time import ReferenceTime
 
 SURROGATES = ("uniform", "prior", "length")
@@ -86,6 +87,16 @@ def _measurement(kernel: Kernel, workload: str) -> Measurement:
     )  # fmt: skip
 
 
+def _plan(kernel: Kernel, workload: str) -> PlanSummary:
+    launch = PlannedLaunch(
+        function="scan", grid=(132, 2, 1), block=(128, 1, 1), cluster=None, cooperative=False, shared_bytes=8832
+    )
+    return PlanSummary(
+        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload=workload, configurations=1,
+        allocated_bytes=0, buffers=1, fills=0, copies=0, registers=32, spill_bytes=0, launches=(launch,),
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six problems, two of them for testing, with lineages, measurements and timed references."""
@@ -100,6 +111,7 @@ def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.append("kernels", _with_lineage(kernels))
         writer.append("pairs", pairs)
         writer.append("measurements", [_measurement(kernel, workloads[kernel.problem_id]) for kernel in kernels])
+        writer.append("plans", [_plan(kernel, workloads[kernel.problem_id]) for kernel in kernels])
         writer.append("references", [
             ReferenceTime(problem_id=problem, workload=workload, gpu=corpora.GPU, reference_us=100.0, compiled_us=80.0,
                           compiled_error=None, vendor_us=50.0, vendor="cuBLASLt", vendor_error=None, torch="2.11",

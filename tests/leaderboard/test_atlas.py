@@ -49,6 +49,7 @@ def test_the_fastest_kernel_of_a_problem_and_why(tab: Any, kernels: list[dict[st
     correct = [k for k in kernels if k["problem_id"] == problem and k["speedup"]]
     assert f"Place 1 of {len(correct)} correct triton kernels" in text
     assert f"{champion['speedup'] / 2:.2f}× the speed of cuBLASLt" in text
+    assert "scan: 132×2×1 blocks of 128×1×1 threads, 8,832 B shared" in text
     assert f"{5 / champion['runtime_us']:.0%}".replace("%", " %") in text
     assert "static_range" in page.get_by_role("region", name="Kernel source").text_content()
 
@@ -228,7 +229,7 @@ def test_the_page_states_what_was_scored(tab: Any, faceted: tuple[list[Results],
 
 
 def test_twenty_thousand_kernels_are_filtered_in_a_moment(site: Path, new_tab: Any, tmp_path: Path) -> None:
-    """The figure is the page's own: filtering, sorting and drawing. The best of several counts, so that load cannot."""
+    """The figure is the page's own: filtering, sorting and drawing. The best of three counts: load only adds to it."""
     copy = tmp_path / "site"
     shutil.copytree(site.parent, copy)
     text = (site.parent / "data" / "kernels.js").read_text("ascii")
@@ -246,13 +247,18 @@ def test_twenty_thousand_kernels_are_filtered_in_a_moment(site: Path, new_tab: A
     opened = new_tab(copy / "index.html")
     page = opened.open("#/kernels?q=word1")
     expect(page.locator('main [role="status"]')).not_to_contain_text("searching")
-    seen = []
-    for query in ("word2", "word 1", "o", "word3 word1"):
-        page.get_by_label("Search").fill(query)
-        seen.append(float(page.locator("main").get_attribute("data-filter-ms")))
-    page.get_by_label("Search").fill("")
-    for column in ("speedup", "runtime_us", "problem_id"):
-        page.locator(f'th[data-column="{column}"] button').click()
-        seen.append(float(page.locator("main").get_attribute("data-filter-ms")))
+    best: dict[str, float] = {}
+
+    def note(action: str) -> None:
+        taken = float(page.locator("main").get_attribute("data-filter-ms"))
+        best[action] = min(best.get(action, taken), taken)
+
+    for _ in range(3):
+        for query in ("word2", "or 1", "e", "word3 word1", ""):
+            page.get_by_label("Search").fill(query)
+            note(f"search {query}")
+        for column in ("speedup", "runtime_us", "problem_id"):
+            page.locator(f'th[data-column="{column}"] button').click()
+            note(f"sort by {column}")
     assert f"of {ROWS:,} kernels" in page.locator('main [role="status"]').text_content()
-    assert sorted(seen)[len(seen) // 2] < FILTER_MS, seen
+    assert max(best.values()) < FILTER_MS, best

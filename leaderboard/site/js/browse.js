@@ -44,7 +44,8 @@ function browsed(store, index, choice) {
   rows = rows.subarray(0, kept);
   for (const needle of choice.needles) {
     const named = Object.values(store.texts).map(({ names, codes }) => ({ codes, hit: names.map((name) => name !== null && name.toLowerCase().includes(needle)) }));
-    const inSource = index ? holding(index, store.count, needle) : null;
+    // A single letter is in nearly every source.
+    const inSource = index && needle.length > 1 ? holding(index, store.count, needle) : null;
     rows = rows.filter((row) => (inSource && inSource[row]) || store.ids[row].startsWith(needle) || named.some(({ codes, hit }) => hit[codes[row]]));
   }
   const turn = choice.down ? -1 : 1;

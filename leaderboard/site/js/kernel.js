@@ -80,7 +80,8 @@ function measuredTable(row) {
     { id: "share", title: "Of roofline", value: (one) => (one.floor_us && one.runtime_us ? one.floor_us / one.runtime_us : null), cell: (one) => percent(one.floor_us && one.runtime_us ? one.floor_us / one.runtime_us : null) },
     { id: "max_abs_error", title: "Largest error", better: "low", value: (one) => one.max_abs_error, cell: (one) => (none(one.max_abs_error) ? "—" : one.max_abs_error === 0 ? "0" : one.max_abs_error.toExponential(1)) },
   ];
-  return el("div", {}, el("h3", {}, row.gpu), sortTable(`${row.kernel_id.slice(0, 12)}-times`, `Times on ${row.gpu}`, columns, row.measured, { id: "workload", down: false }, "No measurement of single workloads is recorded."));
+  const launched = row.measured.filter((one) => one.launches?.length);
+  return el("div", {}, el("h3", {}, row.gpu), launched.length ? el("details", {}, el("summary", {}, "What it launches"), el("ul", {}, ...launched.map((one) => el("li", {}, `${one.workload}: `, el("span", { class: "mono" }, one.launches.join("; ")))))) : null, sortTable(`${row.kernel_id.slice(0, 12)}-times`, `Times on ${row.gpu}`, columns, row.measured, { id: "workload", down: false }, "No measurement of single workloads is recorded."));
 }
 function forecastTable(data, row, forecasts) {
   const short = row.kernel_id.slice(0, 12);

@@ -16,6 +16,7 @@ from kbench.benchmark.llm.batch import Unanswered
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log.entry import LogEntry
+from kbench.generation.search.action import filters
 from kbench.generation.search.outcome import KernelOutcome, gpu_seconds
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings
@@ -69,8 +70,10 @@ class Campaign:
         """Take over what these runs measured, so that runs of one label measure nothing twice."""
         for state in states:
             label = state.settings.label
+            # What the filter passes over may be proposed again, so what it has not decided on yet is not taken.
+            undecided = state.open if filters(state) and not state.filtered else ()
             for node in state.nodes.values():
-                if not node.skipped:
+                if not node.skipped and node.kernel_id not in undecided:
                     self._proposed.add((label, node.kernel_id))
                 if node.outcome is not None:
                     self._known.setdefault((label, node.kernel_id), (node.outcome, state.run_id))

@@ -16,6 +16,8 @@ from kbench.schemas.ids import kernel_id
 
 TRIES = 8
 """Draws before a duplicate is accepted: small families run out of unseen genomes."""
+WIDER = {4: Operator.MUTATE, 6: Operator.FRESH}
+"""From which draw on something less close to the parents is tried."""
 
 
 class GenomeProposer:
@@ -45,9 +47,9 @@ class GenomeProposer:
     def _answer(self, task: ProposalTask, ask: Ask, found: Sequence[Family]) -> Answer:
         answer: Answer = Refusal(reason="no genome: no valid combination of genes found", proposer=self.name)
         for attempt in range(TRIES):
-            if attempt == TRIES // 2 and ask.operator is Operator.CROSS:
-                # Two alike parents have few children: all may have been measured.
-                ask = dataclasses.replace(ask, operator=Operator.MUTATE)
+            if attempt in WIDER and ask.operator is not Operator.FRESH:
+                # Alike parents have few children, and a good one's neighbours may all have been measured.
+                ask = dataclasses.replace(ask, operator=WIDER[attempt])
             try:
                 answer = self._derive(task.problem_id, ask, found)
             except ValueError as error:

@@ -50,6 +50,8 @@ class Course:
     measured: list[str] = dataclasses.field(default_factory=list)
     kernel: str = ""
     failed: int = 0
+    ended: bool = False
+    """Whether it stopped, by its budget or because its space had nothing new."""
 
     def add(self, kernel_id: str, speedup: float | None, gpu_seconds: float) -> None:
         """One more measurement."""
@@ -60,6 +62,14 @@ class Course:
             self.kernel = kernel_id
         self.best.append(max(before, speedup or 0.0))
         self.spent.append((self.spent[-1] if self.spent else 0.0) + gpu_seconds)
+
+    def reached(self, measurements: int) -> bool:
+        """Whether it can be judged after so many measurements."""
+        return self.ended or len(self.best) >= measurements
+
+    def after(self, measurements: int) -> float:
+        """Best speedup after so many measurements; one that ended before has its last."""
+        return self.best[min(measurements, len(self.best)) - 1]
 
     def after_seconds(self, seconds: float) -> float:
         """Best speedup once so much GPU time was spent."""
@@ -96,6 +106,9 @@ def read(folder: Path) -> tuple[Courses, dict[str, Any], dict[str, Any]]:
             forecast[entry.run_id] = seconds_between(drawn[entry.run_id], entry.at)
         elif entry.kind == "step_completed" and entry.run_id in forecast:
             guided.append((forecast.pop(entry.run_id), seconds_between(began[entry.run_id], entry.at)))
+        elif entry.kind in ("run_stopped", "run_resumed"):
+            cell, arm = place[entry.run_id]
+            courses[cell][arm].ended = entry.kind == "run_stopped"
         elif entry.kind == "kernel_measured":
             cell, arm = place[entry.run_id]
             outcome = outcome_of([from_dict(Measurement, row) for row in payload["measurements"]])
@@ -134,9 +147,9 @@ def study(courses: Courses) -> dict[str, Any]:
     whole = [cell for cell in whole if top[cell] > 0]
     result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, "by_gpu_seconds": {}}
     for n in AT:
-        reached = [cell for cell in whole if all(len(courses[cell][arm].best) >= n for arm in arms)]
+        reached = [cell for cell in whole if all(courses[cell][arm].reached(n) for arm in arms)]
         if reached:
-            result["by_measurements"][n] = _point(reached, arms, lambda c, a, n=n: courses[c][a].best[n - 1] / top[c])
+            result["by_measurements"][n] = _point(reached, arms, lambda c, a, n=n: courses[c][a].after(n) / top[c])
     for share in SHARES:
         least = {cell: share * min(courses[cell][arm].spent[-1] for arm in arms) for cell in whole}
         result["by_gpu_seconds"][share] = _point(

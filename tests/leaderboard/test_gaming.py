@@ -92,8 +92,9 @@ def test_all_of_it_together_does_not_either(probed: Probe) -> None:
     assert probed.worst("rank").value <= RANK_LIMIT
 
 
-def test_core_tells_nothing_either() -> None:
-    found = probe(build_questions(benchmark_of(Corpus.open()), "test", subset="core"))
+@pytest.mark.parametrize(("split", "subset"), [("test", "core"), ("test_near", None)])
+def test_core_and_the_near_problems_tell_nothing_either(split: str, subset: str | None) -> None:
+    found = probe(build_questions(benchmark_of(Corpus.open()), split, subset=subset))
     assert found.leaks == []
     assert found.worst("validity").value <= VALIDITY_LIMIT
     assert found.worst("rank").value <= RANK_LIMIT

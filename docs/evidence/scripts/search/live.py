@@ -35,6 +35,8 @@ PAIRS = (
     ("evolve", "random"), ("evolve+surrogate", "evolve"), ("random+surrogate", "random"),
     ("evolve+surrogate", "random"), ("evolve+surrogate", "random+surrogate"),
 )  # fmt: skip
+FURTHER = (("bayes", "evolve"), ("bayes", "random"), ("bayes+surrogate", "evolve"), ("bayes+surrogate", "bayes"))
+"""The same for further designs, where they were run."""
 SAME = 0.005
 """Arms whose best speedups are closer than this count as equal: times repeat to about half a percent."""
 IDLE_S = 30.0
@@ -139,29 +141,31 @@ def compared(cells: Sequence[Cell], value: Value, arm: str, base: str, seed: int
     }  # fmt: skip
 
 
-def study(courses: Courses) -> dict[str, Any]:
+def study(courses: Courses, pairs: Sequence[tuple[str, str]] = PAIRS) -> dict[str, Any]:
     """All comparisons. A cell takes part at a number of measurements that all its arms have reached."""
-    arms = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
-    whole = [cell for cell in sorted(courses) if all(courses[cell][arm].best for arm in arms)]
-    top = {cell: max(courses[cell][arm].best[-1] for arm in arms) for cell in whole}
+    arms = list(dict.fromkeys(itertools.chain.from_iterable(pairs)))
+    planned = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
+    whole = [cell for cell in sorted(courses) if all(courses[cell][arm].best for arm in {*arms, *planned})]
+    top = {cell: max(courses[cell][arm].best[-1] for arm in planned) for cell in whole}
     whole = [cell for cell in whole if top[cell] > 0]
     result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, "by_gpu_seconds": {}}
     for n in AT:
         reached = [cell for cell in whole if all(courses[cell][arm].reached(n) for arm in arms)]
         if reached:
-            result["by_measurements"][n] = _point(reached, arms, lambda c, a, n=n: courses[c][a].after(n) / top[c])
-    for share in SHARES:
+            result["by_measurements"][n] = _point(reached, pairs, lambda c, a, n=n: courses[c][a].after(n) / top[c])
+    for share in SHARES if whole else ():
         least = {cell: share * min(courses[cell][arm].spent[-1] for arm in arms) for cell in whole}
         result["by_gpu_seconds"][share] = _point(
-            whole, arms, lambda c, a, least=least: courses[c][a].after_seconds(least[c]) / top[c]
+            whole, pairs, lambda c, a, least=least: courses[c][a].after_seconds(least[c]) / top[c]
         )
     return result
 
 
-def _point(cells: Sequence[Cell], arms: Sequence[str], value: Value) -> dict[str, Any]:
+def _point(cells: Sequence[Cell], pairs: Sequence[tuple[str, str]], value: Value) -> dict[str, Any]:
+    arms = dict.fromkeys(itertools.chain.from_iterable(pairs))
     return {
         "share": {arm: statistics.mean(value(cell, arm) for cell in cells) for arm in arms},
-        "pairs": {f"{arm} - {base}": compared(cells, value, arm, base, seed=0) for arm, base in PAIRS},
+        "pairs": {f"{arm} - {base}": compared(cells, value, arm, base, seed=0) for arm, base in pairs},
     }
 
 
@@ -169,7 +173,7 @@ def per_cell(courses: Courses, proposed: Mapping[str, Any]) -> list[dict[str, An
     """The best speedup of every arm at its end, and the best kernel of the cell."""
     rows = []
     for cell in sorted(courses):
-        arms = courses[cell]
+        arms = {arm: course for arm, course in courses[cell].items() if course.best}
         best = max(arms, key=lambda arm: arms[arm].best[-1])
         rows.append({
             "problem": cell[0], "backend": cell[1], "best_arm": best, "kernel_id": arms[best].kernel,
@@ -189,10 +193,11 @@ def per_cell(courses: Courses, proposed: Mapping[str, Any]) -> list[dict[str, An
 def main(run: Path, out: Path) -> None:
     """Write the figures and print the table."""
     courses, pace, proposed = read(run)
-    found = study(courses) | {"pace": pace, "per_cell": per_cell(courses, proposed)}
-    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    for name in ("by_measurements", "by_gpu_seconds"):
-        for at, point in found[name].items():
+    found, further = study(courses), study(courses, FURTHER)
+    whole = {**found, "further": further, "pace": pace, "per_cell": per_cell(courses, proposed)}
+    out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    for part, name in itertools.product((found, further), ("by_measurements", "by_gpu_seconds")):
+        for at, point in part[name].items():
             click.echo(f"{name} {at}: " + ", ".join(f"{arm} {share:.3f}" for arm, share in point["share"].items()))
             for pair, one in point["pairs"].items():
                 counts = f"ahead {one['ahead']}, equal {one['equal']}, behind {one['behind']} of {one['cells']}"

@@ -279,7 +279,7 @@ def test_a_prompt_tells_problem_parent_figures_roofline_and_device(run_folder: P
 
 
 def test_a_failed_parent_is_told_with_its_error(run_folder: Path, how: Drive) -> None:
-    drive(run_folder, [settings_for("random", budget=settings_for("random").budget)], how)
+    drive(run_folder, [settings_for("random", batch=50, budget=Budget(measurements=200))], how)
     (state,) = recorded_states(run_folder).values()
     failed: list[Node] = [n for n in state.nodes.values() if n.outcome is not None and n.reward is None]
     assert feedback(failed[0]).startswith("It failed: ")

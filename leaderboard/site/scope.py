@@ -75,9 +75,9 @@ def season_facts(folder: Path) -> list[dict[str, Any]]:
 
 
 def _counts(corpus: Corpus) -> dict[str, Any]:
-    kernels = corpus.table("kernels", columns=["problem_id", "backend", "gpu", "status"])
+    kernels = corpus.table("kernels", columns=["kernel_id", "problem_id", "backend", "gpu", "status"])
     found: dict[str, Any] = {
-        "kernels": kernels.num_rows,
+        "kernels": len(set(kernels.column("kernel_id").to_pylist())),
         "problems": len(set(kernels.column("problem_id").to_pylist())),
     }
     for facet in ("backend", "gpu", "status"):

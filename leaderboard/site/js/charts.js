@@ -110,24 +110,24 @@ function intervalBar(s, scale) {
   return svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("path", { class: "track", d: "M2,5H98" }), svg("path", { class: "span", d: `M${low},4H${high}V6H${low}ZM${at - 1.2},0h2.4v10h-2.4Z` }));
 }
-// groups: [{name, values, marks: [{name, at}]}]. One row of bars per group on a log axis of speedups; 1 is eager PyTorch.
+// groups: [{name, note, values, marks: [{name, at}]}]. One row of bars per group on a log axis of speedups; 1 is eager PyTorch.
 function histogram(label, groups) {
   const all = groups.flatMap((group) => [...group.values, ...group.marks.map((mark) => mark.at)]);
   if (!all.length) return el("p", {}, "No correct kernel yet.");
   const axis = octaves(Math.min(1, ...all), Math.max(1, ...all));
   const narrow = innerWidth < 640;
-  const width = narrow ? 380 : 720, row = 78, left = 100, right = 16, top = 22, bars = narrow ? 24 : 48;
+  const width = narrow ? 380 : 720, row = 78, left = 112, right = 16, top = 22, bars = narrow ? 24 : 48;
   const low = Math.log2(axis[0]), high = Math.log2(axis[axis.length - 1]);
   const x = (value) => left + ((Math.log2(value) - low) / (high - low)) * (width - left - right);
   const bottom = top + groups.length * row, height = bottom + 40;
   const chart = svg("svg", { class: "chart wide", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  groups.forEach(({ name, values, marks }, i) => {
+  groups.forEach(({ name, note, values, marks }, i) => {
     const base = top + (i + 1) * row - 8, style = SERIES[i % SERIES.length];
     const counts = new Array(bars).fill(0);
     for (const value of values) counts[Math.min(bars - 1, Math.max(0, Math.floor((bars * (Math.log2(value) - low)) / (high - low))))] += 1;
     const most = Math.max(...counts), step = (width - left - right) / bars;
     chart.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: base, y2: base }));
-    chart.append(chartText(left - 8, base - 18, name, "end", { class: "name" }), chartText(left - 8, base - 4, `${whole(values.length)} correct`, "end"));
+    chart.append(chartText(left - 8, base - (note ? 32 : 18), name, "end", { class: "name" }), chartText(left - 8, base - 18, note, "end"), chartText(left - 8, base - 4, `${whole(values.length)} correct`, "end"));
     counts.forEach((count, j) => {
       const tall = ((row - 34) * count) / most;
       if (count) chart.append(hint(svg("rect", { class: `fill-${style}`, x: left + j * step + 0.5, y: base - tall, width: step - 1, height: tall }), `${whole(count)} kernels`));

@@ -1,7 +1,8 @@
 // The landing page, entries by date, and the pages that are templates.
 function homeView() {
   const { scope, counts } = DATA.dataset;
-  const numbers = [[whole(counts.kernels ?? scope.kernels), "measured kernels"], [whole(counts.problems ?? scope.problems), "problems"], [Object.keys(counts.gpu || {}).map((gpu) => gpu.replace("NVIDIA ", "")).join(", ") || scope.gpus.join(", "), Object.keys(counts.gpu || {}).length > 1 ? "GPUs" : "GPU"], [whole(DATA.entries.length), "entries"], [whole(scope.queries), "queries scored"]];
+  const gpus = Object.keys(counts.gpu || {}).length ? Object.keys(counts.gpu) : scope.gpus;
+  const numbers = [[whole(counts.kernels ?? scope.kernels), "measured kernels"], [whole(counts.problems ?? scope.problems), "problems"], gpus.length > 1 ? [whole(gpus.length), "kinds of GPU"] : [gpus[0]?.replace("NVIDIA ", "") ?? "—", "GPU"], [whole(DATA.entries.length), "entries"], [whole(scope.queries), "queries scored"]];
   const doors = [
     DATA.atlas && ["#/problems", "Problems", "What is computed, how fast it gets, and how the searches went."],
     DATA.atlas && ["#/kernels", "Kernels", "Filter, sort and search every kernel; read its source, its times and its ancestors."],

@@ -8,7 +8,9 @@ async function kernelView(problem, prefix) {
     const row = /^[0-9a-f]{4,32}$/.test(prefix || "") ? data.rows.find((one) => one.kernel_id.startsWith(prefix)) : null;
     if (!row) return () => missing(`Problem ${problem} has no kernel whose id begins with ${prefix}.`);
     const forecasts = DATA.asked.includes(problem) ? await shard(`forecasts/${problem}`) : null;
-    return () => drawKernel(data, data.rows.filter((one) => one.kernel_id === row.kernel_id), forecasts);
+    // Where it did best comes first.
+    const measured = data.rows.filter((one) => one.kernel_id === row.kernel_id).sort((a, b) => (b.speedup ?? 0) - (a.speedup ?? 0));
+    return () => drawKernel(data, measured, forecasts);
   });
 }
 // A prefix alone: the table of all kernels knows the problem.
@@ -32,7 +34,7 @@ function drawKernel(data, rows, forecasts) {
   const children = data.rows.filter((one) => one.parent_id === row.kernel_id && one.gpu === row.gpu);
   page(`Kernel ${row.kernel_id.slice(0, 12)}`, el("p", { class: "crumbs" }, link("#/problems", "Problems"), " › ", link(problemLink(id), data.problem.title), " › ", "kernel"),
     el("h1", {}, "Kernel ", el("span", { class: "mono" }, row.kernel_id.slice(0, 12)), badge(row.backend), badge(words(row.status), row.status === "ok" ? "good" : "bad")),
-    el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
+    el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch on ${row.gpu}` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
     tiles([[times(row.speedup), "speedup"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]]),
     row.error ? [el("h2", {}, "Error"), el("pre", { class: "wrap", tabindex: "0" }, row.error)] : null,
     row.status === "ok" ? [el("h2", {}, "Beside the others"), peers(data, row)] : null,

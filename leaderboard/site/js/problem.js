@@ -12,7 +12,7 @@ function drawProblems(found, asked) {
     { id: "problem", title: "Problem", text: true, value: (row) => row.title.toLowerCase(), cell: (row) => [link(problemLink(row.id), row.title), asked.has(row.id) ? badge("scored") : null] },
     { id: "family", title: "Family", text: true, value: (row) => row.family, cell: (row) => words(row.family) },
     { id: "kernels", title: "Kernels", value: (row) => row.kernels, cell: (row) => whole(row.kernels) },
-    { id: "correct", title: "Correct", value: (row) => row.correct / row.kernels, cell: (row) => percent(row.correct / row.kernels), meaning: "Share of kernels that compile, run and answer correctly" },
+    { id: "correct", title: "Correct", value: (row) => row.correct, cell: (row) => percent(row.correct), meaning: "Share of kernels that compile, run and answer correctly" },
     { id: "median", title: "Median speedup", value: (row) => row.median, cell: (row) => times(row.median), meaning: "Of correct kernels, over eager PyTorch" },
     { id: "best", title: "Best speedup", value: (row) => row.best, cell: (row) => (row.best_id ? link(kernelLink(row.id, row.best_id), times(row.best)) : "—"), meaning: "Of correct kernels, over eager PyTorch; opens the kernel" },
     { id: "backend", title: "By", text: true, value: (row) => row.best_backend },
@@ -56,25 +56,25 @@ function drawProblem(data) {
   const correct = data.rows.filter((row) => row.status === "ok" && row.speedup);
   const best = [...correct].sort((a, b) => b.speedup - a.speedup);
   page(problem.title, el("h1", {}, problem.title, badge(words(problem.family)), DATA.asked.includes(problem.problem_id) ? badge("scored") : null), el("p", { class: "lead" }, problem.description || ""),
-    tiles([[whole(data.rows.length), "kernels"], [percent(correct.length / data.rows.length), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
-    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
+    tiles([[whole(new Set(data.rows.map((row) => row.kernel_id)).size), "kernels"], [percent(correct.length / data.rows.length), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
+    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch on ${best[0].gpu} (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
     el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct, data.baselines))),
     el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 20)),
     el("h2", {}, "How the searches went"), trajectories(data), el("h2", {}, "Workloads"), workloadTable(data),
     el("h2", {}, "Reference"), problem.reference_source ? codeBlock(problem.reference_source, "Reference source") : el("p", {}, "No reference source is known."),
     facts([["Problem id", problem.problem_id], ["Also known as", (problem.aliases || []).join(", ")], ["Data types", (problem.dtypes || []).join(", ")], ["Roofline unit", problem.compute_unit], ["Tolerance", none(problem.atol) ? null : `atol ${problem.atol}, rtol ${problem.rtol}: ${problem.tolerance_reason || ""}`]]),
-    el("p", {}, link(`#/kernels?problem=${problem.problem_id}`, `Browse all ${whole(data.rows.length)} kernels of this problem`)));
+    el("p", {}, link(`#/kernels?problem=${problem.problem_id}`, "Browse all kernels of this problem")));
 }
 // Kernels of one backend on one GPU, and how fast PyTorch's compiler and the vendor's library are on it.
 function speedupGroups(correct, baselines) {
   const groups = new Map();
   const gpus = new Set(correct.map((row) => row.gpu));
   for (const row of correct) {
-    const name = gpus.size > 1 ? `${row.backend}, ${row.gpu.replace("NVIDIA ", "")}` : row.backend;
-    if (!groups.has(name)) groups.set(name, { name, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
+    const note = gpus.size > 1 ? row.gpu.replace("NVIDIA ", "") : "", name = `${row.backend} ${note}`;
+    if (!groups.has(name)) groups.set(name, { name: row.backend, note, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
     groups.get(name).values.push(row.speedup);
   }
-  return [...groups.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return [...groups.keys()].sort().map((name) => groups.get(name));
 }
 function bestTable(problem, rows) {
   const columns = [

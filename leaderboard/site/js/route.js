@@ -36,5 +36,6 @@ document.getElementById("theme").addEventListener("click", () => {
   theme(dark ? "light" : "dark");
 });
 if (!DATA.atlas) document.querySelectorAll("header nav a[data-atlas]").forEach((anchor) => anchor.remove());
-window.addEventListener("hashchange", () => { route(); window.scrollTo(0, 0); });
+// The new view is where a keyboard goes on from.
+window.addEventListener("hashchange", () => { route(); window.scrollTo(0, 0); main.focus({ preventScroll: true }); });
 route();

@@ -28,16 +28,15 @@ PAGES = {
     "entry": "#/entry/static-0-1-0",
     "compare": "#/compare/static-0-1-0/nearest-0-1-0",
     "history": "#/history",
+    "dataset": "#/dataset",
+    "submit": "#/submit",
 }
-NARROW = ("home", "forecast", "problem", "kernels", "kernel", "entry", "compare")
-DARK = ("home", "problem", "kernel", "compare")
 
 
 def main(site: Path) -> None:
     """Open each page and photograph its first screen."""
-    shots = [(name, "desktop", DESKTOP, "light") for name in PAGES]
-    shots += [(name, "dark", DESKTOP, "dark") for name in DARK]
-    shots += [(name, "phone", PHONE, "dark" if name in DARK[1:3] else "light") for name in NARROW]
+    ways = (("desktop", DESKTOP, "light"), ("dark", DESKTOP, "dark"), ("phone", PHONE, "light"))
+    shots = [(name, *way) for name in PAGES for way in ways]
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.glob("*.*"):
         old.unlink()
@@ -50,7 +49,7 @@ def main(site: Path) -> None:
             page.locator("main:not([aria-busy])").wait_for()
             page.wait_for_timeout(300)
             image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            image.save(OUT / f"{name}-{where}.webp", quality=80, method=6)
+            image.save(OUT / f"{name}-{where}.webp", quality=50, method=6)
             page.close()
         browser.close()
 

@@ -114,7 +114,7 @@ function downloads(name, content) {
     el("button", { type: "button", "data-save": "csv", on: { click: () => { const { columns, rows } = content(); save(`${name}.csv`, "text/csv", csv(columns, rows)); } } }, "CSV"),
     el("button", { type: "button", "data-save": "json", on: { click: () => save(`${name}.json`, "application/json", json()) } }, "JSON"));
 }
-// columns: {id, title, value(row), cell(row)?, text?, better?, meaning?}. Missing values always come last.
+// columns: {id, title, value(row), cell(row)?, text?, long?, better?, meaning?}. Missing values always come last.
 function sortTable(name, label, columns, rows, start, empty = "Nothing to show.") {
   let sort = start;
   const body = el("tbody");
@@ -130,7 +130,7 @@ function sortTable(name, label, columns, rows, start, empty = "Nothing to show."
   };
   function draw() {
     heads.forEach((head) => head.setAttribute("aria-sort", head.dataset.column === sort.id ? (sort.down ? "descending" : "ascending") : "none"));
-    body.replaceChildren(...ordered().map((row) => el("tr", {}, ...columns.map((column) => el("td", { class: column.text ? null : "num" }, column.cell ? column.cell(row) : column.value(row) ?? "—")))));
+    body.replaceChildren(...ordered().map((row) => el("tr", {}, ...columns.map((column) => el("td", { class: column.long ? "long" : column.text ? null : "num" }, column.cell ? column.cell(row) : column.value(row) ?? "—")))));
   }
   draw();
   if (!rows.length) return el("p", { class: "lead" }, empty);

@@ -64,7 +64,7 @@ function problemDifferences(entries) {
   const wins = rows.filter((row) => row.ahead > 0).length;
   const text = (value, ahead) => (ahead ? el("strong", {}, show(value)) : show(value));
   const columns = [
-    { id: "problem", title: "Problem", text: true, value: (row) => row.problem, cell: (row) => problemCell(row.problem) },
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row.problem, cell: (row) => problemCell(row.problem) },
     { id: "pairs", title: "Pairs", value: (row) => row.pairs },
     { id: entries[0].id, title: `${entries[0].name} skill`, value: (row) => row.one, cell: (row) => text(row.one, row.ahead > 0) },
     { id: entries[1].id, title: `${entries[1].name} skill`, value: (row) => row.two, cell: (row) => text(row.two, row.ahead < 0) },

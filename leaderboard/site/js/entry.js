@@ -54,7 +54,7 @@ const kernelCell = (problem, id) => (id ? (DATA.atlas ? link(kernelLink(problem,
 const problemCell = (id) => (DATA.atlas ? link(problemLink(id), words(id)) : words(id));
 function missTable(entry) {
   const columns = [
-    { id: "problem", title: "Problem", text: true, value: (row) => row.problem, cell: (row) => problemCell(row.problem) },
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row.problem, cell: (row) => problemCell(row.problem) },
     { id: "candidate", title: "Kernel", text: true, value: (row) => row.candidate, cell: (row) => kernelCell(row.problem, row.candidate) },
     { id: "anchor", title: "Against", text: true, value: (row) => row.anchor, cell: (row) => kernelCell(row.problem, row.anchor) },
     { id: "said", title: "Forecast", value: (row) => row.said, cell: (row) => `${binLabel(row.said)} (${percent(row.sure)})`, meaning: "The most probable bin and its probability" },
@@ -68,7 +68,7 @@ const PROBLEM_TRACK = { skill: "forecast", level_skill: "forecast", accuracy: "f
 const problemMetric = (name) => metricOf(PROBLEM_TRACK[name] || "rank", name) || { label: words(name), better: "high", meaning: "", decimals: 3 };
 function problemScores(entry) {
   const columns = [
-    { id: "problem", title: "Problem", text: true, value: (row) => row[0], cell: (row) => problemCell(row[0]) },
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row[0], cell: (row) => problemCell(row[0]) },
     { id: "pairs", title: "Pairs", value: (row) => row[1] }, { id: "kernels", title: "Pool", value: (row) => row[2], meaning: "Correct kernels of the pool" },
     ...entry.problem_metrics.map((name, i) => { const metric = problemMetric(name); return { id: name, title: `${metric.label}\u00a0${metric.better === "high" ? "↑" : "↓"}`, better: metric.better, meaning: metric.meaning, value: (row) => row[3 + i], cell: (row) => show(row[3 + i], metric.decimals) }; }),
   ];

@@ -9,7 +9,7 @@ async function problemsView() {
 function drawProblems(found, asked) {
   const families = [...new Set(found.map((row) => row.family))].sort();
   const columns = [
-    { id: "problem", title: "Problem", text: true, value: (row) => row.title.toLowerCase(), cell: (row) => [link(problemLink(row.id), row.title), asked.has(row.id) ? badge("scored") : null] },
+    { id: "problem", title: "Problem", text: true, long: true, value: (row) => row.title.toLowerCase(), cell: (row) => [link(problemLink(row.id), row.title), asked.has(row.id) ? badge("scored") : null] },
     { id: "family", title: "Family", text: true, value: (row) => row.family, cell: (row) => words(row.family) },
     { id: "kernels", title: "Kernels", value: (row) => row.kernels, cell: (row) => whole(row.kernels) },
     { id: "correct", title: "Correct", value: (row) => row.correct, cell: (row) => percent(row.correct), meaning: "Share of kernels that compile, run and answer correctly" },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -16,6 +17,10 @@ from kbench.loaders.storage.pool import spread
 COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
 POOL_FROM = 2000
 """Below this many sources a pool of processes costs more than it saves."""
+
+_WHOLE_NUMBER = re.compile(r"""(?<![\w.\\'"])[1-9][0-9]{0,17}(?![\w.'"])""")
+_MEANT_NUMBER = re.compile(r'R"|\\N')
+"""What may hold a number that is more than a number: the fence of a raw string, the name of a character."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class Shape(NamedTuple):
 
     structure_id: str
     stripped: str
-    """The source without comments and docstrings."""
+    """The source without comments and docstrings; its whole numbers may be those of another source, for similarity
+    sees none."""
 
 
 def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> dict[str, Shape]:
@@ -48,7 +54,11 @@ def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) ->
         return {}
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     sources = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    return dict(zip(sources, _shapes(list(sources.values()), advance), strict=True))
+    masked = [_masked(source) for source in sources.values()]
+    distinct = dict(zip(masked, sources.values(), strict=True))
+    advance(len(sources) - len(distinct))
+    found = dict(zip(distinct, _shapes(list(distinct.values()), advance), strict=True))
+    return {kernel: found[key] for kernel, key in zip(sources, masked, strict=True)}
 
 
 def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> list[SplitViolation]:
@@ -76,6 +86,11 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
     if "pairs" in corpus.configs:
         found += _pairs(corpus, dict(zip(ids, splits, strict=True)))
     return found
+
+
+def _masked(source: str) -> str:
+    """A text that two sources share only if they differ in whole numbers alone, and so have one structure."""
+    return source if _MEANT_NUMBER.search(source) else _WHOLE_NUMBER.sub("1", source)
 
 
 def _shape(source: str) -> Shape:

@@ -19,7 +19,11 @@ _TEXT = (
 _NUMBER = r"(?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)"
 _WORD = rf"{_TEXT}|{_NUMBER}|(?P<name>\w+)"
 _MARK = r"(?P<mark><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|[^\s\w])"
-_STRIPPED_TOKENS = re.compile(rf"{_WORD}|(?P<mark>[^\s\w])", re.DOTALL)
+_STRIPPED_TOKENS = re.compile(
+    # Most tokens are names that are no prefix of a literal, or marks that open none.
+    rf"""(?P<name>(?!\d)\w+(?!['"\w]))|(?P<mark>[^\s\w."']|\.(?!\d))|{_TEXT}|{_NUMBER}|\w+""",
+    re.DOTALL,
+)
 _TOKENS = re.compile(rf"{_COMMENT}|(?P<directive>(?m:^)[ \t]*\#(?:\\\n|[^\n])*)|{_WORD}|{_MARK}", re.DOTALL)
 _COMMENTS = re.compile(
     # Plain code in leaps, up to what could open a comment or a literal; a word before a quote may be its prefix.
@@ -50,7 +54,7 @@ def tokens(text: str) -> list[CppToken]:
 
 def stripped_tokens(text: str) -> list[tuple[str, str]]:
     """Kind and text of the tokens of a text without comments: marks one by one, preprocessor lines like others."""
-    return [(found.lastgroup or "", found.group()) for found in _STRIPPED_TOKENS.finditer(text)]
+    return [(found.lastgroup or "name", found.group()) for found in _STRIPPED_TOKENS.finditer(text)]
 
 
 def comment_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,8 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that products modulo 2**64 keep runs of tokens apart."""
 CHUNK = 256
 """Rows compared at once: a block of similarities stays within the processor's cache and little memory."""
+COMMON = 500
+"""Grams whose rows are compared as a dense matrix."""
 
 Positions = npt.NDArray[np.int64]
 Similarities = npt.NDArray[np.float32]
@@ -33,31 +35,42 @@ class Grams:
 
     def __init__(self, sources: Sequence[str]) -> None:
         """Read sources, comments and docstrings stripped."""
-        from scipy.sparse import csr_matrix
+        from scipy.sparse import csr_matrix, diags_array
 
         vocabulary = Vocabulary()
         rows: dict[bytes, int] = {}
         sets: list[npt.NDArray[np.uint64]] = []
         self.row: Positions = np.zeros(len(sources), dtype=np.int64)
         """Row of each source."""
+        known: dict[str, int] = {}
         for at, source in enumerate(sources):
-            tokens = np.array([vocabulary[token] for token in TOKEN.findall(source)], dtype=np.uint64)
-            self.row[at] = rows.setdefault(tokens.tobytes(), len(rows))
-            if len(sets) < len(rows):
-                sets.append(np.unique(_grams(tokens)))
+            if source not in known:
+                tokens = np.array([vocabulary[token] for token in TOKEN.findall(source)], dtype=np.uint64)
+                known[source] = rows.setdefault(tokens.tobytes(), len(rows))
+                if len(sets) < len(rows):
+                    sets.append(np.unique(_grams(tokens)))
+            self.row[at] = known[source]
         sizes = [len(one) for one in sets]
         grams, columns = np.unique(np.concatenate([np.zeros(0, np.uint64), *sets]), return_inverse=True)
         ends = np.cumsum([0, *sizes])
-        filled = np.ones(len(columns), np.float32)
-        self._sets: Any = csr_matrix((filled, columns, ends), shape=(len(sets), len(grams)))
+        held = csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape=(len(sets), len(grams)))
+        # Most rows meet in the few grams of every template; dense, these cost a fraction of what they do sparse.
+        runs, weights = _together(held)
+        order = np.argsort(-np.diff(runs.indptr), kind="stable")
+        common, rare = order[:COMMON], order[COMMON:]
+        self._common: Similarities = runs[common].T.toarray()
+        self._common_weights = weights[common]
+        self._rare: Any = runs[rare].T.tocsr()
+        self._rare_weights: Any = diags_array(weights[rare])
         self._sizes = np.array(sizes, dtype=np.float32)
 
     def similarities(self, one: Positions, other: Positions) -> Iterator[tuple[slice, Similarities]]:
         """Similarity of every row of `one` to every row of `other`, a block of rows of `one` at a time."""
-        others = self._sets[other].T.tocsr()
+        others = (self._rare_weights @ self._rare[other].T).tocsr()
+        common = (self._common[other] * self._common_weights).T
         for start in range(0, len(one), CHUNK):
             part = one[start : start + CHUNK]
-            shared = (self._sets[part] @ others).toarray()
+            shared = (self._rare[part] @ others).toarray() + self._common[part] @ common
             union = self._sizes[part, None] + self._sizes[other][None, :] - shared
             yield slice(start, start + len(part)), shared / np.maximum(union, 1.0)
 
@@ -70,6 +83,15 @@ class Grams:
                 at[rows] = block.argmax(axis=1)
                 near[rows] = block.max(axis=1)
         return at, near
+
+
+def _together(sets: Any) -> tuple[Any, Similarities]:
+    """Grams that occur in the same rows, as one with a weight: [distinct grams, rows], and how many each stands for."""
+    grams = sets.T.tocsr()
+    numbers = np.random.default_rng(0).integers(0, 2**63, sets.shape[0], dtype=np.uint64)
+    rows = np.add.reduceat(numbers[grams.indices], grams.indptr[:-1]) if grams.nnz else numbers[:0]
+    _, first, count = np.unique(rows, return_index=True, return_counts=True)
+    return grams[first], count.astype(np.float32)
 
 
 def _grams(tokens: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

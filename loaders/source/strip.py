@@ -39,6 +39,8 @@ class Reading(NamedTuple):
     tree: ast.Module | None
     """The syntax tree of the source; None when it does not parse, or when stripping could take names out of it, which
     only an f-string holds inside a comment."""
+    pieces: list[PythonToken] | None
+    """The tokens of the stripped text where it is the source itself, as most are; None otherwise."""
 
 
 def strip_comments(source: str) -> str:
@@ -59,15 +61,18 @@ def read(source: str) -> Reading:
         pieces = tokens(source)
     except UNREADABLE:
         is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
-        return Reading(strip_cpp(source) if is_cpp else _strip_broken(source), None)
+        return Reading(strip_cpp(source) if is_cpp else _strip_broken(source), None, None)
     offsets = Offsets(source)
     sharing = _spans_sharing_a_line(pieces)
     bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
     edits = [(*span, "" if removable and span[0] not in sharing else "pass") for span, removable in bare.items()]
     edits += [(p.start, p.end, "") for p in pieces if p.kind == "COMMENT" and not _inside(p, bare)]
     edits += _cuda_edits(tree, pieces, offsets, bare)
+    stripped = _apply(source, edits)
+    if stripped == source:
+        return Reading(stripped, tree, pieces)
     formatted = any(p.kind == "STRING" and _FORMATTED.match(p.text) for p in pieces)
-    return Reading(_apply(source, edits), None if formatted else tree)
+    return Reading(stripped, None if formatted else tree, None)
 
 
 def _bare_strings(tree: ast.AST) -> Iterator[tuple[ast.stmt, bool]]:

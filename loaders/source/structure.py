@@ -37,11 +37,11 @@ CPP_WORDS = _CPP_TYPES | {
 
 def structure(source: str) -> tuple[str, ...]:
     """The kernel's masked tokens in order."""
-    stripped, tree = read(source)
+    stripped, tree, pieces = read(source)
     try:
         # Stripping takes out no name, so the tree at hand serves; a source that did not parse may do so stripped.
         tree = tree or parse(stripped)
-        pieces = tokens(stripped)
+        pieces = pieces or tokens(stripped)
     except UNREADABLE:
         return tuple(_mask_cpp(stripped))
     return tuple(_mask_python(pieces, _chosen_names(tree)))
@@ -53,10 +53,10 @@ def _chosen_names(tree: ast.AST) -> set[str]:
     for node in walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
         elif isinstance(node, ast.arg):
             names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
     return names
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import click
 
 from kbench.benchmark.problems.registry import named
-from kbench.generation.assembly.assemble import assemble as assemble_runs
 from kbench.generation.campaign.options import GenerateOptions, refuse_unused
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.log.pack import check_target, pack
@@ -229,6 +228,8 @@ def assemble(
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
+    from kbench.generation.assembly.assemble import assemble as assemble_runs
+
     for name in problems:
         named(name)
     ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, splits)

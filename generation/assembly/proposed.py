@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kbench.benchmark.problems.registry import listed, named
 from kbench.generation.assembly.gather import Measured, ancestors, check_lineage, text_facts
 from kbench.generation.assembly.kernels import kernel_row
 from kbench.generation.log.log import by_run, read_log
@@ -25,7 +26,6 @@ from kbench.schemas import Kernel, UserError
 @json_option
 def proposed(runs: tuple[Path, ...], problems: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Collect kernels that searches proposed and nobody has measured, as `--executor none` leaves them."""
-    from kbench.benchmark.problems.registry import listed, named
     from kbench.loaders.corpus.writer import CorpusWriter
 
     wanted = {named(problem).id for problem in problems}

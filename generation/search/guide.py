@@ -7,13 +7,13 @@ compared by their tokens.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from kbench.benchmark.surrogates.online import Matrix, distribution, features, squared_distances
+from kbench.generation.search.guess import Guess
 from kbench.generation.search.state import Node
 from kbench.schemas import Forecast
 
@@ -29,15 +29,6 @@ TRUST = 0.5
 
 Prior = Callable[[Sequence[Node]], Sequence[float | None]]
 """Expected log2 speedup of candidates before the search; None where there is none."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Guess:
-    """What is expected of a candidate."""
-
-    forecast: Forecast
-    improvement: float | None = None
-    """Expected rise of the best log2 speedup; None where it is not known."""
 
 
 class OnlineGuide:

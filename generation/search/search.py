@@ -11,7 +11,7 @@ from kbench.generation.executors.executor import Result
 from kbench.generation.log.entry import Clock, LogEntry
 from kbench.generation.search import action
 from kbench.generation.search.filter import decide, tokens
-from kbench.generation.search.guide import Guess
+from kbench.generation.search.guess import Guess
 from kbench.generation.search.methods.registry import SEARCHES, filter_of
 from kbench.generation.search.methods.repair import learns
 from kbench.generation.search.novelty import near_duplicate

@@ -37,6 +37,8 @@ def shown(value: object) -> str:
 
 def plain(value: str) -> str:
     """A text for people: without terminal escapes, control characters other than line breaks, and half characters."""
+    if value.isprintable():
+        return value
     bare = ESCAPES.sub("", value.replace("\r\n", "\n"))
     kept = "".join(char if char in "\n\t" or char.isprintable() else " " for char in bare)
     return kept.encode("utf-8", "replace").decode("utf-8")

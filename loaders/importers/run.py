@@ -124,7 +124,7 @@ def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Contex
                     context.became(path, NEW if new else AGAIN)
         sink.flush()
         _refuse_empty(context)
-        for row in pairs(((named, row) for _, named, row in sink.kernels()), context):
+        for row in pairs(((named, row) for _, named, row in sink.kernels("pool")), context):
             sink.add("pairs", row, (paths[0], row["pair_id"]))
         sink.flush()
 

@@ -25,8 +25,8 @@ BATCH_ROWS, BATCH_CHARACTERS = 4096, 16 << 20
 FIGURES = ("runtime_us", "speedup")
 _TABLES = (
     "CREATE TABLE seen (key TEXT PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE kernels (number INTEGER PRIMARY KEY, key TEXT UNIQUE, file TEXT, place TEXT, named INTEGER, row TEXT,"
-    " entries INTEGER, runtimes INTEGER, runtime_logs REAL, speedups INTEGER, speedup_logs REAL)",
+    "CREATE TABLE kernels (number INTEGER PRIMARY KEY, key TEXT UNIQUE, pool TEXT, file TEXT, place TEXT,"
+    " named INTEGER, row TEXT, entries INTEGER, runtimes INTEGER, runtime_logs REAL, speedups INTEGER, speedup_logs REAL)",
 )
 
 Place = tuple[Path, object]
@@ -92,7 +92,8 @@ class Sink:
         figures = [(int(row[name] is not None), math.log(row[name]) if row[name] else 0.0) for name in FIGURES]
         known = self._store.execute("SELECT number, row FROM kernels WHERE key = ?", (key,)).fetchone()
         if known is None:
-            values = (key, str(place[0]), str(place[1]), named, json.dumps(row), 1, *figures[0], *figures[1])
+            pool = f"{row['problem_id']}\x1f{row['gpu']}"
+            values = (key, pool, str(place[0]), str(place[1]), named, json.dumps(row), 1, *figures[0], *figures[1])
             self._store.execute(f"INSERT INTO kernels VALUES (NULL{', ?' * len(values)})", values)
             return True
         merged = self._merged(json.loads(known[1]), row)
@@ -112,9 +113,14 @@ class Sink:
             better = (now == Status.OK.value) != self._over_workloads and Status.OK.value in (before, now)
         return known | {name: row[name] for name in ("status", "error", *FIGURES)} if better else known
 
-    def kernels(self) -> Iterator[tuple[Place, bool, Row]]:
-        """Every kernel that was not refused: where it was read, whether its text only names it, and its row."""
-        for _, _, file, place, named, text, entries, *sums in self._store.execute("SELECT * FROM kernels"):
+    def kernels(self, order: str = "number") -> Iterator[tuple[Place, bool, Row]]:
+        """Every kernel that was not refused: where it was read, whether its text only names it, and its row.
+
+        Args:
+            order: `number`, as they were read, or `pool`, those of one problem and GPU together.
+        """
+        stored = self._store.execute(f"SELECT * FROM kernels ORDER BY {order}")
+        for _, _, _, file, place, named, text, entries, *sums in stored:
             row = json.loads(text)
             if entries > 1 and row["status"] == Status.OK.value:
                 for name, (number, logs) in zip(FIGURES, (sums[:2], sums[2:]), strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARSER = "kbench.loaders.storage.parquet_stream:chunks"
-BATCH_ROWS = 2048
+READ_ROWS, BATCH_ROWS, BATCH_BYTES = 64, 2048, 8 << 20
+"""Rows read at once, and what is handed over at once: so many rows, or fewer that are longer."""
 CPU_SECONDS = 3600
 """Limit of one file's fork: files here may be large."""
 
@@ -81,10 +82,9 @@ def chunks(request: bytes) -> Iterator[bytes]:
             return
         names = [name for name in schema.names if asked["columns"] is None or name in asked["columns"]]
         rows = 0
-        for batch in file.iter_batches(BATCH_ROWS, columns=names, use_threads=False):
-            batch.validate(full=True)
-            rows += batch.num_rows
-            yield _stream(pa.Table.from_batches([batch]))
+        for table in _gathered(file.iter_batches(READ_ROWS, columns=names, use_threads=False)):
+            rows += table.num_rows
+            yield _stream(table)
         if rows != file.metadata.num_rows:
             raise DataError(f"holds {rows} rows where its footer says {file.metadata.num_rows}; fetch it again")
     except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
@@ -92,6 +92,20 @@ def chunks(request: bytes) -> Iterator[bytes]:
             raise
         first = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise DataError(f"cannot be read as Parquet ({first}); fetch it again") from None
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        batch.validate(full=True)
+        waiting.append(batch)
+        if len(waiting) * READ_ROWS >= BATCH_ROWS or sum(one.nbytes for one in waiting) >= BATCH_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _stream(table: pa.Table) -> bytes:

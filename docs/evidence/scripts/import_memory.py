@@ -1,19 +1,21 @@
 """Import files of 200 MB, each in a process of its own, and print the most memory it and its reader took.
 
-python docs/evidence/scripts/import_memory.py FOLDER
+python docs/evidence/scripts/import_memory.py FOLDER [MIB [NAMES]]
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import random
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-SIZE = 200 << 20
 WORK = """
 import json, resource, sys
 from pathlib import Path
@@ -30,6 +32,11 @@ def source(number: int, rng: random.Random) -> str:
     """A kernel's text of about ten kilobytes that does not compress to nothing."""
     body = "".join(f"    float v{i} = x[{rng.getrandbits(40)}];\n" for i in range(280))
     return f'code = r"""\n__global__ void k{number}(float* x) {{\n{body}}}\n"""\n'
+
+
+def long_source(number: int, rng: random.Random) -> str:
+    """A text near the largest a kernel may have, which compresses well: a file holds far more than its size."""
+    return source(number, rng) + "#" * 890_000
 
 
 def cuda_l1() -> Iterator[str]:
@@ -72,35 +79,123 @@ def table() -> Iterator[str]:
         yield f"task number {number} of very many,run,{number % 97 + 1}\n"
 
 
+def timing() -> Iterator[str]:
+    """Times of references."""
+    yield '{"level1": {'
+    for number in itertools.count():
+        record = {"mean": 1.0, "std": 0.1, "min": 0.9, "max": 1.1, "num_trials": 100, "hardware": "A100"}
+        yield f'{"," if number else ""}"{number % 99_999 + 1}_task{number}.py": {json.dumps(record)}\n'
+
+
+def t4() -> Iterator[str]:
+    """Results of a tuner."""
+    yield '{"results": ['
+    for number in itertools.count():
+        times = [{"name": "time", "value": 1.0, "unit": "milliseconds"}]
+        record = {"configuration": {"a": number}, "invalidity": "correct", "measurements": times}
+        yield f"{',' if number else ''}{json.dumps(record)}\n"
+
+
+def ktt() -> Iterator[str]:
+    """Results of another tuner."""
+    yield '{"Metadata": {"TimeUnit": "Milliseconds", "Device": "A100"}, "Results": ['
+    for number in itertools.count():
+        values = [{"Name": "a", "Value": number}]
+        record = {"KernelName": "gemm", "Status": "Ok", "Configuration": values, "TotalDuration": 1.0}
+        yield f"{',' if number else ''}{json.dumps(record)}\n"
+
+
+def traces() -> Iterator[str]:
+    """Traces, each of a solution of its own."""
+    for number in itertools.count():
+        figures = {"latency_ms": 1.0, "reference_latency_ms": 2.0, "speedup_factor": 2.0}
+        evaluation = {"status": "PASSED", "environment": {"hardware": "A100"}, "performance": figures}
+        trace = {"definition": "gemm", "workload": {"uuid": f"u{number}"}, "solution": f"s{number}"}
+        yield json.dumps(trace | {"evaluation": evaluation}) + "\n"
+
+
+def codes() -> Iterator[str]:
+    """CSV whose every row is a kernel and a problem of its own."""
+    yield "task,code,us\n"
+    for number in itertools.count(1):
+        yield f"task number {number} of very many,x={number},{number % 97 + 1}\n"
+
+
 CASES: dict[str, tuple[str, Callable[[], Iterator[str]], str, dict[str, str]]] = {
     "CUDA-L1 lines": ("cuda-l1", cuda_l1, "", {}),
     "KernelBench results": ("kernelbench-eval", samples, "}", {}),
     "Kernel Tuner cache": ("kernel-tuner", cache, "}}", {}),
     "CSV, a problem per row": ("table", table, "", {"problem": "task", "run": "run", "runtime_us": "us"}),
+    "CSV, a kernel and a problem per row": (
+        "table",
+        codes,
+        "",
+        {"problem": "task", "source": "code", "runtime_us": "us"},
+    ),
+    "KernelBench timings": ("kernelbench-timing", timing, "}}", {}),
+    "T4": ("t4", t4, "]}", {}),
+    "KTT": ("ktt", ktt, "]}", {}),
+    "flashinfer-bench traces": ("flashinfer-trace", traces, "", {}),
 }
+PARQUET = {"GPU MODE Parquet": ("gpu-mode", source), "GPU MODE Parquet, texts of 900 kB": ("gpu-mode", long_source)}
 
 
-def main(folder: Path) -> None:
-    """Write, import and measure each case; then the first again, packed."""
+def write_text(path: Path, lines: Iterator[str], end: str, size: int) -> None:
+    """A text file of a size."""
+    with path.open("w") as file:
+        while file.tell() < size:
+            file.write("".join(itertools.islice(lines, 100)))
+        file.write(end)
+
+
+def write_parquet(path: Path, text: Callable[[int, random.Random], str], size: int) -> None:
+    """A Parquet file of a size."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, numbers = random.Random(0), itertools.count()
+    schema = pa.schema(
+        {"code": pa.string(), "leaderboard": pa.string(), "gpu_type": pa.string(), "score": pa.float64()}
+    )
+    with path.open("wb") as file, pq.ParquetWriter(file, schema, use_dictionary=False) as writer:
+        while file.tell() < size:
+            rows = [[text(number, rng), "gelu", "A100", 1e-5] for number in itertools.islice(numbers, 50)]
+            columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
+            writer.write_table(pa.table({name: list(values) for name, values in columns.items()}, schema))
+
+
+def measure(name: str, form: str, path: Path, columns: dict[str, str]) -> None:
+    """Import one file and say what it took."""
+    out, began = path.with_name(f"{path.name}-out"), time.monotonic()
+    command = [sys.executable, "-c", WORK, form, str(path), str(out), json.dumps(columns)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    took = time.monotonic() - began
+    sys.stdout.write(f"{name} ({path.stat().st_size >> 20} MiB, {path.suffix}, {took:.0f} s): {done.stdout}")
+    sys.stdout.flush()
+    path.unlink()
+    shutil.rmtree(out)
+
+
+def main(folder: Path, size: int, chosen: set[str]) -> None:
+    """Write, import and measure each case; the first also packed."""
     for name, (form, lines, end, columns) in CASES.items():
+        if chosen and name not in chosen:
+            continue
         path = folder / f"{form}.json"
-        with path.open("w") as file:
-            parts = lines()
-            while file.tell() < SIZE:
-                file.write("".join(next(parts) for _ in range(100)))
-            file.write(end)
+        write_text(path, lines(), end, size)
         packed = folder / f"{form}.json.gz"
         if form == "cuda-l1":
             packed.write_bytes(gzip.compress(path.read_bytes(), 1))
         for one in (path, packed):
             if one.exists():
-                out = folder / f"{one.name}-out"
-                command = [sys.executable, "-c", WORK, form, str(one), str(out), json.dumps(columns)]
-                done = subprocess.run(command, capture_output=True, text=True, check=True)
-                sys.stdout.write(f"{name} ({one.stat().st_size >> 20} MiB, {one.suffix}): {done.stdout}")
-                sys.stdout.flush()
-                one.unlink()
+                measure(name, form, one, columns)
+    for name, (form, text) in PARQUET.items():
+        if not chosen or name in chosen:
+            path = folder / f"{form}.parquet"
+            write_parquet(path, text, size)
+            measure(name, form, path, {})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    names = set(sys.argv[3].split(";")) if len(sys.argv) > 3 else set()
+    main(Path(sys.argv[1]), (int(sys.argv[2]) if len(sys.argv) > 2 else 200) << 20, names)

@@ -48,6 +48,8 @@ SCALED = re.compile(r"(?P<column>.+?)\s*(?P<sign>[*/])\s*(?P<number>\d+(?:\.\d*)
 CONSTANT = re.compile(r"'([^']*)'")
 TRUE, FALSE = ("true", "1", "yes", "1.0"), ("false", "0", "no", "0.0")
 EMPTY = ("", "nan", "none", "null", "n/a")
+REMEMBERED_PROBLEMS = 1 << 16
+"""Problems that are not described again; where there are more, the sink leaves out what it has."""
 
 
 def parse_mapping(text: str) -> dict[str, str]:
@@ -85,6 +87,8 @@ def rows(path: Path, context: Context) -> Items:
             context.bad(path, number, error)
             continue
         if kernel["problem_id"] not in described:
+            if len(described) == REMEMBERED_PROBLEMS:
+                described.clear()
             described.add(kernel["problem_id"])
             reference = source_text(values, "reference") if values.get("reference") else ""
             yield "problems", problem(kernel["problem_id"], kernel["family"], str(values["problem"]), reference), number

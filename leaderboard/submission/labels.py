@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, strings
 from kbench.benchmark.tasks.questions import Questions
-from kbench.loaders.storage.atomic import replacing
+from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, from_dict, to_dict
 
 if TYPE_CHECKING:
@@ -27,15 +27,14 @@ def write_queries(questions: Questions, folder: Path) -> list[Path]:
     """Everything a submitter may see: one Parquet file per track, because what another track asks may tell."""
     import pyarrow as pa
 
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    written: dict[str, bytes] = {}
     for track in questions.tracks:
         rows = [to_dict(questions.queries[at]) for at in questions.asked(track).tolist()]
         facts = {"track": track} | {name: getattr(questions, name) for name in SET_FACTS}
         table = pa.Table.from_pylist(rows, schema=arrow_schema(Query))
-        _write(table.replace_schema_metadata({KEY: json.dumps(facts)}), folder / f"{track}.parquet")
-        written.append(folder / f"{track}.parquet")
-    return written
+        written[f"{track}.parquet"] = _packed(table.replace_schema_metadata({KEY: json.dumps(facts)}))
+    replace_together(folder, written)
+    return [folder / name for name in written]
 
 
 def read_queries(folder: Path) -> tuple[dict[str, list[Query]], dict[str, Any]]:
@@ -82,7 +81,8 @@ def write_labels(questions: Questions, path: Path) -> None:
     }
     tables = [_columns(questions.pairs, "pair"), _columns(questions.pools, "pool")]
     table = pa.concat_tables(tables, promote_options="default")
-    _write(table.replace_schema_metadata({KEY: json.dumps(facts)}), path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, _packed(table.replace_schema_metadata({KEY: json.dumps(facts)})))
 
 
 def read_labels(path: Path) -> Questions:
@@ -144,9 +144,10 @@ def _bare_query(query_id: str, gpu: str) -> Query:
     )  # fmt: skip
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def _packed(table: pa.Table) -> bytes:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        pq.write_table(table, file, compression="zstd")
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())

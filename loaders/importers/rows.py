@@ -21,6 +21,8 @@ NAMED = "named"
 """Set beside a kernel's fields when its text only names it, so that nothing can be asked about the text."""
 _KERNEL = dict.fromkeys(field_types(Kernel))
 _MEASUREMENT = dict.fromkeys(field_types(Measurement))
+KEPT_SOURCES = 32
+"""Texts whose structure is remembered: entries about one text follow each other, and a text may have a megabyte."""
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILINE)
 _CUDA = re.compile(r"\b__global__\b")
 
@@ -29,7 +31,7 @@ Items = Iterator[tuple[str, Row, object]]
 """Config, row, and where in the file it was."""
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=KEPT_SOURCES)
 def backend_of(source: str) -> Backend:
     """What a text is written in: Triton, CUDA C++, or PyTorch calls alone."""
     triton, cuda = _TRITON.search(source) is not None, _CUDA.search(source) is not None
@@ -58,7 +60,7 @@ def named(**names: Any) -> Source:
     return Backend.CONFIG, configuration(names), {"keys": tuple(names), NAMED: True}
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=KEPT_SOURCES)
 def _structure(backend: Backend, source: str) -> tuple[str, str]:
     found = structure_id(source)
     return found, cluster_id(found)

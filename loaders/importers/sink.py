@@ -26,7 +26,8 @@ FIGURES = ("runtime_us", "speedup")
 _TABLES = (
     "CREATE TABLE seen (key TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE kernels (number INTEGER PRIMARY KEY, key TEXT UNIQUE, pool TEXT, file TEXT, place TEXT,"
-    " named INTEGER, row TEXT, entries INTEGER, runtimes INTEGER, runtime_logs REAL, speedups INTEGER, speedup_logs REAL)",
+    " named INTEGER, row TEXT, entries INTEGER, runtimes INTEGER, runtime_logs REAL, speedups INTEGER,"
+    " speedup_logs REAL)",
 )
 
 Place = tuple[Path, object]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARSER = "kbench.loaders.storage.parquet_stream:chunks"
-READ_ROWS, BATCH_ROWS, BATCH_BYTES = 64, 2048, 8 << 20
+READ_ROWS, BATCH_ROWS, BATCH_BYTES = 16, 2048, 8 << 20
 """Rows read at once, and what is handed over at once: so many rows, or fewer that are longer."""
 CPU_SECONDS = 3600
 """Limit of one file's fork: files here may be large."""

@@ -21,8 +21,10 @@ import json, resource, sys
 from pathlib import Path
 from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.run import import_files
+from kbench.loaders.storage import isolation, parquet_stream
 columns = json.loads(sys.argv[4])
 report = import_files(sys.argv[1], [Path(sys.argv[2])], Path(sys.argv[3]), ImportSettings(columns=columns, gpu="A100"))
+isolation.shared_reader(parquet_stream.PARSER).close()
 peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 print(json.dumps({"rows": dict(report.rows), "own_mib": peaks[0], "reader_mib": peaks[1]}))
 """

@@ -67,9 +67,7 @@ def _text(results: list[Results]) -> str:
 
 def _another_processor() -> dict[str, str]:
     """An environment in which NumPy, the matrix library and the C library run their code for the plainest processor."""
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-
-    had = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+    had = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     return {
         "NPY_DISABLE_CPU_FEATURES": " ".join(had),
         "OPENBLAS_CORETYPE": "ARMV8" if platform.machine() == "aarch64" else "Prescott",

@@ -55,6 +55,16 @@ def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_t
     assert bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny).anchor_us == bench.undisturbed_us["tiny"]
 
 
+def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away() -> None:
+    import torch
+
+    device = CpuDevice()
+    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+    bench.undisturbed_us["tiny"] = 1e-3
+    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
+    assert [one["status"] for one in execute(Runs(torch.relu), task, bench, list[str]().append)] == ["ok"]
+
+
 @pytest.mark.parametrize(
     ("stage", "process", "machines"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import gzip
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -161,7 +162,10 @@ def close(
     with tempfile.TemporaryDirectory() as scratch:
         write_labels(asked, Path(scratch) / LABELS)
         files: dict[str, bytes | None] = {LABELS: (Path(scratch) / LABELS).read_bytes(), FILE: season.to_bytes()}
-    files |= {f"{RESULTS}/{result.entry_id}.json": results_text(result).encode() for result in results}
+    # Packed: scores of many slices are a third of a megabyte per entry, and seasons add up. No time stamp, equal bytes again.
+    files |= {
+        f"{RESULTS}/{result.entry_id}.json.gz": gzip.compress(results_text(result).encode(), mtime=0) for result in results
+    }
     replace_together(folder, files)
     return season, results
 

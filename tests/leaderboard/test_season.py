@@ -120,7 +120,8 @@ def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, boar
     assert season.closing is not None
     assert season.closing.refused == ()
     assert season.closing.measurements_fingerprint == Corpus.open(figures).fingerprint
-    assert {path.stem for path in (folder / "results").iterdir()} == {entry.entry_id for entry in season.entries}
+    names = {path.name for path in (folder / "results").iterdir()}
+    assert names == {f"{entry.entry_id}.json.gz" for entry in season.entries}
     labels = read_labels(folder / "labels.parquet")
     assert labels.dataset == season.fingerprint
     assert len(labels.pools) == COUNT
@@ -174,7 +175,7 @@ def test_an_entry_that_changed_or_never_entered_is_refused_and_the_others_are_sc
     closing = read_season(folder).closing
     assert closing is not None
     assert [f"{ids[0]}: its files changed" in closing.refused[0], "smuggled: never" in closing.refused[1]] == [True] * 2
-    assert [found.stem for found in (folder / "results").iterdir()] == [ids[1]]
+    assert [found.name for found in (folder / "results").iterdir()] == [f"{ids[1]}.json.gz"]
 
 
 def test_an_entry_made_after_measuring_began_is_refused(seasons: Path, board_corpus: Path, tmp_path: Path) -> None:

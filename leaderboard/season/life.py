@@ -162,9 +162,10 @@ def close(
     with tempfile.TemporaryDirectory() as scratch:
         write_labels(asked, Path(scratch) / LABELS)
         files: dict[str, bytes | None] = {LABELS: (Path(scratch) / LABELS).read_bytes(), FILE: season.to_bytes()}
-    # Packed: scores of many slices are a third of a megabyte per entry, and seasons add up. No time stamp, equal bytes again.
+    # Packed: the scores of all slices are a third of a megabyte per entry. No time stamp: the same bytes again.
     files |= {
-        f"{RESULTS}/{result.entry_id}.json.gz": gzip.compress(results_text(result).encode(), mtime=0) for result in results
+        f"{RESULTS}/{result.entry_id}.json.gz": gzip.compress(results_text(result).encode(), mtime=0)
+        for result in results
     }
     replace_together(folder, files)
     return season, results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +124,7 @@ def _verdict(stats: Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
     """Why an output is wrong; empty when it is right."""
     if stats.nonfinite:
         return f"output {spec.name!r} has {stats.nonfinite} NaN or Inf of {stats.numel} elements"
-    if stats.beyond > math.floor(tolerance.mismatch_share * stats.numel):
+    if stats.beyond > tolerance.mismatches(stats.numel):
         return (
             f"output {spec.name!r} has {stats.beyond} of {stats.numel} elements beyond tolerance"
             f" (max abs error {stats.max_abs:.3g}, max rel error {stats.max_rel:.3g})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,10 @@ COMPUTE_UNITS = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp64")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What counts as right: |out - expected| <= atol + rtol * |expected|, for all but `mismatch_share` of elements."""
+    """What counts as right: |out - expected| <= atol + rtol * |expected|, for all but `mismatch_share` of elements.
+
+    The share is of many draws. One draw may hold more by chance, so three standard deviations are added to its count.
+    """
 
     atol: float
     rtol: float
@@ -32,6 +36,11 @@ class Tolerance:
     mismatch_share: float = 0.0
     unjudged: tuple[str, ...] = ()
     """Outputs that may hold anything."""
+
+    def mismatches(self, numel: int) -> int:
+        """How many of an output's elements may miss."""
+        usual = self.mismatch_share * numel
+        return math.floor(usual + 3 * math.sqrt(usual)) if usual >= 1 else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

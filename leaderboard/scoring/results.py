@@ -8,6 +8,7 @@ between two sixth decimals, as a share of 128 rows can, would otherwise fall to 
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -102,13 +103,14 @@ def entry_id(submission: Submission) -> str:
 
 
 def read_results(path: Path) -> Results:
-    """Read a results file.
+    """Read a results file, packed by gzip or not.
 
     Raises:
         DataError: the file is not a results file of this version.
     """
     try:
-        data = json.loads(path.read_text("utf-8"))
+        content = path.read_bytes()
+        data = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
         if data["version"] != VERSION:
             raise DataError(f"{path}: version is {data['version']!r}; this kbench reads {VERSION!r}: score it again")
         records = {
@@ -116,14 +118,14 @@ def read_results(path: Path) -> Results:
             "scores": [from_dict(Score, score) for score in data["scores"]],
         }
         return Results(**{name: data[name] for name in data.keys() - {"version", "entry_id"}} | records)
+    except (ValueError, KeyError, TypeError, EOFError, gzip.BadGzipFile) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror}); give a file that `leaderboard score --out` wrote"
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None
 
 
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
@@ -156,7 +158,7 @@ def read_all_results(folder: Path) -> list[Results]:
     Raises:
         UserError: the folder holds none.
     """
-    found = [read_results(path) for path in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    found = [read_results(path) for path in sorted(folder.glob("*.json*"))] if folder.is_dir() else []
     if not found:
         raise UserError(
             f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import os
 import shutil
 from pathlib import Path
@@ -25,6 +26,17 @@ def test_results_read_back_as_they_were_written(results: list[Results], tmp_path
     (tmp_path / "other.json").write_text('{"version": "0"}', "utf-8")
     with pytest.raises(DataError, match="score it again"):
         read_results(tmp_path / "other.json")
+
+
+def test_packed_results_are_read_and_damaged_ones_named(results: list[Results], tmp_path: Path) -> None:
+    (path, *_) = write_results(results, tmp_path)
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_results(packed).to_json() == results[0].to_json()
+    for damaged in (path.read_bytes(), packed.read_bytes()[:-20]):
+        packed.write_bytes(damaged)
+        with pytest.raises(DataError, match="not a results file"):
+            read_results(packed)
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:

@@ -53,6 +53,7 @@ shots_option = click.option(
     help="Leave this GPU out of training and ask about it alone: scores transfer between GPUs, with the baseline "
     "`transfer` (speedups stay what they were) beside every surrogate.",
 )
+@click.option("--gpu", metavar="GPU", help="Ask about this GPU, or all; the one with the most kernels by default.")
 @click.option(
     "--split",
     default="test",
@@ -145,6 +146,7 @@ def evaluate(
     dataset: str | None,
     train: str | None,
     held_out_gpu: str | None,
+    gpu: str | None,
     tracks: str,
     arguments: tuple[str, ...],
     problems: tuple[str, ...],
@@ -168,11 +170,13 @@ def evaluate(
     names = [*specs, *(name for name in BASELINES if all_baselines and name not in specs)]
     if not names:
         raise UserError("no surrogate given; use --surrogate NAME (such as static) or --all-baselines")
+    if gpu is not None and held_out_gpu is not None:
+        raise UserError("--held-out-gpu asks about the GPU it names; leave --gpu out")
     asked = tuple(track.strip() for track in tracks.split(",") if track.strip())
     ids = tuple(named(name).id if Path(name).exists() else name for name in problems)
     given = Options(tracks=asked, arguments=parse_arguments(arguments), problems=ids, **options)
     command = Command(
-        names=names, dataset=dataset, train=train, held_out_gpu=held_out_gpu, options=given, out=out,
+        names=names, dataset=dataset, train=train, held_out_gpu=held_out_gpu, gpu=gpu, options=given, out=out,
         report=not no_report, compiler=compiler,
     )  # fmt: skip
     shown = TerminalProgress(quiet=as_json and not sys.stderr.isatty())

@@ -93,10 +93,12 @@ class Command:
     """A corpus whose training splits stand in for those of `dataset`; SHIPPED for the shipped one."""
     held_out_gpu: str | None = None
     """A GPU that is left out of training, and that alone is asked about."""
+    gpu: str | None = None
+    """The GPU that is asked about; the one with the most kernels by default."""
 
     def corpus(self) -> Tables:
         """The corpus asked for, as the benchmark sees it; a pulled dataset's name finds it in the data folder."""
-        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.options.benchmark)
+        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.options.benchmark, self.gpu)
         if self.train is not None:
             learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
             asked = TrainedOn(asked, benchmark_of(learnt, 1 if version_of(asked) == 1 else None))

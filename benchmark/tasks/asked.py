@@ -47,12 +47,13 @@ class AskedRows:
     """The split's pairs and pool kernels, each with the id of the query that asks about it."""
 
     def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
-        kernels = corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist()
+        kernels = _of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist(), corpus)
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
         newest = version_of(corpus) > 1
-        pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS + ["relation"] * newest).to_pylist()
+        columns = PAIR_COLUMNS + ["relation"] * newest
+        pairs = _of_gpu(corpus.table("pairs", split=split, columns=columns).to_pylist(), corpus)
         core = core_pools([row for row in kernels if row["split"] == split and row["status"]])
         if any(track in PAIR_TRACKS for track in tracks):
             asked = [{"relation": row["kind"]} | row | {"query_id": _query_id(row)} for row in pairs]
@@ -77,6 +78,18 @@ def _asked_valid(pairs: list[dict[str, Any]]) -> set[str]:
     """Kernels that are candidates of a drawn pair and nobody's anchor, on any GPU."""
     compared = [row for row in pairs if row["anchor_id"] is not None]
     return {row["candidate_id"] for row in compared} - {row["anchor_id"] for row in compared}
+
+
+def asked_gpu(corpus: Tables) -> str | None:
+    """The GPU that questions are about; None for every GPU of the corpus."""
+    found: str | None = getattr(corpus, "gpu", None)
+    return found
+
+
+def _of_gpu(rows: list[dict[str, Any]], corpus: Tables) -> list[dict[str, Any]]:
+    """What may be asked: on one GPU alone, so that how often a kernel is asked about tells nothing of it."""
+    gpu = asked_gpu(corpus)
+    return rows if gpu is None else [row for row in rows if row["gpu"] in (gpu, None)]
 
 
 def version_of(corpus: Tables) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.tasks.asked import Tables, version_of
+from kbench.benchmark.tasks.asked import Tables, asked_gpu, version_of
 from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.schemas.ids import content_hash
 
@@ -46,6 +46,11 @@ class TrainedOn:
     def benchmark(self) -> int:
         """The version of the benchmark that asks."""
         return version_of(self._test)
+
+    @property
+    def gpu(self) -> str | None:
+        """The GPU that questions are about."""
+        return asked_gpu(self._test)
 
     @property
     def folders(self) -> Sequence[Path]:

@@ -7,6 +7,7 @@ the set of questions tells nothing (kbench.loaders.splits.lineage, kbench.benchm
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,15 @@ from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.sample import sampled_pairs
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
-from kbench.schemas import Pair, UserError, arrow_schema
+from kbench.schemas import Pair, UnknownNameError, UserError, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BENCHMARKS = (1, 2)
 NEWEST = BENCHMARKS[-1]
+EVERY_GPU = "all"
+"""Asks about every GPU of a corpus instead of one."""
 SAMPLED = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "status", "parent_id", "runtime_us", "runtime_low_us",
     "runtime_high_us", "speedup", "speedup_low", "speedup_high", "origin", "split",
@@ -33,16 +36,34 @@ class LineageCorpus:
 
     benchmark = 2
 
-    def __init__(self, corpus: Corpus, splits: Mapping[str, str] | None = None) -> None:
+    def __init__(self, corpus: Corpus, splits: Mapping[str, str] | None = None, gpu: str | None = None) -> None:
         """Look at a corpus.
 
         Args:
             corpus: the corpus.
             splits: each problem's split by lineage, where it is known already.
+            gpu: the GPU that questions are about, or EVERY_GPU; by default the one with the most kernels. Surrogates
+                learn from all of them.
+
+        Raises:
+            UnknownNameError: the corpus has no such GPU.
         """
         self.stated = corpus
         """The corpus with the splits and pairs it states itself."""
         self.splits = lineage_splits(corpus).splits if splits is None else splits
+        self._wanted = gpu
+        if gpu not in (None, EVERY_GPU) and gpu not in self._gpus():
+            raise UnknownNameError("GPU", str(gpu), [*self._gpus(), EVERY_GPU])
+
+    @functools.cached_property
+    def gpu(self) -> str | None:
+        """The GPU that questions are about; None for every GPU."""
+        return None if self._wanted == EVERY_GPU else self._wanted or next(iter(self._gpus()), None)
+
+    def _gpus(self) -> list[str]:
+        """The GPUs kernels were measured on, the most used first."""
+        names = Counter(self.stated.table("kernels", columns=["gpu"]).column("gpu").to_pylist())
+        return sorted(filter(None, names), key=lambda name: (-names[name], name))
 
     @property
     def fingerprint(self) -> str:
@@ -94,16 +115,17 @@ class LineageCorpus:
         return pa.Table.from_pylist(rows, schema=schema)
 
 
-def benchmark_of(corpus: Tables, number: int | None = None) -> Tables:
+def benchmark_of(corpus: Tables, number: int | None = None, gpu: str | None = None) -> Tables:
     """The corpus as a version of the benchmark asks it.
 
     Args:
         corpus: an opened corpus.
         number: 1 or 2; when left out, the newest whose splits the corpus states or kbench has on record. Of any other
             corpus, such as an imported one, the pairs are asked as they stand.
+        gpu: the GPU that benchmark 2 asks about (LineageCorpus).
 
     Raises:
-        UserError: there is no such version.
+        UserError: there is no such version or GPU, or the version asks about all GPUs.
     """
     if number is not None and number not in BENCHMARKS:
         raise UserError(f"benchmark is {number}; choose from {', '.join(map(str, BENCHMARKS))}")
@@ -114,7 +136,9 @@ def benchmark_of(corpus: Tables, number: int | None = None) -> Tables:
     if not isinstance(corpus, Corpus):
         # Another view, such as one without a GPU: it was made of a corpus whose version was chosen before.
         return corpus
-    if number == 1:
-        return corpus
-    known = known_splits(corpus)
-    return corpus if number is None and known is None else LineageCorpus(corpus, known)
+    known = None if number == 1 else known_splits(corpus)
+    if number != 1 and (number == 2 or known is not None):
+        return LineageCorpus(corpus, known, gpu)
+    if gpu is not None:
+        raise UserError("benchmark 1 asks about every GPU of a corpus; leave --gpu out, or give --benchmark 2")
+    return corpus

@@ -25,8 +25,8 @@ from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
 
 RECORDED = Path(__file__).with_name("recorded.json")
-"""Splits of published datasets by fingerprint: comparing all sources takes a while. `kbench data split-check` proves
-that they are what the rule gives."""
+"""Splits of published datasets by fingerprint, oldest first: comparing all sources takes a while, and later datasets
+keep them. `kbench data split-check` proves that they are what the rule gives."""
 NEAR_SHARE = 0.1
 """Share of problems held out as test_near."""
 FAR = 0.4
@@ -53,7 +53,7 @@ class LineageSplits:
 
 def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
     """Each problem's split by lineage, as the corpus states it or as it is on record; None where neither is so."""
-    recorded: Mapping[str, Mapping[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    recorded = _recorded()
     if corpus.fingerprint in recorded:
         return recorded[corpus.fingerprint]
     table = corpus.table("kernels", columns=["problem_id", "split"])
@@ -61,6 +61,25 @@ def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
     if "test_near" not in stored.values():
         return None
     return {problem: "train" if split == "test_seen" else split for problem, split in stored.items()}
+
+
+def published_splits(before: str | None = None) -> dict[str, str]:
+    """The split of every problem of a published dataset, which later ones keep: what was held out stays held out.
+
+    Args:
+        before: fingerprint of a dataset; what is on record before it counts, and everything when it is not on record.
+    """
+    kept: dict[str, str] = {}
+    for fingerprint, splits in _recorded().items():
+        if fingerprint == before:
+            break
+        kept |= splits
+    return kept
+
+
+def _recorded() -> Mapping[str, Mapping[str, str]]:
+    found: Mapping[str, Mapping[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return found
 
 
 def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
@@ -80,16 +99,15 @@ def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapp
 
 
 def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
-    """Split a corpus's problems.
+    """Split a corpus's problems; those of an earlier published dataset keep their splits.
 
     Args:
         corpus: the corpus; all of its kernels count, whatever came of them.
         grams: of the sources of its distinct kernels, where they are known already.
     """
     rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id", "source"])
-    return split_problems(
-        [row[:3] for row in rows], lineages(corpus), grams or Grams([stripped(row[3]) for row in rows])
-    )
+    grams = grams or Grams([stripped(row[3]) for row in rows])
+    return split_problems([row[:3] for row in rows], lineages(corpus), grams, published_splits(corpus.fingerprint))
 
 
 def distinct_kernels(corpus: Corpus, columns: list[str]) -> list[tuple[str, ...]]:
@@ -103,18 +121,22 @@ def split_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with their split by lineage; their clusters are set already, and each kernel is there once."""
     rows = [(kernel.kernel_id, kernel.problem_id, kernel.cluster_id) for kernel in kernels]
     families = {kernel.kernel_id: kernel.lineage for kernel in kernels if kernel.lineage}
-    found = split_problems(rows, families, Grams([stripped(kernel.source) for kernel in kernels])).splits
+    grams = Grams([stripped(kernel.source) for kernel in kernels])
+    found = split_problems(rows, families, grams, published_splits()).splits
     splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], found)
     return [dataclasses.replace(kernel, split=split) for kernel, split in zip(kernels, splits, strict=True)]
 
 
-def split_problems(rows: Sequence[tuple[str, ...]], families: Mapping[str, str], grams: Grams) -> LineageSplits:
+def split_problems(
+    rows: Sequence[tuple[str, ...]], families: Mapping[str, str], grams: Grams, kept: Mapping[str, str]
+) -> LineageSplits:
     """Split problems by their kernels.
 
     Args:
         rows: id, problem and cluster of every kernel.
         families: the template family of each kernel that has one, by kernel id.
         grams: of the kernels' sources, in the same order.
+        kept: splits that some problems have already.
     """
     ids, problems, clusters = zip(*rows, strict=True) if rows else ((), (), ())
     nearness = Nearness(problems, grams)
@@ -125,7 +147,7 @@ def split_problems(rows: Sequence[tuple[str, ...]], families: Mapping[str, str],
     links += nearness.links()
     groups = problem_groups(links)
     outside = nearness.outside(groups)
-    return LineageSplits(splits=choose(groups, twins, outside), groups=groups, outside=outside)
+    return LineageSplits(splits=choose(groups, twins, outside, kept), groups=groups, outside=outside)
 
 
 def lineages(corpus: Corpus) -> dict[str, str]:
@@ -190,14 +212,29 @@ class Nearness:
         return float(self._nearest[rows][:, to].max(axis=1).mean()) if len(to) else 0.0
 
 
-def choose(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
+def choose(
+    groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float], kept: Mapping[str, str]
+) -> dict[str, str]:
     """Each problem's split.
 
     Args:
         groups: the lineage of each problem.
         twins: the group of each problem by near-duplicate clusters alone, which never lie on two sides.
         outside: nearness of each lineage to everything else.
+        kept: splits that some problems have already. New problems of their lineages join the most held-out side.
     """
+    splits = {problem: kept[problem] for problem in groups if problem in kept}
+    for members in _members(groups).values():
+        sides = {splits[problem] for problem in members if problem in splits}
+        joined = next((side for side in ("test", "validation", "train") if side in sides), None)
+        if sides:
+            splits |= {problem: joined or "train" for problem in members if problem not in splits}
+    splits |= _chosen({problem: group for problem, group in groups.items() if problem not in splits}, twins, outside)
+    return splits
+
+
+def _chosen(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
+    """Splits of problems that nothing is decided of: each split gets its share of them."""
     members = _members(groups)
     order = sorted(members, key=lambda name: content_hash("lineage", name))
     splits = dict.fromkeys(groups, "train")

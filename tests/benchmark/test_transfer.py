@@ -20,7 +20,7 @@ from kbench.benchmark.tasks import build_questions
 from kbench.benchmark.tasks.build import training_pairs
 from kbench.benchmark.tasks.trained import TrainedOn
 from kbench.benchmark.tasks.transfer import HeldOutGpu
-from kbench.benchmark.tasks.versions import LineageCorpus
+from kbench.benchmark.tasks.versions import EVERY_GPU, LineageCorpus, benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, Pair, PairKind, UnknownNameError, UserError, bins, from_dict
@@ -69,6 +69,18 @@ def test_training_sees_the_other_gpus_and_the_questions_are_about_the_one_left_o
     whole = build_questions(HeldOutGpu(two_gpus, WHOLE))
     assert {query.gpu for query in whole.queries} == {WHOLE}
     assert questions.dataset != whole.dataset != two_gpus.fingerprint
+
+
+def test_questions_are_about_one_gpu_and_training_is_about_all(two_gpus: Corpus) -> None:
+    def asked(gpu: str | None) -> set[str]:
+        return {query.gpu for query in build_questions(benchmark_of(two_gpus, 2, gpu)).queries}
+
+    assert (asked(None), asked(PART), asked(EVERY_GPU)) == ({WHOLE}, {PART}, {WHOLE, PART})
+    assert {pair.gpu for _, pair in training_pairs(benchmark_of(two_gpus, 2))} == {WHOLE, PART}
+    with pytest.raises(UnknownNameError, match="64 of 132"):
+        benchmark_of(two_gpus, 2, "H100")
+    with pytest.raises(UserError, match="benchmark 1 asks about every GPU"):
+        benchmark_of(two_gpus, 1, PART)
 
 
 def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Corpus, two_gpus: Corpus) -> None:

@@ -44,7 +44,7 @@ def test_similarity_is_the_jaccard_index_of_five_grams_with_numbers_masked() -> 
 def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> None:
     groups = {f"p{number:02}": f"g{number // 4}" for number in range(80)}
     outside = {f"g{number}": 0.1 if number % 2 else 0.6 for number in range(20)}
-    splits = choose(groups, {problem: problem for problem in groups}, outside)
+    splits = choose(groups, {problem: problem for problem in groups}, outside, {})
     sides = defaultdict(set)
     for problem, split in splits.items():
         sides[groups[problem]].add(split)
@@ -61,9 +61,24 @@ def test_test_takes_far_lineages_whole_and_test_near_problems_of_seen_ones() -> 
 
 def test_one_lineage_never_fills_a_split() -> None:
     groups = {f"p{number:02}": "big" if number < 30 else f"p{number:02}" for number in range(60)}
-    splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0))
+    splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0), {})
     assert LARGEST_GROUP * 12 < 30
     assert {splits[problem] for problem in groups if groups[problem] == "big"} == {"train", "test_near"}
+
+
+def test_published_splits_stay_and_new_problems_of_their_lineages_join_the_most_held_out_side() -> None:
+    groups = {f"old{number}": f"g{number}" for number in range(4)} | {
+        f"new{number}": f"g{number}" for number in range(4)
+    }
+    groups |= {f"far{number}": f"far{number}" for number in range(20)}
+    kept = {"old0": "test", "old1": "validation", "old2": "train", "old3": "test_near", "gone": "test"}
+    splits = choose(groups, {problem: problem for problem in groups}, dict.fromkeys(groups.values(), 0.0), kept)
+    assert {problem: splits[problem] for problem in kept if problem != "gone"} == {
+        k: kept[k] for k in kept if k != "gone"
+    }
+    assert [splits[f"new{number}"] for number in range(4)] == ["test", "validation", "train", "train"]
+    assert [splits[f"far{number}"] for number in range(20)].count("test") == 4
+    assert "gone" not in splits
 
 
 def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Corpus:

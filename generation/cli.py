@@ -211,8 +211,8 @@ def status(run: Path, as_json: bool) -> None:
 )  # fmt: skip
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @click.option(
-    "--splits", type=click.Choice(["lineage", "problem"]), default="lineage", show_default=True,
-    help="Problems of one template stay on one side (benchmark 2), or problems alone are split (benchmark 1).",
+    "--release", type=click.IntRange(1, 2), default=2, show_default=True,
+    help="Labels of which release: 1 splits problems alone and names search methods as they were logged.",
 )  # fmt: skip
 @json_option
 def assemble(
@@ -224,7 +224,7 @@ def assemble(
     other_gpus: tuple[Path, ...],
     references: tuple[Path, ...],
     problems: tuple[str, ...],
-    splits: str,
+    release: int,
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
@@ -232,7 +232,7 @@ def assemble(
 
     for name in problems:
         named(name)
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, splits)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, release)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -86,8 +86,10 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
         return
     counts = count(corpus)
     facts: dict[str, Any] = {
-        "kernels": counts.rows.get("kernels", 0),
+        "kernels": counts.distinct_kernels,
         "distinct_kernels": counts.distinct_kernels,
+        # What the facets below add up to.
+        **({"kernel_rows": counts.rows["kernels"]} if counts.repeated else {}),
         "measurements": counts.rows.get("measurements", 0),
         "pairs": counts.rows.get("pairs", 0),
         "problems": counts.problems,
@@ -114,7 +116,10 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
     from kbench.loaders.summary.coverage import coverage_of
     from kbench.loaders.summary.timed import timed
 
-    found = coverage_of(corpus, timed(corpus))
+    gpu = corpus.main_gpu()
+    found = coverage_of(corpus, timed(corpus, gpu))
+    if gpu:
+        click.echo(f"kernels as measured on {gpu}", err=True)
     if as_json:
         echo_json(found.to_json())
         return
@@ -250,5 +255,5 @@ def split_check(path: tuple[str, ...], as_json: bool) -> None:
         sys.exit(1 if found else 0)
     for line in layout(rows):
         click.echo(line)
-    sound = f"ok: {corpus.rows('kernels'):,} kernels"
+    sound = f"ok: {len(known):,} kernels"
     _conclude("violations", found, (violation.message for violation in found), sound, as_json)

@@ -19,7 +19,7 @@ from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
 OTHER_FORECASTS = "forecasts.jsonl"
-SETTING = ("benchmark", "split", "subset", "shots")
+SETTING = ("benchmark", "split", "subset", "shots", "gpu")
 """What tells the questions of one dataset apart."""
 LEFT_OPEN = ("hardware", "training_data", "contamination")
 """What only the author of a surrogate knows, unless it comes with kbench."""
@@ -58,8 +58,8 @@ class Earlier:
         """Refuse a run that would lose something.
 
         Raises:
-            UserError: it would replace the forecasts it reads, more forecasts than it makes, or another entry that
-                its author has described.
+            UserError: it would replace the forecasts it reads, more forecasts than it makes, forecasts about another
+                GPU, or another entry that its author has described.
         """
         fix = "choose another --out"
         read = [Path(part.location).parent for part in target.leaves if part.kind == "forecasts"]
@@ -68,6 +68,12 @@ class Earlier:
         if (self.folder / OTHER_FORECASTS).exists():
             raise UserError(
                 f"--out {str(self.folder)!r} holds {OTHER_FORECASTS}, and an entry has one forecasts file; {fix}"
+            )
+        about = self.results.get("gpu", questions.gpu)
+        if self.queries and self.dataset in ("", questions.dataset) and about != questions.gpu:
+            raise UserError(
+                f"--out {str(self.folder)!r} holds forecasts about {about or 'every GPU'} and this run asks about "
+                f"{questions.gpu or 'every GPU'}; {fix}"
             )
         if (options.limit is not None or self._same_questions(questions)) and len(questions.queries) < self.queries:
             raise UserError(
@@ -78,7 +84,7 @@ class Earlier:
             raise UserError(f"--out {str(self.folder)!r} holds an entry of another surrogate or arguments; {fix}")
 
     def _same_questions(self, questions: Questions) -> bool:
-        """Whether its forecasts are of this dataset, split and number of shots, as far as its files say."""
+        """Whether its forecasts are of this dataset, split, number of shots and GPU, as far as its files say."""
         same = all(self.results.get(name, getattr(questions, name)) == getattr(questions, name) for name in SETTING)
         return self.dataset in ("", questions.dataset) and same
 

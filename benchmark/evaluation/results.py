@@ -103,6 +103,8 @@ class EvaluationResults:
     """`core` where a fixed part of the split was asked."""
     shots: int
     """Most measured kernels that a query names."""
+    gpu: str | None
+    """The GPU asked about; None for every GPU of the dataset."""
     edges: str
     questions: str
     """Fingerprint of the questions."""
@@ -134,6 +136,7 @@ class EvaluationResults:
             split=questions.split,
             subset=questions.subset,
             shots=questions.shots,
+            gpu=questions.gpu,
             edges=options.edges,
             questions=questions.fingerprint,
             queries=len(questions.queries),

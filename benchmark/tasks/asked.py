@@ -47,13 +47,13 @@ class AskedRows:
     """The split's pairs and pool kernels, each with the id of the query that asks about it."""
 
     def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
-        kernels = _of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist(), corpus)
+        kernels = of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist(), corpus)
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
         newest = version_of(corpus) > 1
         columns = PAIR_COLUMNS + ["relation"] * newest
-        pairs = _of_gpu(corpus.table("pairs", split=split, columns=columns).to_pylist(), corpus)
+        pairs = of_gpu(corpus.table("pairs", split=split, columns=columns).to_pylist(), corpus)
         core = core_pools([row for row in kernels if row["split"] == split and row["status"]])
         if any(track in PAIR_TRACKS for track in tracks):
             asked = [{"relation": row["kind"]} | row | {"query_id": _query_id(row)} for row in pairs]
@@ -86,10 +86,13 @@ def asked_gpu(corpus: Tables) -> str | None:
     return found
 
 
-def _of_gpu(rows: list[dict[str, Any]], corpus: Tables) -> list[dict[str, Any]]:
-    """What may be asked: on one GPU alone, so that how often a kernel is asked about tells nothing of it."""
+def of_gpu(rows: list[dict[str, Any]], corpus: Tables) -> list[dict[str, Any]]:
+    """What may be asked: on one GPU alone, so that how often a kernel is asked about tells nothing of it.
+
+    Rows that name no GPU stay; kernels say None and pairs say an empty text.
+    """
     gpu = asked_gpu(corpus)
-    return rows if gpu is None else [row for row in rows if row["gpu"] in (gpu, None)]
+    return rows if gpu is None else [row for row in rows if not row["gpu"] or row["gpu"] == gpu]
 
 
 def version_of(corpus: Tables) -> int:

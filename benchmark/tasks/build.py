@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.tasks.asked import KERNEL_COLUMNS, PAIR_COLUMNS, AskedRows, Tables, known_problems, version_of
+from kbench.benchmark.tasks.asked import (
+    KERNEL_COLUMNS,
+    PAIR_COLUMNS,
+    AskedRows,
+    Tables,
+    asked_gpu,
+    known_problems,
+    of_gpu,
+    version_of,
+)
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
@@ -75,6 +84,7 @@ def build_questions(
         limited=len(kept) < len(asked),
         benchmark=version_of(corpus),
         subset=subset,
+        gpu=asked_gpu(corpus),
     )
 
 
@@ -229,12 +239,17 @@ def _texts(rows: list[dict[str, Any]], name: str) -> Strings:
 
 
 def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float]:
-    """Bin frequencies over all pairs and by kind, and the share of correct kernels, all in training."""
-    pairs = corpus.table("pairs", split="train", columns=["speedup", "kind"])
-    numbers, kinds = bins.bins_of(pairs.column("speedup").to_numpy()), _texts(pairs.to_pylist(), "kind")
-    statuses = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist()
-    measured = [status for status in statuses if status]
-    valid = sum(status == Status.OK for status in measured)
+    """Bin frequencies over all pairs and by kind, and the share of correct kernels, all in training.
+
+    On the GPU asked about; on all of them where training has none of it, as when it is held out.
+    """
+    pairs = corpus.table("pairs", split="train", columns=["speedup", "kind", "gpu"]).to_pylist()
+    pairs = of_gpu(pairs, corpus) or pairs
+    numbers, kinds = bins.bins_of(_numbers(pairs, "speedup")), _texts(pairs, "kind")
+    kernels = corpus.table("kernels", split="train", columns=["status", "gpu"]).to_pylist()
+    measured = [row for row in kernels if row["status"]]
+    measured = of_gpu(measured, corpus) or measured
+    valid = sum(row["status"] == Status.OK for row in measured)
     by_kind = {kind.value: _shares(numbers[kinds == kind.value]) for kind in PairKind}
     return _shares(numbers), by_kind, (valid + 1) / (len(measured) + 2)
 
@@ -247,12 +262,16 @@ def _shares(numbers: Ints) -> Floats:
 
 
 def _measure_seconds(corpus: Tables) -> float | None:
+    import pyarrow.compute as pc
+
     if "measurements" not in corpus.configs:
         return None
-    table = corpus.table("measurements", columns=["kernel_id", "verify_s", "time_s"])
+    table = corpus.table("measurements", columns=["kernel_id", "gpu", "verify_s", "time_s"])
+    gpu = asked_gpu(corpus)
+    table = table if gpu is None else table.filter(pc.field("gpu") == gpu)
     if table.column("time_s").null_count == table.num_rows:
         # No row, or measurements made elsewhere, which do not say what they cost.
         return None
-    kernels = len(set(table.column("kernel_id").to_pylist()))
+    kernels = len(set(zip(*(table.column(name).to_pylist() for name in ("kernel_id", "gpu")), strict=True)))
     seconds = sum(float(np.nansum(table.column(name).to_numpy())) for name in ("verify_s", "time_s"))
     return seconds / kernels

@@ -60,6 +60,8 @@ class Questions:
     """Most measured kernels that a query names."""
     subset: str | None = None
     """`core` where these are a fixed part of the split's questions."""
+    gpu: str | None = None
+    """The GPU that they are about; None for every GPU of the corpus."""
 
     def task(self, track: str) -> TrackQueries:
         """One track.

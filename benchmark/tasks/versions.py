@@ -7,24 +7,21 @@ the set of questions tells nothing (kbench.loaders.splits.lineage, kbench.benchm
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.sample import sampled_pairs
-from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
 from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
-from kbench.schemas import Pair, UnknownNameError, UserError, arrow_schema
+from kbench.schemas import Pair, UserError, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BENCHMARKS = (1, 2)
 NEWEST = BENCHMARKS[-1]
-EVERY_GPU = "all"
-"""Asks about every GPU of a corpus instead of one."""
 SAMPLED = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "status", "parent_id", "runtime_us", "runtime_low_us",
     "runtime_high_us", "speedup", "speedup_low", "speedup_high", "origin", "split",
@@ -42,8 +39,8 @@ class LineageCorpus:
         Args:
             corpus: the corpus.
             splits: each problem's split by lineage, where it is known already.
-            gpu: the GPU that questions are about, or EVERY_GPU; by default the one with the most kernels. Surrogates
-                learn from all of them.
+            gpu: the GPU that questions are about, by its name or as `load` takes it, or EVERY_GPU; by default the one
+                with the most kernels. Surrogates learn from all of them.
 
         Raises:
             UnknownNameError: the corpus has no such GPU.
@@ -51,19 +48,12 @@ class LineageCorpus:
         self.stated = corpus
         """The corpus with the splits and pairs it states itself."""
         self.splits = lineage_splits(corpus).splits if splits is None else splits
-        self._wanted = gpu
-        if gpu not in (None, EVERY_GPU) and gpu not in self._gpus():
-            raise UnknownNameError("GPU", str(gpu), [*self._gpus(), EVERY_GPU])
+        self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
 
     @functools.cached_property
     def gpu(self) -> str | None:
         """The GPU that questions are about; None for every GPU."""
-        return None if self._wanted == EVERY_GPU else self._wanted or next(iter(self._gpus()), None)
-
-    def _gpus(self) -> list[str]:
-        """The GPUs kernels were measured on, the most used first."""
-        names = Counter(self.stated.table("kernels", columns=["gpu"]).column("gpu").to_pylist())
-        return sorted(filter(None, names), key=lambda name: (-names[name], name))
+        return None if self._wanted == EVERY_GPU else self._wanted or next(iter(self.stated.gpus()), None)
 
     @property
     def fingerprint(self) -> str:

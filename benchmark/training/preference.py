@@ -10,8 +10,11 @@ from kbench.benchmark.training.rows import Preference
 
 
 def preferences(material: Material) -> Iterator[Preference]:
-    """The corpus's pairs of two kernels of the split that differ beyond both intervals, each pair of texts once."""
-    told: set[tuple[str, str]] = set()
+    """The corpus's pairs of two kernels of the split that differ beyond both intervals, each pair of texts once a GPU.
+
+    The prompt names the GPU, so another GPU's answer is another row, also where it is the reverse.
+    """
+    told: set[tuple[str, str, str]] = set()
     for pair in material.corpus.table("pairs", split=material.split).to_pylist():
         anchor = material.kernels.get((pair["anchor_id"], pair["gpu"]))
         candidate = material.kernels.get((pair["candidate_id"], pair["gpu"]))
@@ -19,9 +22,9 @@ def preferences(material: Material) -> Iterator[Preference]:
             continue
         chosen, rejected = (candidate, anchor) if (pair["speedup"] or 0) > 1 else (anchor, candidate)
         texts = material.source(chosen), material.source(rejected)
-        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or texts in told:
+        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in told:
             continue
-        told.add(texts)
+        told.add((*texts, pair["gpu"]))
         yield Preference(
             **material.task(chosen),
             chosen=material.answer(chosen),

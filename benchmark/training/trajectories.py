@@ -11,6 +11,7 @@ from typing import Any
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.training.material import Material, Row
 from kbench.benchmark.training.rows import Candidate, SearchStep
+from kbench.loaders.summary.searches import gpus_searched
 from kbench.schemas import Status
 
 Origin = tuple[str, tuple[str, ...]]
@@ -20,9 +21,11 @@ Origin = tuple[str, tuple[str, ...]]
 def search_steps(material: Material) -> Iterator[SearchStep]:
     """The steps of every run, in order; kernels of other splits are left out, and so are diffs from them."""
     origins = proposals(material.corpus)
-    runs: dict[tuple[str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    seen = gpus_searched(material.corpus.table("kernels", columns=["run_id", "gpu"]))
+    runs: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in material.kernels.values():
-        runs[row["run_id"], row["gpu"]][row["step"]].append(row)
+        if (row["gpu"] or "") == seen[row["run_id"]]:
+            runs[row["run_id"]][row["step"]].append(row)
     for _, steps in sorted(runs.items()):
         best: float | None = None
         for number, rows in sorted(steps.items()):

@@ -25,7 +25,7 @@ def assemble(
     plans: Sequence[Path] = (),
     other_gpus: Sequence[Path] = (),
     references: Sequence[Path] = (),
-    splits: str = "lineage",
+    release: int = 2,
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
 
@@ -39,7 +39,7 @@ def assemble(
         other_gpus: corpora with measurements of these kernels on GPUs that the logs do not have; they become further
             rows, with the lineage and split of the logs' own.
         references: files of reference times (`kbench problems references`).
-        splits: `lineage` as benchmark 2 has them, `problem` as benchmark 1 has.
+        release: 1 or 2, whose labels the kernels get (kernel_rows).
 
     Returns:
         what the corpus holds and what it cost.
@@ -54,7 +54,7 @@ def assemble(
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
     gathered, places = corrected(gathered, corrections)
-    kernels = kernel_rows(gathered, splits)
+    kernels = kernel_rows(gathered, release)
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
@@ -65,14 +65,16 @@ def assemble(
     by_gpu = {gpu: [kernel for kernel in kernels if kernel.gpu == gpu] for gpu in {k.gpu: None for k in kernels}}
     pairs = [pair for rows in by_gpu.values() for pair in build_pairs(rows)]
     environments = {one.env_id: one for one in (*gathered.environments, *places, *elsewhere, *their_places)}
+    solved = {kernel.problem_id for kernel in kernels}
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
         writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
-        writer.replace("problems", [definition.record() for definition in (*known().values(), *users().values())])
-        writer.replace("references", [row for path in references for row in read_records(path, ReferenceTime)])
+        writer.replace("problems", [one.record() for one in (*known().values(), *users().values()) if one.id in solved])
+        times = [row for path in references for row in read_records(path, ReferenceTime)]
+        writer.replace("references", [row for row in times if row.problem_id in solved])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)
         writer.replace("plans", planned(plans, gathered.kernels))
         writer.replace("events", gathered.events)
-    return ledger_of(gathered, kernels, len(pairs))
+    return ledger_of(gathered, moved, kernels, len(pairs))

@@ -15,18 +15,28 @@ from kbench.schemas import Kernel
 
 ORIGIN = "kbench"
 LICENSE = "CC-BY-4.0"
+FIRST_NAMES = {"written": "evolve", "written+evolve": "evolve"}
+"""Search methods that release 1 had another name for."""
+UNKNOWN_THEN: dict[str, Any] = {"lineage": None, "model": None, "generation": None}
+"""Columns that release 1 did not have."""
 
 
-def kernel_rows(gathered: Gathered, splits: str) -> list[Kernel]:
+def kernel_rows(gathered: Gathered, release: int) -> list[Kernel]:
     """One row for every distinct kernel and GPU, clusters and splits assigned.
 
     Args:
         gathered: the kernels.
-        splits: `lineage` as benchmark 2 has them, `problem` as benchmark 1 has.
+        release: of the dataset. 2 splits by lineage. 1 split problems alone, had no columns for lineage, model and
+            generation, and gave kernels written by hand the method of the command that measured them.
     """
     rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
-    if splits == "problem":
-        return rows
+    if release == 1:
+        return [
+            dataclasses.replace(
+                row, search_method=FIRST_NAMES.get(row.search_method, row.search_method), **UNKNOWN_THEN
+            )
+            for row in rows
+        ]
     once = {row.kernel_id: row for row in reversed(rows)}
     found = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
     return [dataclasses.replace(row, split=found[row.kernel_id]) for row in rows]

@@ -57,7 +57,7 @@ class Ledger:
     def text(self) -> str:
         """The ledger as lines of text."""
         shares = "\n".join(
-            f"{name:10} " + ", ".join(f"{key} {count} ({count / self.kernels:.0%})" for key, count in counts.items())
+            f"{name:10} " + ", ".join(f"{key} {n} ({n / sum(counts.values()):.0%})" for key, n in counts.items())
             for name, counts in (
                 ("method", self.by_method), ("backend", self.by_backend), ("proposer", self.by_proposer),
                 ("status", self.by_status), ("split", self.by_split), ("GPU", self.by_gpu),
@@ -80,10 +80,18 @@ class Ledger:
         return f"\nreplies: {models}; {self.characters} characters beside the tokens{days}"
 
 
-def ledger_of(gathered: Gathered, rows: Sequence[Kernel], pairs: int) -> Ledger:
-    """The ledger of gathered runs, which begin the rows of the corpus."""
+def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kernel], pairs: int) -> Ledger:
+    """The ledger of a corpus.
+
+    Args:
+        gathered: the runs, whose kernels begin the rows.
+        moved: kernels of theirs measured on other GPUs, which cost GPU time as well.
+        rows: the rows of the corpus.
+        pairs: how many pairs it has.
+    """
     kernels = gathered.kernels
     replies = list(_replies(gathered.events))
+    measurements = [one for row in (*kernels, *moved) for one in row.measurements]
     statuses = Counter(aggregate(row.measurements).status for row in kernels)
     return Ledger(
         runs=len(gathered.states),
@@ -97,9 +105,14 @@ def ledger_of(gathered: Gathered, rows: Sequence[Kernel], pairs: int) -> Ledger:
         by_status={status.value: count for status, count in statuses.most_common()},
         by_split=dict(Counter(row.split for row in rows[: len(kernels)]).most_common()),
         by_gpu=dict(Counter(str(row.gpu) for row in rows).most_common()),
-        verify_gpu_seconds=math.fsum(m.verify_s or 0.0 for row in kernels for m in row.measurements),
-        time_gpu_seconds=math.fsum(m.time_s or 0.0 for row in kernels for m in row.measurements),
-        build_cpu_seconds=math.fsum(state.charge.build_seconds for state in gathered.states),
+        verify_gpu_seconds=math.fsum(one.verify_s or 0.0 for one in measurements),
+        time_gpu_seconds=math.fsum(one.time_s or 0.0 for one in measurements),
+        build_cpu_seconds=math.fsum(
+            (
+                *(state.charge.build_seconds for state in gathered.states),
+                *(one.build_s or 0.0 for row in moved for one in row.measurements),
+            )
+        ),
         tokens=sum(state.charge.tokens for state in gathered.states),
         answers=len(replies),
         characters=sum(one.get("input_characters", 0) + one.get("output_characters", 0) for one in replies),

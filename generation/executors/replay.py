@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.log.environments import read_environments
@@ -14,6 +14,9 @@ from kbench.schemas import Environment, KernelSource, Measurement, UserError, fr
 
 NAMED = 3
 """Kernels that were not found and are named."""
+
+if TYPE_CHECKING:
+    from kbench.loaders.corpus.corpus import Corpus
 
 
 class ReplayExecutor:
@@ -70,14 +73,14 @@ def open_facts(path: Path) -> ReplayExecutor:
 
     found = read_environments(path)
     if not found and not found_files(path):
-        found = [from_dict(Environment, row) for row in Corpus.open(path).table("environments").to_pylist()]
+        found = _environments(Corpus.open(path))
     if not found:
         raise UserError(f"{str(path)!r} records no environment; name a run folder or corpus that was measured on a GPU")
     return ReplayExecutor({}, found[:1])
 
 
 def open_recording(path: Path) -> ReplayExecutor:
-    """An executor that answers from a run folder, a log file or a corpus."""
+    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
     found: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
         for entry in read_log(path):
@@ -88,6 +91,13 @@ def open_recording(path: Path) -> ReplayExecutor:
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
-    for row in corpus.table("measurements").to_pylist():
+    for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None).to_pylist():
         found[row["kernel_id"]].append(from_dict(Measurement, row))
-    return ReplayExecutor(found, [from_dict(Environment, row) for row in corpus.table("environments").to_pylist()])
+    return ReplayExecutor(found, _environments(corpus))
+
+
+def _environments(corpus: Corpus) -> list[Environment]:
+    """Those of the GPU that has most of the kernels: a replay is one of searches on one GPU."""
+    main = corpus.gpus()[:1]
+    rows = [from_dict(Environment, row) for row in corpus.table("environments").to_pylist()]
+    return [row for row in rows if row.gpu in main] or rows

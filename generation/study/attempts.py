@@ -15,6 +15,7 @@ from kbench.generation.search.methods import written
 from kbench.generation.search.outcome import outcome_from_json, outcome_of
 from kbench.generation.search.settings import settings_from_json
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.searches import gpus_searched
 from kbench.schemas import Measurement, UserError, from_dict
 
 Fact = tuple[str, str, int, Mapping[str, Any]]
@@ -75,8 +76,11 @@ def _facts(path: Path) -> tuple[Iterator[Fact], Callable[[Mapping[str, Any]], Sp
     corpus = Corpus.open(path)
     if "events" not in corpus.configs:
         raise UserError(f"{path} has neither a log nor events; name a run folder, or a corpus of searches")
-    kernels = corpus.table("kernels", columns=["kernel_id", "speedup"])
-    speedups = dict(zip(*(column.to_pylist() for column in kernels.columns), strict=True))
+    kernels = corpus.table("kernels", columns=["kernel_id", "run_id", "gpu", "speedup"])
+    seen = gpus_searched(kernels)
+    speedups = {
+        row["kernel_id"]: row["speedup"] for row in kernels.to_pylist() if (row["gpu"] or "") == seen[row["run_id"]]
+    }
     rows = corpus.table("events").to_pylist()
     facts = ((row["run_id"], row["kind"], row["step"], json.loads(row["payload_json"])) for row in rows)
     return facts, lambda payload: speedups.get(payload["kernel_id"])

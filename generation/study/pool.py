@@ -57,6 +57,8 @@ class RecordedPool:
 def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
+    A problem and backend has one pool, on the GPU that has most of its kernels.
+
     Args:
         path: a corpus folder.
         least: fewest kernels of a pool.
@@ -66,7 +68,8 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
 
     corpus = Corpus.open(path)
     cells = _cells(corpus)
-    large = sorted(key for key, rows in cells.items() if len(rows) >= least and any(map(_timed, rows)))
+    largest = {key[:2]: key for key in sorted(cells, key=lambda key: len(cells[key]))}
+    large = sorted(key for key in largest.values() if len(cells[key]) >= least and any(map(_timed, cells[key])))
     taken = min(most, len(large))
     return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
 

@@ -11,6 +11,7 @@ import dataclasses
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def read_results(path: Path) -> Results:
             "scores": [from_dict(Score, score) for score in data["scores"]],
         }
         return Results(**{name: data[name] for name in data.keys() - {"version", "entry_id"}} | records)
-    except (ValueError, KeyError, TypeError, EOFError, gzip.BadGzipFile) as error:
+    except (ValueError, KeyError, TypeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None
@@ -158,7 +159,7 @@ def read_all_results(folder: Path) -> list[Results]:
     Raises:
         UserError: the folder holds none.
     """
-    found = [read_results(path) for path in sorted(folder.glob("*.json*"))] if folder.is_dir() else []
+    found = [read_results(path) for path in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])]
     if not found:
         raise UserError(
             f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"

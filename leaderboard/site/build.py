@@ -54,6 +54,7 @@ def build(
     _check_comparable(results)
     files: dict[str, bytes | None] = {} if corpus is None else dict(corpus_files(corpus))
     data = page_data(results, dataset) | {"links": dict(links or {}), "atlas": corpus is not None}
+    data["main_gpu"] = None if corpus is None else next(iter(corpus.gpus()), None)
     asked = [] if answers is None else list(answers.by_problem())
     files |= {f"data/forecasts/{problem}.js": shard(f"forecasts/{problem}", value) for problem, value in asked}
     for result, entry in zip(results, data["entries"], strict=True):

@@ -65,7 +65,9 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
         value = {"problem": about, "references": found, "baselines": baselines[problem_id]}
         value |= _kernels(kernels, measured)
         yield f"data/problem/{problem_id}.js", shard(f"problem/{problem_id}", value)
-    yield "data/problems.js", shard("problems", [_summary(problems.get(p, {}), k) for p, k in by_problem.items()])
+    gpu = next(iter(corpus.gpus()), None)
+    listed = [_summary(problems.get(problem_id, {}), kernels, gpu) for problem_id, kernels in by_problem.items()]
+    yield "data/problems.js", shard("problems", listed)
     yield "data/kernels.js", shard("kernels", _columns(rows) | {"baselines": baselines})
     yield "data/words.js", shard("words", _words([row["source"] for row in rows]))
     yield "data/kernels.parquet", _parquet(corpus)
@@ -162,16 +164,18 @@ def _kernels(rows: Sequence[Row], measured: Mapping[Key, list[Row]]) -> Row:
     }  # fmt: skip
 
 
-def _summary(record: Row, kernels: Sequence[Row]) -> Row:
-    """A problem's line in the list of problems."""
-    correct = [row for row in kernels if row["status"] == Status.OK and row["speedup"]]
+def _summary(record: Row, kernels: Sequence[Row], gpu: str | None) -> Row:
+    """A problem's line in the list of problems; its figures are those of one GPU."""
+    # A kernel that failed before it reached a GPU names none, and counts everywhere.
+    measured = [row for row in kernels if row["gpu"] in (gpu, None)]
+    correct = [row for row in measured if row["status"] == Status.OK and row["speedup"]]
     best = max(correct, key=lambda row: row["speedup"], default=None)
     return {
         "id": kernels[0]["problem_id"],
         "title": record.get("title") or kernels[0]["problem_id"],
         "family": kernels[0]["family"],
         "kernels": len({row["kernel_id"] for row in kernels}),
-        "correct": shortened(sum(row["status"] == Status.OK for row in kernels) / len(kernels)),
+        "correct": shortened(sum(row["status"] == Status.OK for row in measured) / len(measured)) if measured else None,
         "median": shortened(median(row["speedup"] for row in correct)) if correct else None,
         "best": None if best is None else shortened(best["speedup"]),
         "best_id": None if best is None else best["kernel_id"][:SHORT_ID],

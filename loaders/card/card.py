@@ -103,7 +103,9 @@ def _sections(corpus: Corpus, counts: Counts, whose: Provenance, found: Findings
         ("origin", counts.origins),
     ):  # fmt: skip
         if values:
-            yield _table((title, "kernels"), [(key, f"{number:,}") for key, number in values.items()])
+            # On one GPU a kernel has one row.
+            counted = "rows" if counts.repeated and title != "GPU" else "kernels"
+            yield _table((title, counted), [(key, f"{number:,}") for key, number in values.items()])
     if found is not None:
         yield from findings_sections(found)
     yield f"## Splits\n\n{sheet.preprocessing}{_shares() if whose.ours else ''}"
@@ -141,12 +143,16 @@ table = kbench.load("<path or hub id>", backend="triton", status="ok", columns=[
 ```"""
 
 
+ROW_EACH = "a kernel has one for each GPU it was measured on"
+
+
 def _counted(counts: Counts) -> str:
     measured = ""
     if counts.first_measured and counts.last_measured:
         measured = f", measured from {counts.first_measured[:10]} to {counts.last_measured[:10]}"
     covered = f"{counts.problems_with_kernels:,} of {counts.problems:,} problems"
-    return f"{counts.distinct_kernels:,} distinct kernels for {covered}{measured}."
+    rows = f" {counts.rows[DEFAULT]:,} rows: {ROW_EACH}." if counts.repeated else ""
+    return f"{counts.distinct_kernels:,} distinct kernels for {covered}{measured}.{rows}"
 
 
 def _machines(corpus: Corpus) -> str:
@@ -168,8 +174,9 @@ def _machines(corpus: Corpus) -> str:
 
 def _datasheet(counts: Counts, sheet: datasheet.Sheet) -> str:
     """The questions of a datasheet, each with its answer."""
+    rows = f" in {counts.rows[DEFAULT]:,} rows ({ROW_EACH})" if counts.repeated else ""
     composition = (
-        f"{counts.rows.get(DEFAULT, 0):,} kernels, {counts.rows.get('measurements', 0):,} measurements, "
+        f"{counts.distinct_kernels:,} kernels{rows}, {counts.rows.get('measurements', 0):,} measurements, "
         f"{counts.rows.get('pairs', 0):,} pairs and {counts.problems:,} problems; {sheet.composition}"
     )
     answers = (

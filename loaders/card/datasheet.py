@@ -43,9 +43,10 @@ PRECISION = (
     "docs/harness.md says how each figure is taken."
 )
 PREPROCESSING = (
-    "Splits are by problem within family and by near-duplicate cluster (sources equal after comments are stripped "
-    "and chosen names and literals masked), so that no held-out kernel has a twin in train. Speedups are labelled "
-    "with half-octave bins."
+    "Splits are by problem and by near-duplicate cluster (sources equal after comments are stripped and chosen names "
+    "and literals masked), so that no held-out kernel has a twin in train. From release 2 on they are by lineage: "
+    "problems that share a template stay on one side, `test` lies far from training, and `test_near` holds single "
+    "problems of lineages that training sees. Speedups are labelled with half-octave bins."
 )
 USE_CASES = (
     "Training and rating forecasters of kernel runtime, calibrated or selective; replaying kernel searches "
@@ -54,7 +55,8 @@ USE_CASES = (
 BIASES = (
     "Problems, shapes and dtypes are a selection, weighted towards deep learning. Kernels are what the search "
     "methods and proposers wrote: they share templates and habits, and say little about kernels written by "
-    "people."
+    "people. Those with a `model` were proposed by one language model, whose answers are not independent of each "
+    "other. A GPU named `64 of 132 SMs` is a partition of the same GPU, a green context with its whole L2 and memory."
 )
 LIMITATIONS = (
     "Runtimes hold for the GPUs, drivers and compiler versions recorded in the environments config and for the "

@@ -32,6 +32,8 @@ class Peak:
 class Findings:
     """What a corpus shows."""
 
+    gpu: str | None
+    """Of several GPUs the one that peaks, coverage and plots of kernels are about; None where there is one."""
     peaks: tuple[Peak, ...]
     """The problems with the largest speedups, largest first."""
     coverage: Coverage
@@ -45,13 +47,16 @@ class Findings:
 
 def findings_of(corpus: Corpus) -> Findings:
     """Compute the findings of a corpus."""
-    kernels = timed(corpus)
+    gpu = corpus.main_gpu()
+    kernels = timed(corpus, gpu)
+    everywhere = timed(corpus) if gpu else kernels
     return Findings(
+        gpu=gpu,
         peaks=peaks_of(kernels),
         coverage=coverage_of(corpus, kernels),
         trust=trust_of(corpus),
         repeats=repeats_of(corpus),
-        costs=costs_of(corpus, len(kernels)),
+        costs=costs_of(corpus, len(everywhere.words["kernel_id"])),
         plots=render_plots(corpus, kernels),
         parquet_bytes=sum(entry.bytes for name in corpus.configs for entry in corpus.files(name)),
     )

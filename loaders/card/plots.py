@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 Values = npt.NDArray[numpy.float64]
 
+BINS = "bins.svg"
+"""The plot of pairs; all others are of kernels."""
 CAPTIONS: Mapping[str, str] = {
     "runtime-spread.svg": "Runtimes within each problem, fastest problems on top: line 5th to 95th percentile, bar "
     "the middle half, mark the median.",
-    "bins.svg": "Share of pairs in each speedup bin, by split.",
+    BINS: "Share of pairs in each speedup bin, by split.",
     "speedup-by-family.svg": "Speedup over the PyTorch reference by family: line 5th to 95th percentile, bar the "
     "middle half, mark the median, dot the best.",
     "search-progress.svg": "Search progress: best kernel so far as a share of the best speedup any method found for "
@@ -46,7 +48,12 @@ LONGEST = 64
 
 
 def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
-    """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib."""
+    """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib.
+
+    Args:
+        corpus: the corpus, whose pairs are drawn.
+        kernels: its timed kernels, of one GPU.
+    """
     drawn: dict[str, str] = {}
     try:
         import matplotlib.figure  # noqa: F401
@@ -57,7 +64,7 @@ def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
         drawn["speedup-by-family.svg"] = _families(kernels)
         drawn["search-progress.svg"] = _progress(kernels)
     if corpus.rows("pairs"):
-        drawn["bins.svg"] = _bins(corpus)
+        drawn[BINS] = _bins(corpus)
     return {name: drawn[name] for name in CAPTIONS if name in drawn}
 
 

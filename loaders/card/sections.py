@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from kbench.loaders.card.findings import Findings, Peak
-from kbench.loaders.card.plots import CAPTIONS
+from kbench.loaders.card.plots import BINS, CAPTIONS
 from kbench.loaders.card.weaknesses import WEAKNESSES
 from kbench.loaders.corpus.manifest import LEDGER, PLOTS
 from kbench.loaders.summary import ledger
@@ -30,13 +30,13 @@ def findings_sections(found: Findings) -> Iterator[str]:
     """The sections, each only where the corpus has what it is about."""
     if found.plots:
         yield "## Plots\n\n" + "\n\n".join(
-            f"![{name.removesuffix('.svg').replace('-', ' ')}]({PLOTS}/{name})\n\n{CAPTIONS[name]}"
+            f"![{name.removesuffix('.svg').replace('-', ' ')}]({PLOTS}/{name})\n\n{_caption(name, found.gpu)}"
             for name in found.plots
         )
     if found.peaks:
-        yield "## The largest speedups, explained\n\n" + _peaks(found.peaks)
+        yield "## The largest speedups, explained\n\n" + _peaks(found.peaks, found.gpu)
     if found.trust.noise:
-        told = [*_trust(found.trust), *([_repeated(found.repeats)] if found.repeats else [])]
+        told = [*_trust(found.trust, found.gpu is not None), *([_repeated(found.repeats)] if found.repeats else [])]
         yield "## Trust\n\n" + "\n\n".join(told)
     if found.costs:
         yield "## Cost\n\n" + _costs(found.costs)
@@ -44,7 +44,17 @@ def findings_sections(found: Findings) -> Iterator[str]:
         yield "## Coverage\n\n" + "\n\n".join(_coverage(found))
 
 
-def _peaks(peaks: Sequence[Peak]) -> str:
+def _caption(name: str, gpu: str | None) -> str:
+    if gpu is None:
+        return CAPTIONS[name]
+    return f"{CAPTIONS[name]} {'Pairs of every GPU' if name == BINS else f'Kernels as measured on {gpu}'}."
+
+
+def _on(gpu: str | None) -> str:
+    return f" on {gpu}" if gpu else ""
+
+
+def _peaks(peaks: Sequence[Peak], gpu: str | None) -> str:
     rows = [
         (
             f"`{peak.problem_id}`", f"{peak.speedup:.1f}×", peak.backend, f"{peak.runtime_us:.1f}",
@@ -53,14 +63,14 @@ def _peaks(peaks: Sequence[Peak]) -> str:
         for peak in peaks
     ]  # fmt: skip
     return (
-        f"The {len(peaks)} problems with the largest speedups, each by its best kernel, and what the PyTorch reference "
-        "does badly there. The references are plain PyTorch, run eagerly; a compiled or hand-tuned library may be far "
-        "closer.\n\n"
+        f"The {len(peaks)} problems with the largest speedups{_on(gpu)}, each by its best kernel, and what the PyTorch "
+        "reference does badly there. The references are plain PyTorch, run eagerly; a compiled or hand-tuned library "
+        "may be far closer.\n\n"
         + markdown_table(("problem", "speedup", "backend", "µs", "kernel", "what the reference does"), rows)
     )
 
 
-def _trust(trust: Trust) -> Iterator[str]:
+def _trust(trust: Trust, several_gpus: bool) -> Iterator[str]:
     yield (
         "Every row carries its noise floor as a 95 % interval. Half-width of the interval, by runtime of the "
         "measurement:\n\n"
@@ -80,20 +90,21 @@ def _trust(trust: Trust) -> Iterator[str]:
             f"bandwidth and arithmetic set; the nearest takes {trust.nearest_floor:.2f} times its floor."
         )
     if trust.wavering:
-        yield _references(trust)
+        yield _references(trust, several_gpus)
     if trust.compared:
         yield from _clocks(trust)
 
 
-def _references(trust: Trust) -> str:
+def _references(trust: Trust, several_gpus: bool) -> str:
     rows = [
         (
-            f"`{one.problem_id}`", one.workload, f"{one.measurements:,}", f"{one.low_us:.1f}", f"{one.median_us:.1f}",
-            f"{one.high_us:.1f}",
+            f"`{one.problem_id}`", one.workload, *([one.gpu] * several_gpus), f"{one.measurements:,}",
+            f"{one.low_us:.1f}", f"{one.median_us:.1f}", f"{one.high_us:.1f}",
         )
         for one in trust.wavering
     ]  # fmt: skip
-    head = ("problem", "workload", "measurements", "5th percentile, µs", "median, µs", "95th percentile, µs")
+    figures = ("measurements", "5th percentile, µs", "median, µs", "95th percentile, µs")
+    head = ("problem", "workload", *(["GPU"] * several_gpus), *figures)
     return (
         "References that waver: the time of the PyTorch reference differs between the measurements it served as anchor "
         "for, because its calls wait for the device or for another reason. A kernel's runtime does not contain the "
@@ -181,12 +192,13 @@ def _coverage(found: Findings) -> Iterator[str]:
     rows.append(("Parquet files, MB", f"≤ {PARQUET_MB}", f"{size:.1f}", _word(size <= PARQUET_MB)))
     reached = sum(row[3] == _word(True) for row in rows)
     yield (
-        f"What the shipped dataset aims at, and what this one holds: {reached} of {len(rows)} aims are reached.\n\n"
+        f"What the shipped dataset aims at, and what this one holds: {reached} of {len(rows)} aims are reached."
+        f"{f' Kernels count as measured on {found.gpu}; the rest is of every GPU.' if found.gpu else ''}\n\n"
     ) + markdown_table(("property", "aim", "found", "reached"), rows)
     backends = sorted({name for problem in coverage.problems for name in problem.kernels}, reverse=True)
     head = ("problem", *(f"{name} kernels (structures)" for name in backends), "p95/p5 runtime", "best speedup")
     listing = markdown_table(head, [_problem_row(problem, backends) for problem in coverage.problems])
-    yield _folded(f"Kernels with status ok, by problem ({len(coverage.problems)} problems)", listing)
+    yield _folded(f"Kernels with status ok{_on(found.gpu)}, by problem ({len(coverage.problems)} problems)", listing)
 
 
 def goal_row(goal: Goal) -> tuple[str, str, str, str]:

@@ -40,6 +40,10 @@ WEAKNESSES: Mapping[str, str] = {
     "int4_weight_gemm": "Unpacks the weights before the product: mask, shift, stack, convert, subtract and scale are "
     "separate kernels over 67 million weights, each writing them out in full, and the product then reads 128 MiB of "
     "fp16 where the packed weights are 32 MiB. A kernel unpacks in registers.",
+    "kmeans_assign": "Writes all squared distances, four times the bytes of the points, in passes of their own: a "
+    "float32 product that is not on tensor cores, a scaling, an outer sum of the norms, a subtraction, and a general "
+    "minimum with indices over rows of 256. A kernel keeps a tile of products in registers and writes two numbers a "
+    "point.",
     "kl_div_loss": "Takes the logarithm in a pass of its own and lets the loss write its elementwise terms before "
     "summing them; a kernel reads both inputs once and writes one number.",
     "linear_swish_sum_group_norm": "After the matrix product, SiLU, the addition and group norm are passes over 32,768 "
@@ -53,6 +57,9 @@ WEAKNESSES: Mapping[str, str] = {
     "keeps all pairs in registers.",
     "permute_4d": "A general strided copy, which reads or writes memory in short pieces; a kernel turns tiles in "
     "shared memory so that both sides are contiguous.",
+    "qk_norm_rope": "RMS norm in float32 (cast, square, mean, add, rsqrt, two products) and the rotation (four "
+    "products, a difference, a sum, a concatenation, a cast) are about fifteen kernels, most of them over float32 "
+    "copies of twice the data's width; a kernel reads each head once and writes it once.",
     "rmsnorm_residual": "Nine kernels (add, cast, square, mean, add, rsqrt, two products, cast), most of them over a "
     "float32 copy of the hidden state; a kernel reads each row once.",
     "rope": "bfloat16 times float32 promotes: four products, a difference, a sum, a concatenation and a cast are eight "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ OPEN_FACETS = ("problem_id", "gpu", "search_method", "family", "kind")
 UNIONS = ("all", WHOLE)
 """Splits that mean every row: `datasets` takes all as the union of splits, so it means the same here."""
 CLOSED_FACETS = ("backend", "status", "split")
+EVERY_GPU = "all"
+"""What commands that are about one GPU take to be about every one."""
 
 
 def load(
@@ -53,7 +56,7 @@ def load(
         config: kernels, measurements, problems, pairs, environments, events, repeats, plans or references.
         problem: problem id or ids.
         backend: backend or backends.
-        gpu: GPU name or names, as the driver reports them or any unambiguous part, such as H200.
+        gpu: GPU name or names, as the driver reports them or any unambiguous part or end, such as H200.
         search_method: search method or methods.
         status: status or statuses.
         family: problem family or families.
@@ -138,6 +141,16 @@ class Corpus:
         """Configs that have rows, in order."""
         return tuple(name for name in CONFIGS if self._files.get(name))
 
+    def gpus(self) -> list[str]:
+        """The GPUs that kernels were measured on, the one with the most kernels first."""
+        names = Counter(self.table("kernels", columns=["gpu"]).column("gpu").to_pylist())
+        return sorted(filter(None, names), key=lambda name: (-names[name], name))
+
+    def main_gpu(self) -> str | None:
+        """Of several GPUs the one with the most kernels; None where there is nothing to choose from."""
+        gpus = self.gpus()
+        return gpus[0] if len(gpus) > 1 else None
+
     def refuse_absent(self, name: str) -> None:
         """Refuse a config that Parquet files given alone do not hold; a folder may hold no rows of one.
 
@@ -193,7 +206,7 @@ class Corpus:
         found = self.manifest.values(chosen.name, column) if column in OPEN_FACETS else None
         if found is None or not self._files.get(chosen.name):
             return values
-        return tuple(_resolve(column, value, found) for value in values)
+        return tuple(resolve(column, value, found) for value in values)
 
 
 def _opened(item: Location | None, check_files: bool, verified: bool) -> tuple[Path, Manifest]:
@@ -215,14 +228,22 @@ def _checked(folder: Path, check_files: bool, verified: bool) -> Manifest:
     return manifest
 
 
-def _resolve(column: str, value: Any, known: Iterable[str]) -> str:
+def resolve(column: str, value: Any, known: Iterable[str]) -> str:
+    """A value as the data spells it; of a GPU any part will do that one name has, or that one name ends with.
+
+    Raises:
+        UnknownNameError: there is none, or there are several.
+    """
     names = list(known)
     if value in names:
         return str(value)
     if column == "gpu":
         near = [name for name in names if re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", name, re.IGNORECASE)]
-        if len(near) == 1:
-            return near[0]
+        # H200 means the whole GPU, not one of its partitions, whose names go on after it.
+        ending = [name for name in near if name.lower().endswith(str(value).lower())]
+        for found in (near, ending):
+            if len(found) == 1:
+                return found[0]
     raise UnknownNameError(column, value, names)
 
 

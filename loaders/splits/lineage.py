@@ -221,14 +221,15 @@ def choose(
         groups: the lineage of each problem.
         twins: the group of each problem by near-duplicate clusters alone, which never lie on two sides.
         outside: nearness of each lineage to everything else.
-        kept: splits that some problems have already. New problems of their lineages join the most held-out side.
+        kept: splits that some problems have already. A new problem joins the most held-out side of its twins, or
+            else of its lineage, where `test_near` holds out single problems alone.
     """
     splits = {problem: kept[problem] for problem in groups if problem in kept}
-    for members in _members(groups).values():
-        sides = {splits[problem] for problem in members if problem in splits}
-        joined = next((side for side in ("test", "validation", "train") if side in sides), None)
-        if sides:
-            splits |= {problem: joined or "train" for problem in members if problem not in splits}
+    for grouping, order in ((twins, ("test", "validation", "test_near", "train")), (groups, ("test", "validation"))):
+        for members in _members(grouping).values():
+            sides = {splits[problem] for problem in members if problem in splits}
+            joined = next((side for side in order if side in sides), "train")
+            splits |= {problem: joined for problem in members if sides and problem not in splits}
     splits |= _chosen({problem: group for problem, group in groups.items() if problem not in splits}, twins, outside)
     return splits
 

@@ -92,7 +92,7 @@ def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, floa
 
 
 def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:
-    """A kernel by the beginning of its id, on every GPU it was measured on.
+    """A kernel by the beginning of its id, on every GPU it was measured on, the one with the most kernels first.
 
     Raises:
         UserError: no kernel's id begins so, or several kernels' ids do.
@@ -106,6 +106,8 @@ def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[Ker
         raise UserError(f"kernel id {prefix!r} is the beginning of {len(ids)} ids ({some}, …); give more digits")
     if not ids:
         raise UserError(f"no kernel's id begins with {prefix!r}; find ids with: kbench kernels best PROBLEM")
+    order = corpus.gpus()
+    rows.sort(key=lambda row: order.index(row["gpu"]) if row["gpu"] else len(order))
     return [_view(corpus, row) for row in rows]
 
 

@@ -13,7 +13,7 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 if TYPE_CHECKING:
     from kbench.loaders.summary.best import KernelView
 
-gpu_option = click.option("--gpu", help="GPU name, or any unambiguous part such as H200.")
+gpu_option = click.option("--gpu", help="GPU name, or any unambiguous part such as H200, or all.")
 diff_option = click.option("--diff", is_flag=True, help="Show what changed against the parent.")
 FACTS = ("problem_id", "backend", "gpu", "status", "error", "search_method", "proposer", "model", "run_id", "step",
          "shared_bytes", "parent_id", "edit")  # fmt: skip
@@ -37,13 +37,17 @@ def best(
 ) -> None:
     """List the fastest correct kernels of PROBLEM; with --diff also what the first changed against its parent.
 
+    Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch. The share of the roofline is the least possible time over the measured one.
     """
-    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
 
     corpus = Corpus.open(dataset)
-    rows = best_kernels(corpus, problem, limit, backend=backend, gpu=gpu)
+    main = corpus.main_gpu() if gpu is None else None
+    rows = best_kernels(corpus, problem, limit, backend=backend, gpu=main if gpu in (None, EVERY_GPU) else gpu)
+    if main:
+        click.echo(f"kernels on {main}; of every GPU: --gpu {EVERY_GPU}", err=True)
     changed = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0].diff() if diff else []
     if as_json:
         echo_json({"kernels": rows} | ({"diff": "\n".join(changed)} if diff else {}))
@@ -86,18 +90,21 @@ def _percent(share: float | None) -> str | None:
 @dataset_option
 @json_option
 def show(id_prefix: str, gpu: str | None, diff: bool, dataset: str | None, as_json: bool) -> None:
-    """Show the kernel whose id begins with ID_PREFIX: times per workload, ancestors and source."""
-    from kbench.loaders.corpus.corpus import Corpus
+    """Show the kernel whose id begins with ID_PREFIX: times per workload, ancestors and source.
+
+    Of several GPUs the one with the most kernels comes first, and --diff is about that one.
+    """
+    from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import find_kernel
 
-    views = find_kernel(Corpus.open(dataset), id_prefix, gpu)
+    views = find_kernel(Corpus.open(dataset), id_prefix, None if gpu == EVERY_GPU else gpu)
     if as_json:
         echo_json([dataclasses.asdict(view) for view in views])
         return
     for view in views:
         _describe(view)
-    last = views[-1]
-    click.echo("\n".join(["", *(last.diff() or ["no parent in the corpus"])]) if diff else f"\n{last.row['source']}")
+    main = views[0]
+    click.echo("\n".join(["", *(main.diff() or ["no parent in the corpus"])]) if diff else f"\n{main.row['source']}")
 
 
 def _describe(view: KernelView) -> None:

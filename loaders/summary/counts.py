@@ -18,7 +18,7 @@ UNMEASURED = "unmeasured"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows by config, kernels by facet."""
+    """Rows by config and by facet; a kernel has a row for each GPU it was measured on."""
 
     rows: Mapping[str, int]
     distinct_kernels: int
@@ -35,6 +35,11 @@ class Counts:
     problems_with_kernels: int
     first_measured: str | None
     last_measured: str | None
+
+    @property
+    def repeated(self) -> bool:
+        """Whether kernels have rows on several GPUs, so that counted rows are more than kernels."""
+        return self.rows.get("kernels", 0) > self.distinct_kernels
 
 
 FACETS = ("split", "backend", "gpu", "search_method", "proposer", "status", "family", "origin", "problem_id")

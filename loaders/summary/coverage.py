@@ -77,7 +77,12 @@ class Coverage:
 
 
 def coverage_of(corpus: Corpus, kernels: Timed) -> Coverage:
-    """The coverage of a corpus."""
+    """The coverage of a corpus.
+
+    Args:
+        corpus: the corpus.
+        kernels: its timed kernels, of one GPU: runtimes on several would widen every problem's spread.
+    """
     problems = tuple(_problems(corpus, kernels))
     return Coverage(problems, tuple(_goals(corpus, kernels, problems)))
 

@@ -25,7 +25,9 @@ class Costs:
     """Seconds spent on the measurements of a corpus."""
 
     kernels: int
+    """Distinct ones, on however many GPUs they were measured."""
     ok_kernels: int
+    """Those of them that are correct and timed on one GPU at least."""
     measurements: int
     build_cpu_seconds: float
     """Compiling, on CPU cores beside the GPU."""
@@ -74,7 +76,7 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
 
     Args:
         corpus: the corpus.
-        ok_kernels: how many of its kernels are correct and timed.
+        ok_kernels: how many of its distinct kernels are correct and timed, on one GPU at least.
     """
     stages: dict[str, list[float]] = {"build_s": [], "verify_s": [], "time_s": []}
     kernels: set[str] = set()

@@ -71,7 +71,7 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
     kernels = len(pc.unique(both.column("kernel_id")))
     return Repeats(
         kernels=kernels,
-        share=kernels / max(1, corpus.rows("kernels")),
+        share=kernels / max(1, pc.count_distinct(corpus.table("kernels", columns=["kernel_id"]).column(0)).as_py()),
         measurements=both.num_rows,
         same_status=pc.sum(pc.equal(both.column("status"), both.column("status_first"))).as_py() or 0,
         groups=tuple(groups),

@@ -49,14 +49,17 @@ class Timed:
         yield from sorted(zip(named, parts, strict=True), key=lambda item: item[0])
 
 
-def timed(corpus: Corpus) -> Timed:
-    """The timed kernels of a corpus, read a batch at a time and without their sources."""
+def timed(corpus: Corpus, gpu: str | None = None) -> Timed:
+    """The timed kernels of a corpus on one GPU or on all, read a batch at a time and without their sources.
+
+    A kernel measured on several GPUs has a position for each: runtimes of all of them are no distribution of anything.
+    """
     words: dict[str, dict[str, int]] = {name: {} for name in WORDS}
     codes: dict[str, list[npt.NDArray[numpy.int64]]] = {name: [] for name in WORDS}
     figures: dict[str, list[npt.NDArray[numpy.float64]]] = {name: [] for name in FIGURES}
     structures: list[npt.NDArray[numpy.uint64]] = []
     columns = [*WORDS, *FIGURES, "structure_id", "status"]
-    for batch in corpus.select("kernels", columns=columns, where=_TIMED).batches():
+    for batch in corpus.select("kernels", columns=columns, where=_TIMED, gpu=gpu).batches():
         for name in WORDS:
             found = pc.fill_null(batch.column(name), "").dictionary_encode()
             known = words[name]

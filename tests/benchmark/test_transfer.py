@@ -10,18 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kbench.benchmark.evaluation.command import Command
 from kbench.benchmark.evaluation.run import Options, SilentProgress, evaluate
+from kbench.benchmark.surrogates.baselines.prior import PriorSurrogate
 from kbench.benchmark.surrogates.baselines.transfer import TransferSurrogate, moved, normal_shares
+from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
+from kbench.benchmark.surrogates.static.training.held_out import HeldOut
+from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.tasks import build_questions
-from kbench.benchmark.tasks.build import training_pairs
+from kbench.benchmark.tasks.build import training_kernels, training_pairs
 from kbench.benchmark.tasks.trained import TrainedOn
 from kbench.benchmark.tasks.transfer import HeldOutGpu
-from kbench.benchmark.tasks.versions import EVERY_GPU, LineageCorpus, benchmark_of
-from kbench.loaders.corpus.corpus import Corpus
+from kbench.benchmark.tasks.versions import LineageCorpus, benchmark_of
+from kbench.benchmark.training.material import Material as Exported
+from kbench.benchmark.training.preference import preferences
+from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, Pair, PairKind, UnknownNameError, UserError, bins, from_dict
 from kbench.schemas.gpus import partition_name
@@ -76,11 +83,57 @@ def test_questions_are_about_one_gpu_and_training_is_about_all(two_gpus: Corpus)
         return {query.gpu for query in build_questions(benchmark_of(two_gpus, 2, gpu)).queries}
 
     assert (asked(None), asked(PART), asked(EVERY_GPU)) == ({WHOLE}, {PART}, {WHOLE, PART})
+    assert (asked("H200"), asked("64 of 132 SMs")) == ({WHOLE}, {PART})
     assert {pair.gpu for _, pair in training_pairs(benchmark_of(two_gpus, 2))} == {WHOLE, PART}
     with pytest.raises(UnknownNameError, match="64 of 132"):
         benchmark_of(two_gpus, 2, "H100")
     with pytest.raises(UserError, match="benchmark 1 asks about every GPU"):
         benchmark_of(two_gpus, 1, PART)
+
+
+def test_what_is_said_of_training_is_about_the_gpu_asked(two_gpus: Corpus, corpus: Corpus) -> None:
+    alone = build_questions(benchmark_of(corpus, 2))
+    whole, part, every = (build_questions(benchmark_of(two_gpus, 2, gpu)) for gpu in (None, PART, EVERY_GPU))
+    assert (alone.gpu, whole.gpu, part.gpu, every.gpu) == (WHOLE, WHOLE, PART, None)
+    assert (whole.prior.tolist(), whole.valid_rate) == (alone.prior.tolist(), alone.valid_rate)
+    assert len({tuple(each.prior.tolist()) for each in (whole, part, every)}) == 3
+    held_out = build_questions(HeldOutGpu(benchmark_of(two_gpus, 2), PART))
+    assert held_out.prior.tolist() == alone.prior.tolist(), "training has nothing of the GPU left out"
+    priors = PriorSurrogate(), PriorSurrogate()
+    for prior, seen in zip(priors, (corpus, two_gpus), strict=True):
+        prior.fit_corpus(benchmark_of(seen, 2))
+    assert priors[0].forecast(whole.queries) == priors[1].forecast(whole.queries)
+
+
+def test_a_measurement_costs_what_it_does_on_the_gpu_asked(two_gpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"kernel_id": kernel, "gpu": gpu, "verify_s": 1.0, "time_s": seconds}
+        for gpu, seconds in ((WHOLE, 1.0), (PART, 5.0)) for kernel in "ab"
+    ]  # fmt: skip
+    read = Corpus.table
+    monkeypatch.setattr(
+        Corpus, "table",
+        lambda self, name, **given: pa.Table.from_pylist(rows) if name == "measurements" else read(self, name, **given),
+    )  # fmt: skip
+    monkeypatch.setattr(Corpus, "configs", ("problems", "kernels", "pairs", "environments", "measurements"))
+    views = [benchmark_of(two_gpus, 2, gpu) for gpu in (None, PART, EVERY_GPU)]
+    assert [build_questions(view, limit=1).measure_seconds for view in views] == [2.0, 6.0, 4.0]
+
+
+def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus, tmp_path: Path) -> None:
+    (folder,) = two_gpus.folders
+
+    def run(gpu: str | None) -> None:
+        given = Options(resamples=0, tracks=("forecast",), benchmark=2)
+        command = Command(names=["uniform"], dataset=str(folder), options=given, out=tmp_path, report=False, gpu=gpu)
+        command.run(SilentProgress(), None)
+
+    run(None)
+    assert json.loads((tmp_path / "results.json").read_text("utf-8"))["gpu"] == WHOLE
+    run(WHOLE)
+    for gpu, named in ((PART, "64 of 132"), (EVERY_GPU, "every GPU")):
+        with pytest.raises(UserError, match=f"holds forecasts about {WHOLE} and this run asks about .*{named}"):
+            run(gpu)
 
 
 def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Corpus, two_gpus: Corpus) -> None:
@@ -149,6 +202,25 @@ def test_static_learns_anew_where_a_gpu_is_left_out(two_gpus: Corpus, monkeypatc
     monkeypatch.setattr(StaticSurrogate, "_trained", lambda self, corpus, splits: learnt.append(corpus))
     StaticSurrogate().fit_corpus(HeldOutGpu(two_gpus, PART))
     assert [one.training_gpus for one in learnt] == [(WHOLE,)]
+
+
+def test_static_compares_kernels_of_one_gpu_alone(corpus: Corpus, two_gpus: Corpus) -> None:
+    one, two = (Material(list(training_kernels(each)), RowLayout()) for each in (corpus, two_gpus))
+    gpus = np.array([query.gpu for query in two.pool.queries])
+    for gpu in (WHOLE, PART):
+        for name in ("within", "spread", "place", "fold"):
+            assert getattr(two, name)[gpus == gpu] == pytest.approx(getattr(one, name), nan_ok=True), (gpu, name)
+    # Forecasts are exact, and runtimes are those of the whole GPU: an order across GPUs would have inversions.
+    uniform = np.full((int(two.known.sum()), bins.COUNT), 1 / bins.COUNT)
+    held_out = HeldOut.of(two, two.total, uniform, [], uniform[:0])
+    assert held_out.figures()["pools"]["spearman"] == [1.0, 1.0, 1.0]
+
+
+def test_preferences_are_told_once_for_each_gpu(corpus: Corpus, two_gpus: Corpus) -> None:
+    told = [(row.gpu, row.chosen_id, row.rejected_id) for row in preferences(Exported(two_gpus, "train"))]
+    once = [(row.chosen_id, row.rejected_id) for row in preferences(Exported(corpus, "train"))]
+    assert once
+    assert sorted(told) == sorted((gpu, *ids) for gpu in (WHOLE, PART) for ids in once)
 
 
 def test_every_view_of_a_corpus_names_the_folders_that_hold_answers(two_gpus: Corpus) -> None:

@@ -324,8 +324,10 @@ def test_plans_become_a_row_per_kernel_and_measured_workload(
     assert {name: value for name, value in corpus.manifest.config_hashes.items() if name != "plans"} == before
 
 
-def test_reference_times_become_rows_with_three_columns_of_times(campaign: Path, tmp_path: Path) -> None:
-    definition = problem("softmax")
+def test_reference_times_become_rows_with_three_columns_of_times(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    definition = problem(Corpus.open(assembled[0]).table("kernels", columns=["problem_id"]).column(0)[0].as_py())
     row = ReferenceTime(
         problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", reference_us=70.0,
         compiled_us=68.5, compiled_error=None, vendor_us=None, vendor=None, vendor_error=None, torch="2.11",
@@ -418,6 +420,10 @@ def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other
         assert {"split", "cluster_id", "lineage", "run_id", "parent_id", "source", "status"} <= same
         assert row["speedup"] == pytest.approx(7.0)
     assert ledger.by_gpu == {str(next(iter(before.values()))["gpu"]): len(before), PART: len(added)}
+    spent = rows(tmp_path / "corpus", "measurements")
+    assert ledger.time_gpu_seconds == pytest.approx(sum(row["time_s"] for row in spent))
+    assert ledger.time_gpu_seconds > assembled[1].time_gpu_seconds
+    assert f"{PART} {len(added)} ({len(added) / len(kernels):.0%})" in ledger.text()
     pairs = rows(tmp_path / "corpus", "pairs")
     assert [row for row in pairs if row["gpu"] != PART] == rows(assembled[0], "pairs")
     assert len([row for row in pairs if row["gpu"] == PART and row["kind"] == "reference"]) == len(added)

@@ -108,7 +108,7 @@ class FakeHarness:
 def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    part = "NVIDIA H200 (64 of 132 SMs)"
+    part = "NVIDIA H200 (48 of 132 SMs)"
     harness = FakeHarness(part)
     monkeypatch.setattr(session, "make_harness", lambda options: harness)
     told: dict[str, Any] = {
@@ -121,7 +121,7 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
     assert (report["kernels"], report["chosen"], report["gpus"]) == (1, 5, [part])
     assert "the deadline left 4 of 5 kernels" in capsys.readouterr().err
     monkeypatch.setattr(session, "make_harness", lambda options: FakeHarness("another"))
-    with pytest.raises(UserError, match=r"is being filled on NVIDIA H200 \(64 of 132 SMs\)"):
+    with pytest.raises(UserError, match=r"is being filled on NVIDIA H200 \(48 of 132 SMs\)"):
         session.remeasure(MeasureOptions(**told))
     monkeypatch.setattr(session, "make_harness", lambda options: harness)
     before = harness.asked

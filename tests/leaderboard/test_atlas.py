@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import dataclasses
 import gzip
 import io
 import json
@@ -21,6 +22,8 @@ from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.shards import shard
 from kbench.leaderboard.space.server import SiteServer
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import Kernel
 
 FIRST_VIEW_BYTES = 300_000
 FILTER_MS = 100
@@ -153,6 +156,36 @@ def test_a_problem_s_page_shows_references_searches_and_workloads(tab: Any, kern
     assert page.locator('svg[aria-label="Best speedup so far by kernels measured"] path').count() == 1
     workloads = page.get_by_role("region", name="Workloads").text_content()
     assert all(text in workloads for text in ("100 µs", "80.0 µs", "50.0 µs"))
+
+
+FIGURES = {
+    "#/problems": ("tbody td:not(:first-child)",),
+    "#/problem/{problem}": (".tiles", ".answer", 'svg[aria-label="Best speedup so far by kernels measured"] path'),
+    "#/kernel/{problem}/{kernel}": ("h1 + .lead", ".tiles", "ol.lineage > li"),
+}
+"""Where pages state figures that are of one GPU."""
+
+
+def test_figures_are_of_the_main_gpu_where_some_kernels_have_a_second(
+    board_corpus: Path, faceted: tuple[list[Results], dict[str, Any]], new_tab: Any, tmp_path: Path
+) -> None:
+    corpus, part = Corpus.open(board_corpus), "NVIDIA H200 (64 of 132 SMs)"
+    kernels = [kernel for kernel in corpus.select().records() if isinstance(kernel, Kernel)]
+    again = [dataclasses.replace(k, gpu=part, speedup=3 * k.speedup) for k in kernels if k.speedup and k.step % 2]
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        for name in ("problems", "measurements", "references"):
+            writer.append(name, corpus.table(name))
+        writer.append("kernels", [*kernels, *again])
+    results, facts = faceted
+    site = build(results, facts, tmp_path / "site", corpus=Corpus.open(tmp_path / "corpus"))
+    kernel = next(k for k in again if k.parent_id)
+    one, two = new_tab(), new_tab(site)
+    for link, places in FIGURES.items():
+        pages = [tab.open(link.format(problem=kernel.problem_id, kernel=kernel.kernel_id)) for tab in (one, two)]
+        for place in places:
+            wanted, shown = ([each.evaluate("e => e.outerHTML") for each in p.locator(place).all()] for p in pages)
+            assert shown == wanted != [], (link, place)
+    assert two.page.locator("main h3").all_text_contents() == [kernels[0].gpu, part]
 
 
 LINKS = (

@@ -33,7 +33,8 @@ def test_packed_results_are_read_and_damaged_ones_named(results: list[Results], 
     packed = tmp_path / "packed.json.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert read_results(packed).to_json() == results[0].to_json()
-    for damaged in (path.read_bytes(), packed.read_bytes()[:-20]):
+    whole = packed.read_bytes()
+    for damaged in (path.read_bytes(), whole[:-20], whole[:40] + bytes(40) + whole[80:]):
         packed.write_bytes(damaged)
         with pytest.raises(DataError, match="not a results file"):
             read_results(packed)

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.corpus.configs import CONFIGS
-from kbench.loaders.corpus.corpus import Corpus, load
-from kbench.schemas import DataError, Kernel, UserError
+from kbench.loaders.corpus.corpus import Corpus, load, resolve
+from kbench.schemas import DataError, Kernel, UnknownNameError, UserError
 
 
 def test_filters_combine_and_columns_are_selected(corpus_path: Path) -> None:
@@ -60,6 +60,15 @@ def test_a_pyarrow_expression_filters_too(corpus_path: Path) -> None:
 
 def test_part_of_a_gpu_name_is_enough(corpus_path: Path) -> None:
     assert load(corpus_path, gpu="h200").count() == load(corpus_path, gpu="NVIDIA H200").count() == 24
+
+
+def test_a_gpu_is_not_mistaken_for_a_part_of_it() -> None:
+    parts = ["NVIDIA H200 (32 of 132 SMs)", "NVIDIA H200 (64 of 132 SMs)"]
+    for value in ("H200", "nvidia h200"):
+        assert resolve("gpu", value, [*parts, "NVIDIA H200"]) == "NVIDIA H200"
+    assert resolve("gpu", "64 of 132 SMs", [*parts, "NVIDIA H200"]) == parts[1]
+    with pytest.raises(UnknownNameError, match="H200"):
+        resolve("gpu", "H200", parts)
 
 
 def test_a_facet_passes_over_whole_files(corpus_path: Path) -> None:

@@ -34,11 +34,11 @@ def dataset() -> Corpus:
 
 
 def test_the_largest_speedups_of_the_shipped_dataset_are_explained(dataset: Corpus) -> None:
-    peaks = peaks_of(timed(dataset))
+    peaks = peaks_of(timed(dataset, dataset.main_gpu()))
     assert len(peaks) == PEAKS
     assert [peak.problem_id for peak in peaks if peak.problem_id not in WEAKNESSES] == []
     assert sorted(set(WEAKNESSES) - set(known())) == []
-    top = load(status="ok", columns=["problem_id", "speedup"]).to_pandas().nlargest(PEAKS, "speedup")
+    top = load(status="ok", gpu="H200", columns=["problem_id", "speedup"]).to_pandas().nlargest(PEAKS, "speedup")
     assert set(top["problem_id"]) <= set(WEAKNESSES)
     assert peaks[0].speedup == top["speedup"].max()
 
@@ -123,6 +123,36 @@ def test_coverage_counts_cells_and_structures(corpus_path: Path) -> None:
         assert problem.best_speedup == max(row["speedup"] for row in mine)
     assert {goal.name for goal in found.goals} == set(AIMS)
     assert [goal.reached for goal in found.goals if goal.name == "kernels"] == [False]
+
+
+def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_gpu(tmp_path: Path, build: Any) -> None:
+    def on(gpu: str, number: int, runtime_us: float, speedup: float) -> Any:
+        figures = {"runtime_low_us": None, "runtime_high_us": None, "speedup_low": None, "speedup_high": None}
+        return build.kernel(
+            number, problem_id="softmax", backend="triton", gpu=gpu, status=Status.OK, error=None,
+            runtime_us=runtime_us, speedup=speedup, **figures,
+        )  # fmt: skip
+
+    main = [on("NVIDIA H200", number, 10.0 + number, 2.0) for number in range(4)]
+    part = [on("NVIDIA H200 (32 of 132 SMs)", number, 40.0, 9.0) for number in range(2)]
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [*main, *part])
+        writer.append("measurements", [build.measurement(kernel) for kernel in (*main, *part)])
+    found = findings_of(Corpus.open(tmp_path / "corpus"))
+    (problem,) = found.coverage.problems
+    assert (problem.kernels["triton"], problem.best_speedup) == (4, 2.0)
+    assert problem.spread is not None
+    assert problem.spread < 1.4
+    assert [peak.speedup for peak in found.peaks] == [2.0]
+    assert found.costs is not None
+    assert (found.costs.kernels, found.costs.ok_kernels) == (4, 4)
+    card = (tmp_path / "corpus" / "README.md").read_text()
+    assert "4 distinct kernels for 1 of 1 problems" in card
+    assert "| backend | rows |\n| --- | --- |\n| triton | 6 |" in card
+    assert "| GPU | kernels |\n| --- | --- |\n| NVIDIA H200 | 4 |" in card
+    assert "**Composition.** 4 kernels in 6 rows" in card
+    assert "largest speedups on NVIDIA H200, each" in card
+    assert "mark the median. Kernels as measured on NVIDIA H200." in card
 
 
 def test_progress_never_falls_and_ends_at_the_best_known(corpus_path: Path) -> None:

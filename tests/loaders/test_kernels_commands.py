@@ -1,5 +1,6 @@
 """`kbench kernels`: the fastest kernel of a problem, why it is, and how it came to be."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.cli import cli
+from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.schemas import UserError
+from kbench.schemas import Kernel, UserError, from_dict
 
 
 def run(*arguments: object) -> Result:
@@ -84,6 +86,29 @@ def test_show_takes_the_beginning_of_an_id_and_tells_times_ancestors_and_source(
     (view,) = json.loads(run("show", champion[:8], "--dataset", family, "--json").output)
     assert len(view["lineage"]) == 3
     assert view["workloads"][0]["roofline_share"] == pytest.approx(0.25)
+
+
+def test_of_several_gpus_the_one_with_the_most_kernels_is_shown_unless_asked_otherwise(
+    family: Path, tmp_path: Path
+) -> None:
+    part = "NVIDIA H200 (32 of 132 SMs)"
+    rows = [from_dict(Kernel, row) for row in load(family).to_arrow().to_pylist()]
+    moved = [dataclasses.replace(row, gpu=part, speedup=9.0) for row in rows if row.speedup == 4.0]
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [*moved, *rows])
+
+    def best(*gpu: str) -> list[tuple[str, float]]:
+        found = json.loads(run("best", "softmax", *gpu, "--dataset", tmp_path / "corpus", "--json").stdout)
+        return [(row["gpu"], row["speedup"]) for row in found["kernels"]]
+
+    whole = [("NVIDIA H200", speedup) for speedup in (4.0, 2.0, 1.0, 0.5)]
+    assert best() == best("--gpu", "H200") == whole
+    assert best("--gpu", "all") == [(part, 9.0), *whole]
+    assert best("--gpu", "32 of 132 SMs") == [(part, 9.0)]
+    assert "kernels on NVIDIA H200;" in run("best", "softmax", "--dataset", tmp_path / "corpus").stderr
+    shown = run("show", moved[0].kernel_id, "--diff", "--dataset", tmp_path / "corpus").output
+    assert shown.index("NVIDIA H200\n") < shown.index(part)
+    assert "(2.000x)" in shown[shown.index("---") :]
 
 
 @pytest.mark.parametrize(

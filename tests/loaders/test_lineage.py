@@ -79,6 +79,8 @@ def test_published_splits_stay_and_new_problems_of_their_lineages_join_the_most_
     assert [splits[f"new{number}"] for number in range(4)] == ["test", "validation", "train", "train"]
     assert [splits[f"far{number}"] for number in range(20)].count("test") == 4
     assert "gone" not in splits
+    near = choose({"old": "g", "new": "g"}, {"old": "t", "new": "t"}, {"g": 0.0}, {"old": "test_near"})
+    assert near["new"] == "test_near", "a near-duplicate of a held-out problem is not learnt from"
 
 
 def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Corpus:
@@ -145,7 +147,7 @@ def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> 
     ids, problems, clusters = (column.to_pylist() for column in table.columns)
     assert set(problems) == set(splits)
     families = lineages(corpus)
-    assert len(families) > 0.8 * len(ids)
+    assert len(families) > 0.7 * len(set(ids))
     sides: dict[str, set[str]] = defaultdict(set)
     for kernel, problem in zip(ids, problems, strict=True):
         if kernel in families:

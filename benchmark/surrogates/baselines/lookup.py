@@ -38,7 +38,8 @@ class LookupSurrogate:
         self._sources: list[str] = []
         self._backends: npt.NDArray[np.object_] = np.zeros(0, dtype=object)
         self._problems: npt.NDArray[np.object_] = np.zeros(0, dtype=object)
-        self._speedups: Floats = np.zeros(0)
+        self._speedups: list[dict[str, float]] = []
+        """Of each kernel, by GPU."""
         self._outcomes: Floats = np.zeros((len(PairKind), len(LEVELS) + 1, bins.COUNT, bins.COUNT))
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
@@ -47,11 +48,17 @@ class LookupSurrogate:
         A training kernel is looked up among all others, which shows what near neighbours are worth; a validation kernel
         among other problems' kernels, which shows what distant ones are.
         """
-        known = [(query, pair) for query, pair in train if query.kind is PairKind.REFERENCE]
-        self._sources = [query.candidate_source for query, _ in known]
-        self._backends = np.array([query.backend.value for query, _ in known], dtype=object)
-        self._problems = np.array([query.problem_id for query, _ in known], dtype=object)
-        self._speedups = np.array([pair.speedup for _, pair in known])
+        # A kernel measured on several GPUs is one kernel, or it would be found as its own nearest neighbour.
+        known: dict[str, Query] = {}
+        speedups: dict[str, dict[str, float]] = {}
+        for query, pair in train:
+            if query.kind is PairKind.REFERENCE:
+                known.setdefault(pair.candidate_id, query)
+                speedups.setdefault(pair.candidate_id, {}).setdefault(query.gpu, pair.speedup)
+        self._sources = [query.candidate_source for query in known.values()]
+        self._backends = np.array([query.backend.value for query in known.values()], dtype=object)
+        self._problems = np.array([query.problem_id for query in known.values()], dtype=object)
+        self._speedups = list(speedups.values())
         if not known:
             return
         truth = np.array([pair.bin for _, pair in train], dtype=np.int64)
@@ -89,9 +96,15 @@ class LookupSurrogate:
             for query, compared, problem in zip(queries, pairs.tolist(), hidden, strict=True)
         ]
         first, near = self._neighbours(keys)
-        (candidate, anchor), similarity = first.reshape(2, -1), near.reshape(2, -1).min(axis=0)
-        speedup = np.where(pairs, self._speedups[candidate] / self._speedups[anchor], self._speedups[candidate])
+        found = [self._speedup(at, query.gpu) for at, query in zip(first.tolist(), [*queries, *queries], strict=True)]
+        (candidate, anchor), similarity = np.array(found).reshape(2, -1), near.reshape(2, -1).min(axis=0)
+        speedup = np.where(pairs, candidate / anchor, candidate)
         return bins.bins_of(speedup).astype(np.int64), np.searchsorted(LEVELS, similarity, side="right")
+
+    def _speedup(self, at: int, gpu: str) -> float:
+        """A training kernel's speedup on a GPU, or on the first it was measured on where it was not on that one."""
+        speedups = self._speedups[at]
+        return speedups.get(gpu, next(iter(speedups.values())))
 
     def _neighbours(self, keys: Sequence[tuple[str, str, str]]) -> tuple[Ints, Similarities]:
         """Position of the nearest training kernel, never the kernel itself, and its similarity.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.tasks.asked import of_gpu
 from kbench.schemas import Forecast, Pair, PairKind, Query, bins
 
 Shares = tuple[float, ...]
@@ -43,9 +44,12 @@ class PriorSurrogate:
         self._count((pair.kind, pair.bin) for _, pair in train)
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Count bins by kind straight from the pairs' table: the sources are not needed."""
-        table = corpus.table("pairs", split=["train", "validation"], columns=["kind", "bin"])
-        self._count(zip(table.column("kind").to_pylist(), table.column("bin").to_pylist(), strict=True))
+        """Count bins by kind straight from the pairs' table: the sources are not needed.
+
+        On the GPU asked about; on all of them where training has none of it, as when it is held out.
+        """
+        pairs = corpus.table("pairs", split=["train", "validation"], columns=["kind", "bin", "gpu"]).to_pylist()
+        self._count((row["kind"], row["bin"]) for row in of_gpu(pairs, corpus) or pairs)
 
     def _count(self, pairs: Iterable[tuple[str, int]]) -> None:
         numbers: dict[str, list[int]] = {kind: [] for kind in PairKind}

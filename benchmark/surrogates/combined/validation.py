@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,11 +42,16 @@ class Validation:
 
     @classmethod
     def of_pairs(cls, train: Sequence[tuple[Query, Pair]], limit: int | None) -> Validation:
-        """The validation pairs among training pairs, under the ids that the questions of the split have."""
+        """The validation pairs among training pairs, under the ids that the questions of the split have.
+
+        Those of one GPU, as the questions are: the one with the most pairs.
+        """
+        count = Counter(pair.gpu for _, pair in train if pair.split == "validation")
+        gpu = min(count, key=lambda name: (-count[name], name), default=None)
         chosen = {
             _query_id(query, pair): (query, pair)
             for query, pair in train
-            if pair.split == "validation" and pair.bin is not None
+            if pair.split == "validation" and pair.bin is not None and pair.gpu == gpu
         }
         rows = [(dataclasses.replace(chosen[each][0], query_id=each), chosen[each][1]) for each in sorted(chosen)]
         rows = rows[:limit]

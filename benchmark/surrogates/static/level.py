@@ -37,7 +37,7 @@ class Level:
 
     @classmethod
     def of(cls, features: npt.NDArray[Any], levels: Floats) -> Level:
-        """Fit one row per problem, on features of unit variance."""
+        """Fit one row per problem and GPU, on features of unit variance."""
         rows = features.astype(np.float64)
         mean, spread = rows.mean(axis=0), rows.std(axis=0)
         scale = np.where(spread > 1e-9, spread, np.inf)

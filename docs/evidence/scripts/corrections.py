@@ -13,7 +13,7 @@ import polars as pl
 
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "docs/evidence/runs"
-KEY = ["kernel_id", "workload"]
+KEY = ["kernel_id", "gpu", "workload"]
 RANGES = ((0.0, 8.0, "us"), (8.0, 20.0, "us"), (20.0, 1e9, "%"))
 PERIODS = {"second": ("2026-11-15T05", "2026-11-15T06"), "third": ("2026-11-15T07", "2026-11-15T08"),
              "latest": ("2026-11-15T15", "2026-11-15T16")}  # fmt: skip

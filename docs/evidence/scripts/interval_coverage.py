@@ -108,10 +108,10 @@ def repeats_outside(corpus: Corpus) -> dict[str, dict[str, float]]:
 
     `half` halves the problems, finds the spread that leaves 5 % outside in one half and gives the share in the other.
     """
-    columns = ["kernel_id", "workload", "problem_id", *(f"{name}{end}" for name in VALUES for end in ENDS[name])]
+    columns = ["kernel_id", "workload", "gpu", "problem_id", *(f"{name}{end}" for name in VALUES for end in ENDS[name])]
     ours, again = (corpus.table(name, columns=columns, status="ok").to_pylist() for name in ("measurements", "repeats"))
-    first = {(row["kernel_id"], row["workload"]): row for row in ours}
-    pairs = [(first[key], row) for row in again if (key := (row["kernel_id"], row["workload"])) in first]
+    first = {(row["kernel_id"], row["gpu"], row["workload"]): row for row in ours}
+    pairs = [(first[key], row) for row in again if (key := (row["kernel_id"], row["gpu"], row["workload"])) in first]
     half = np.array([zlib.crc32(row["problem_id"].encode()) % 2 == 0 for _, row in pairs])
     found: dict[str, dict[str, float]] = {}
     for name in VALUES:

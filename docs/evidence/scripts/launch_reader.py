@@ -242,7 +242,7 @@ def main() -> None:
     """Check, print, write."""
     corpus = Corpus.open()
     columns = ["kernel_id", "problem_id", "backend", "proposer", "source"]
-    kernels = corpus.select("kernels", columns=columns, where="status == 'ok'").to_arrow().to_pylist()
+    kernels = corpus.table("kernels", columns=columns, where="status == 'ok'", gpu=corpus.gpus()[:1]).to_pylist()
     by_id = {row["kernel_id"]: row for row in kernels}
     problems = {row["problem_id"]: row for row in corpus.select("problems").to_arrow().to_pylist()}
     every = [

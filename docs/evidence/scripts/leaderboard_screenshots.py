@@ -23,8 +23,8 @@ PAGES = {
     "forecast": "#/leaderboard?track=forecast",
     "problems": "#/problems",
     "problem": "#/problem/selective_scan",
-    "kernels": "#/kernels?q=wmma&faster=1",
-    "kernel": "#/kernel/selective_scan/04e8f2b49d4e",
+    "kernels": "#/kernels?q=wgmma&faster=1",
+    "kernel": "#/kernel/selective_scan/ea24da5d0eba",
     "entry": "#/entry/static-0-1-0",
     "compare": "#/compare/static-0-1-0/nearest-0-1-0",
     "history": "#/history",
@@ -49,7 +49,7 @@ def main(site: Path) -> None:
             page.locator("main:not([aria-busy])").wait_for()
             page.wait_for_timeout(300)
             image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            image.save(OUT / f"{name}-{where}.webp", quality=50, method=6)
+            image.save(OUT / f"{name}-{where}.webp", quality=40, method=6)
             page.close()
         browser.close()
 

@@ -79,12 +79,13 @@ class Recorded:
     """Compiler facts and plans as the corpus has them; a compiler for kernels whose text it knows."""
 
     def __init__(self, corpus: Corpus) -> None:
-        """Read all kernels."""
+        """Read the kernels of the GPU that most were measured on."""
+        main = corpus.gpus()[:1]
         self._plans: dict[str, list[dict[str, Any]]] = {}
-        for row in corpus.table("plans").to_pylist():
+        for row in corpus.table("plans", gpu=main).to_pylist():
             self._plans.setdefault(row["kernel_id"], []).append(row)
         wanted = ["kernel_id", "problem_id", "source", "registers", "shared_bytes", "spill_bytes"]
-        rows = corpus.table("kernels", columns=wanted, split="test").to_pylist()
+        rows = corpus.table("kernels", columns=wanted, split="test", gpu=main).to_pylist()
         self._by_text = {(row["problem_id"], stripped(row["source"])): self.facts(row) for row in rows}
 
     def facts(self, row: Mapping[str, Any], mix: object = None) -> PlannedFacts | None:

@@ -6,9 +6,9 @@ function ticks(low, high, count = 5) {
   const raw = (high - low || 1) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999) * power;
-  const first = Math.floor(low / step + 1e-9) * step;
   const found = [];
-  for (let value = first; value < high + step * 0.999 || found.length < 2; value += step) found.push(Number(value.toPrecision(12)));
+  // Multiples, not sums: a sum of steps misses zero by a rounding error.
+  for (let number = Math.floor(low / step + 1e-9); number * step < high + step * 0.999 || found.length < 2; number += 1) found.push(Number((number * step).toPrecision(12)));
   return found;
 }
 function decades(low, high) {

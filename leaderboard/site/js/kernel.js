@@ -8,8 +8,8 @@ async function kernelView(problem, prefix) {
     const row = /^[0-9a-f]{4,32}$/.test(prefix || "") ? data.rows.find((one) => one.kernel_id.startsWith(prefix)) : null;
     if (!row) return () => missing(`Problem ${problem} has no kernel whose id begins with ${prefix}.`);
     const forecasts = DATA.asked.includes(problem) ? await shard(`forecasts/${problem}`) : null;
-    // Where it did best comes first.
-    const measured = data.rows.filter((one) => one.kernel_id === row.kernel_id).sort((a, b) => (b.speedup ?? 0) - (a.speedup ?? 0));
+    // The main GPU comes first, then where it did best.
+    const measured = data.rows.filter((one) => one.kernel_id === row.kernel_id).sort((a, b) => (b.gpu === DATA.main_gpu) - (a.gpu === DATA.main_gpu) || (b.speedup ?? 0) - (a.speedup ?? 0));
     return () => drawKernel(data, measured, forecasts);
   });
 }
@@ -55,7 +55,7 @@ function peers(data, row) {
     others.length ? region("Beside the others", el("table", {}, el("thead", {}, el("tr", {}, ...["Figure", "This kernel", "Median of the others"].map((title, i) => el("th", { scope: "col", class: i ? "num" : null }, title)))),
       el("tbody", {}, ...lines.map(([name, title, format]) => el("tr", {}, el("th", { scope: "row" }, title), el("td", { class: "num" }, format(row[name])), el("td", { class: "num" }, format(middle(name)))))))) : null);
 }
-const gain = (parent, child) => (parent.speedup && child.speedup ? child.speedup / parent.speedup : null);
+const gain = (parent, child) => (parent.gpu === child.gpu && parent.speedup && child.speedup ? child.speedup / parent.speedup : null);
 function gainText(ratio) {
   if (none(ratio)) return el("span", { class: "note" }, "no comparison");
   return el("span", { class: ratio >= 1 ? "gain" : "loss" }, ratio >= 1 ? `${times(ratio)} faster` : `${times(1 / ratio)} slower`);

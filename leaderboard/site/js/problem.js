@@ -26,7 +26,7 @@ function drawProblems(found, asked) {
     const rows = found.filter((row) => (!family.value || row.family === family.value) && (!needle || `${row.id} ${row.title} ${row.family}`.toLowerCase().includes(needle)));
     holder.replaceChildren(el("p", { class: "note", role: "status" }, `${rows.length} of ${found.length} problems`), sortTable("problems", "Problems", columns, rows, { id: "problem", down: false }));
   }
-  page("Problems", el("h1", {}, "Problems"), el("p", { class: "lead" }, `Operations with a PyTorch reference, and how fast generated kernels compute them. ${DATA.asked.length ? `Entries are scored on ${DATA.asked.length} of them.` : ""}`),
+  page("Problems", el("h1", {}, "Problems"), el("p", { class: "lead" }, `Operations with a PyTorch reference, and how fast generated kernels compute them${DATA.main_gpu ? ` on ${DATA.main_gpu}` : ""}. ${DATA.asked.length ? `Entries are scored on ${DATA.asked.length} of them.` : ""}`),
     el("div", { class: "controls" }, el("label", {}, "Family", family), el("label", {}, "Search", search)), holder);
   draw();
 }
@@ -36,7 +36,7 @@ async function problemData(id) {
   if (!data.rows) {
     data.rows = rowsOf(data.columns, data.kernels).map((row, i) => ({ ...row, source: data.sources[row.source], measured: rowsOf(data.workload_columns, data.measured[i]), problem: id }));
     const byId = new Map(data.rows.flatMap((row) => [[row.kernel_id, row], [`${row.kernel_id} ${row.gpu}`, row]]));
-    // The parent as it was measured on the same GPU, so that gains compare like with like.
+    // The parent as it was measured on the same GPU; elsewhere it still has a source to compare with, but no gain.
     data.parent = (row) => (row.parent_id ? byId.get(`${row.parent_id} ${row.gpu}`) ?? byId.get(row.parent_id) : undefined);
   }
   return data;
@@ -53,14 +53,17 @@ async function problemView(id) {
 }
 function drawProblem(data) {
   const { problem } = data;
-  const correct = data.rows.filter((row) => row.status === "ok" && row.speedup);
-  const best = [...correct].sort((a, b) => b.speedup - a.speedup);
+  const isCorrect = (row) => row.status === "ok" && row.speedup;
+  const correct = data.rows.filter(isCorrect);
+  // A kernel has a row for each GPU: single figures are of one, and of kernels that failed before they reached any.
+  const rows = data.rows.filter((row) => [DATA.main_gpu, null].includes(row.gpu));
+  const best = rows.filter(isCorrect).sort((a, b) => b.speedup - a.speedup);
   page(problem.title, el("h1", {}, problem.title, badge(words(problem.family)), DATA.asked.includes(problem.problem_id) ? badge("scored") : null), el("p", { class: "lead" }, problem.description || ""),
-    tiles([[whole(new Set(data.rows.map((row) => row.kernel_id)).size), "kernels"], [percent(correct.length / data.rows.length), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
+    tiles([[whole(new Set(data.rows.map((row) => row.kernel_id)).size), "kernels"], [percent(rows.length ? best.length / rows.length : null), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
     best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch on ${best[0].gpu} (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
     el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct, data.baselines))),
     el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 20)),
-    el("h2", {}, "How the searches went"), trajectories(data), el("h2", {}, "Workloads"), workloadTable(data),
+    el("h2", {}, "How the searches went"), trajectories(rows), el("h2", {}, "Workloads"), workloadTable(data),
     el("h2", {}, "Reference"), problem.reference_source ? codeBlock(problem.reference_source, "Reference source") : el("p", {}, "No reference source is known."),
     facts([["Problem id", problem.problem_id], ["Also known as", (problem.aliases || []).join(", ")], ["Data types", (problem.dtypes || []).join(", ")], ["Roofline unit", problem.compute_unit], ["Tolerance", none(problem.atol) ? null : `atol ${problem.atol}, rtol ${problem.rtol}: ${problem.tolerance_reason || ""}`]]),
     el("p", {}, link(`#/kernels?problem=${problem.problem_id}`, "Browse all kernels of this problem")));
@@ -70,7 +73,7 @@ function speedupGroups(correct, baselines) {
   const groups = new Map();
   const gpus = new Set(correct.map((row) => row.gpu));
   for (const row of correct) {
-    const note = gpus.size > 1 ? row.gpu.replace("NVIDIA ", "") : "", name = `${row.backend} ${note}`;
+    const note = gpus.size > 1 ? row.gpu.replace("NVIDIA ", "").replace(/^.*\((.*)\)$/, "$1") : "", name = `${row.backend} ${note}`;
     if (!groups.has(name)) groups.set(name, { name: row.backend, note, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
     groups.get(name).values.push(row.speedup);
   }
@@ -90,9 +93,9 @@ function bestTable(problem, rows) {
   return sortTable(`${problem.problem_id}-best`, "Best kernels", columns, rows, { id: "speedup", down: true }, "No correct kernel yet.");
 }
 // The best speedup so far of each run, by how many kernels it had measured; runs of one method share a colour.
-function trajectories(data) {
+function trajectories(measured) {
   const runs = new Map();
-  for (const row of data.rows) runs.set(row.run_id, [...(runs.get(row.run_id) || []), row]);
+  for (const row of measured) runs.set(row.run_id, [...(runs.get(row.run_id) || []), row]);
   const methods = new Map();
   for (const rows of runs.values()) {
     let best = 0;

@@ -1,8 +1,12 @@
 """`lookup` copies the label of the nearest training kernel, and knows when no kernel is near."""
 
+import dataclasses
+
 from kbench.benchmark.surrogates.baselines.lookup import LookupSurrogate
 from kbench.schemas import Backend, Pair, PairKind, Query, bins
 from kbench.schemas.ids import content_hash
+
+OTHER = "NVIDIA H200 (64 of 132 SMs)"
 
 
 def query(name: str, problem: str, source: str, anchor: str | None = None) -> Query:
@@ -52,6 +56,35 @@ def test_far_from_everything_the_prior_is_all_it_says() -> None:
     assert answer.probabilities is not None
     # Half of the training kernels are in each of two bins.
     assert max(answer.probabilities) < 0.5
+
+
+def on_two_gpus(kernels: list[tuple[str, str]]) -> LookupSurrogate:
+    """Every kernel, given as problem and source, is fast on the first GPU and slow on the second."""
+    train = []
+    for gpu, speedup in (("NVIDIA H200", 3.0), (OTHER, 0.3)):
+        for problem, source in kernels:
+            asked = dataclasses.replace(query(source, problem, source), gpu=gpu)
+            train.append((asked, pair(asked, speedup)))
+    surrogate = LookupSurrogate()
+    surrogate.fit(train)
+    return surrogate
+
+
+def test_a_neighbour_speaks_for_the_gpu_asked_about() -> None:
+    surrogate = on_two_gpus([("p1", template(1, variant, variant)) for variant in range(80)])
+    asked = query("near", "p9", template(1, 99, 7))
+    answers = surrogate.forecast([asked, dataclasses.replace(asked, gpu=OTHER)])
+    for answer, speedup in zip(answers, (3.0, 0.3), strict=True):
+        assert answer.probabilities is not None
+        assert max(range(8), key=answer.probabilities.__getitem__) == bins.bin_of(speedup) - 1
+        assert max(answer.probabilities) > 0.5
+
+
+def test_a_kernel_is_not_its_own_neighbour_on_another_gpu() -> None:
+    sources = [template(at, at, at) for at in range(20)]
+    surrogate = on_two_gpus([(f"p{at}", source) for at, source in enumerate(sources)])
+    own, far = surrogate.forecast([query("own", "p3", sources[3]), query("far", "p9", "nothing like any of them")])
+    assert own.probabilities == far.probabilities
 
 
 def test_without_training_it_is_uniform() -> None:

@@ -32,6 +32,8 @@ class HeldOut:
     kind: Strings
     """A PairKind each."""
     kernel_problem: Strings
+    kernel_pool: Ints
+    """Number of its problem and GPU."""
     kernel_point: Floats
     """Forecast log2 speedup of every measured kernel over the reference."""
     kernel_runtime_us: Floats
@@ -59,6 +61,7 @@ class HeldOut:
             problem=np.array([*problems.tolist(), *(pair.problem_id for pair in pairs)], dtype=object),
             kind=np.array(kinds, dtype=object),
             kernel_problem=problems,
+            kernel_pool=material.pools[known],
             kernel_point=point[known],
             kernel_runtime_us=material.runtime_us[known],
         )
@@ -80,11 +83,12 @@ class HeldOut:
         return figures("forecast", bootstrap, answered) | figures("select", bootstrap, answered)
 
     def _pool_figures(self, scores: Floats) -> dict[str, Figure]:
-        names = sorted(set(self.kernel_problem.tolist()))
-        pools = {name: np.flatnonzero(self.kernel_problem == name) for name in names}
-        kept = [name for name in names if len(pools[name]) >= LEAST_RANKED]
-        rows = PoolRows(tuple(Pool(scores[pools[name]], self.kernel_runtime_us[pools[name]]) for name in kept))
-        return figures("rank", Bootstrap(np.array(kept, dtype=object)), rows)
+        pools = [np.flatnonzero(self.kernel_pool == pool) for pool in np.unique(self.kernel_pool)]
+        kept = [rows for rows in pools if len(rows) >= LEAST_RANKED]
+        ranked = PoolRows(tuple(Pool(scores[rows], self.kernel_runtime_us[rows]) for rows in kept))
+        # Pools of one problem are alike: they are drawn together.
+        problems = np.array([self.kernel_problem[rows[0]] for rows in kept], dtype=object)
+        return figures("rank", Bootstrap(problems), ranked)
 
 
 def _shown(figures: dict[str, Figure]) -> dict[str, list[float]]:

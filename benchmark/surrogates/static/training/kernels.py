@@ -1,4 +1,4 @@
-"""Models of single kernels: how fast within the problem, how fast over the reference, and whether valid."""
+"""Models of single kernels: how fast within the pool, how fast over the reference, and whether valid."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def _valid(material: Material, effort: Effort, seed: int) -> Forest:
 
 
 def _levels(material: Material) -> tuple[Level, Floats]:
-    """The line through all problems, and what lines through other folds say of each kernel's problem."""
-    names, first = np.unique(material.problems.astype(str), return_index=True)
+    """The line through all pools, and what lines through other folds say of each kernel's pool."""
+    pools, first = np.unique(material.pools, return_index=True)
     about = material.rows[:, material.layout.problem]
     features, fold = about[first], material.fold[first]
-    levels = np.array([_median(material.total[material.problems == name]) for name in names])
+    levels = np.array([_median(material.total[material.pools == pool]) for pool in pools])
     known = ~np.isnan(levels)
     whole = Level.of(features[known], levels[known])
     held_out = np.zeros(len(material.rows))
@@ -91,11 +91,11 @@ def _median(values: Floats) -> float:
 
 
 def _order(material: Material, guesses: Guesses) -> float:
-    """Learned from differences to the problem's mean."""
-    known, problems = material.known, material.problems
+    """Learned from differences to the pool's mean."""
+    known = material.known
     rank = guesses.rank.copy()
-    for problem in set(problems.tolist()):
-        rows = known & (problems == problem)
+    for pool in np.unique(material.pools):
+        rows = known & (material.pools == pool)
         rank[rows] -= rank[rows].mean() if rows.any() else 0.0
     design = material.weights[known] * rank[known]
     return float(design @ material.within[known] / max(float(design @ rank[known]), 1e-9))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.surrogates.compiler import CompilerFacts
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, capability
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
@@ -54,9 +54,10 @@ class Material:
         self.rows = layout.rows(self.pool, facts if layout.compiled else None)
         self.problems: Groups = np.array([query.problem_id for query in self.pool.queries], dtype=object)
         self.fold = np.array([zlib.crc32(str(p).encode()) % FOLDS for p in self.problems], dtype=np.int64)
-        self.within = _centred(self.total, self.problems)
-        self.spread = _spreads(self.within, self.problems)
-        self.place = _places(self.total, self.problems)
+        self.pools = _pools(self.pool.queries)
+        self.within = _centred(self.total, self.pools)
+        self.spread = _spreads(self.within, self.pools)
+        self.place = _places(self.total, self.pools)
         self.weights = _balanced(self.problems, self.valid)
 
     @property
@@ -72,7 +73,14 @@ def _recorded(row: dict[str, Any], mix: Mapping[str, int] | None) -> CompilerFac
     return None if values[0] is None else CompilerFacts(values[0], values[1] or 0, values[2] or 0, mix)
 
 
-def _centred(values: Floats, groups: Groups) -> Floats:
+def _pools(queries: Sequence[Query]) -> Ints:
+    """A number for each query's problem and GPU, in the order of their names: only kernels of one pool compare."""
+    named = [(query.problem_id, query.gpu) for query in queries]
+    numbers = {name: number for number, name in enumerate(sorted(set(named)))}
+    return np.array([numbers[name] for name in named], dtype=np.int64)
+
+
+def _centred(values: Floats, groups: Ints) -> Floats:
     result = values.copy()
     for group in set(groups.tolist()):
         rows = groups == group
@@ -80,8 +88,8 @@ def _centred(values: Floats, groups: Groups) -> Floats:
     return result
 
 
-def _spreads(values: Floats, groups: Groups) -> Floats:
-    """Standard deviation within each kernel's problem: in its units problems are comparable."""
+def _spreads(values: Floats, groups: Ints) -> Floats:
+    """Standard deviation within each kernel's pool: in its units pools are comparable."""
     result = np.ones(len(values))
     for group in set(groups.tolist()):
         rows = groups == group
@@ -90,8 +98,8 @@ def _spreads(values: Floats, groups: Groups) -> Floats:
     return result
 
 
-def _places(values: Floats, groups: Groups) -> Floats:
-    """Where each kernel stands in its problem, as normal scores: how far ahead the fastest is does not matter."""
+def _places(values: Floats, groups: Ints) -> Floats:
+    """Where each kernel stands in its pool, as normal scores: how far ahead the fastest is does not matter."""
     from scipy.stats import norm, rankdata
 
     result = np.full(len(values), np.nan)

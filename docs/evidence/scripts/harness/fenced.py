@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pool import make_harness
+from pool import GPU, make_harness
 
 from kbench.harness.record.journal import Journal
 from kbench.harness.record.session import by_kernel
@@ -32,7 +32,7 @@ DETERMINED = "genome"
 
 def unchecked(done: set[str], limit: int | None) -> list[KernelSource]:
     """Kernels recorded ok, problem by problem, those that were edited as text first."""
-    rows: list[dict[str, Any]] = load(DATASET, where="status == 'ok'").to_arrow().to_pylist()
+    rows: list[dict[str, Any]] = load(DATASET, gpu=GPU, where="status == 'ok'").to_arrow().to_pylist()
     rows.sort(key=lambda row: (row["proposer"] == DETERMINED, row["problem_id"], row["kernel_id"]))
     left = [row for row in rows if row["kernel_id"] not in done][:limit]
     return [KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in left]

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pool import out_folder, say, write
+from pool import GPU, out_folder, say, write
 
 from kbench.benchmark.problems import problem
 from kbench.harness.cuda import CudaModule
@@ -49,7 +49,7 @@ def plan(kernel: KernelSource) -> Planned:
 def drawn() -> list[KernelSource]:
     """Kernels of at least 20 us, spread over problems and backends."""
     where = f"status == 'ok' and runtime_us >= {1.2 * SHORTEST_US}"
-    rows = load(where=where, columns=COLUMNS).to_arrow().to_pylist()
+    rows = load(gpu=GPU, where=where, columns=COLUMNS).to_arrow().to_pylist()
     random.Random(7).shuffle(rows)
     counts: dict[tuple[str, str], int] = {}
     ranked = []

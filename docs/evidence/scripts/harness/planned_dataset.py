@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pool import out_folder, say
+from pool import GPU, out_folder, say
 
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build, BuildCache, build_id, default_folder
@@ -46,7 +46,6 @@ def one_plan(plan: dict[str, Any]) -> dict[str, Any]:
     launches = [{key: step[key] for key in kept} for step in plan["steps"] if step["kind"] == "launch"]
     allocated = sum(buffer["nbytes"] for buffer in plan["buffers"] if buffer["input"] is None)
     return {
-        "plan_id": plan["plan_id"],
         "allocated_bytes": allocated,
         "buffers": sum(buffer["input"] is None for buffer in plan["buffers"]),
         "fills": sum(step["kind"] == "fill" for step in plan["steps"]),
@@ -58,7 +57,7 @@ def one_plan(plan: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     folder, limit = out_folder(), float(sys.argv[2])
     seen = done(sys.argv[3:])
-    rows = load(where="status == 'ok'", columns=COLUMNS).to_arrow().to_pylist()
+    rows = load(gpu=GPU, where="status == 'ok'", columns=COLUMNS).to_arrow().to_pylist()
     rows = sorted((row for row in rows if row["kernel_id"] not in seen), key=lambda row: row["problem_id"])
     began, count = time.monotonic(), 0
     with Harness(gpu=0, half_width=0.01) as harness, (folder / "planned.jsonl").open("w") as file:

@@ -17,6 +17,9 @@ from kbench.harness.harness import Harness
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.schemas import Backend, KernelSource
 
+GPU = "NVIDIA H200"
+"""The GPU whose rows of the dataset scripts read: kernels have a row for each of several."""
+
 
 def problems_with_both_backends() -> list[str]:
     """Ids that have a family in Triton and in CUDA, in registry order."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pool import out_folder, say
+from pool import GPU, out_folder, say
 
 from kbench.harness.harness import Harness
 from kbench.loaders.corpus.corpus import load
@@ -37,7 +37,7 @@ def lines(paths: list[str]) -> Iterator[dict[str, Any]]:
 
 def drawn(done: set[str]) -> list[KernelSource]:
     """The sample, problem by problem, without what was timed already."""
-    rows = load(where="status == 'ok'", columns=COLUMNS).to_arrow().to_pylist()
+    rows = load(gpu=GPU, where="status == 'ok'", columns=COLUMNS).to_arrow().to_pylist()
     random.Random(18).shuffle(rows)
     chosen = sorted(rows[:KERNELS], key=lambda row: row["problem_id"])
     return [
@@ -71,7 +71,7 @@ def compare(paths: list[str]) -> None:
     columns = ["kernel_id", "workload", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup"]
     known = {
         (row["kernel_id"], row["workload"]): row
-        for row in load(config="measurements", columns=columns).to_arrow().to_pylist()
+        for row in load(config="measurements", gpu=GPU, columns=columns).to_arrow().to_pylist()
     }
     again = [row for row in lines(paths) if row["status"] == "ok"]
     pairs = [(row, known[row["kernel_id"], row["workload"]]) for row in again]

@@ -1,0 +1,106 @@
+"""Evaluate every built-in on benchmark 2 of the shipped dataset, and print the tables of docs/results/benchmark-2.md.
+
+python docs/evidence/scripts/benchmark_2.py                # half an hour on two cores; goes on where it stopped
+python docs/evidence/scripts/benchmark_2.py --tables       # only the tables, from the evidence
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbench.benchmark.evaluation.results import EvaluationResults
+from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.scoring.compare import Comparison
+from kbench.benchmark.surrogates.resolve import BASELINES
+from kbench.benchmark.tasks.versions import benchmark_of
+from kbench.loaders.corpus.corpus import Corpus
+
+ROOT = Path(__file__).parents[3]
+EVIDENCE = ROOT / "docs" / "evidence" / "benchmark-2.json"
+EXAMPLE = str(ROOT / "examples" / "my_model.py")
+SETS: Mapping[str, tuple[Options, Sequence[str]]] = {
+    "test": (Options(), (*BASELINES, EXAMPLE)),
+    "near": (Options(split="test_near"), BASELINES),
+    "core": (Options(subset="core"), BASELINES),
+    "seen": (Options(split="test_seen"), ("lookup", "nearest", "static")),
+    "shots2": (Options(shots=2), ("static", "nearest", "online")),
+    "shots8": (Options(shots=8), ("static", "nearest", "online")),
+}
+HEADLINES = {
+    "skill": "forecast", "aurc": "select", "within_05_at_10": "rank", "attained_at_10": "search",
+    "auroc_within_proposer": "validity",
+}  # fmt: skip
+KEPT = ("queries", "split", "subset", "shots", "seed", "resamples", "dataset")
+
+
+@click.command()
+@click.option("--tables", is_flag=True, help="Print the tables of what is there; evaluate nothing.")
+def main(tables: bool) -> None:
+    """Evaluate what the evidence lacks, and print the tables."""
+    found: dict[str, Any] = json.loads(EVIDENCE.read_text("utf-8")) if EVIDENCE.exists() else {}
+    corpus = Corpus.open(verified=True)
+    found = {name: entry for name, entry in found.items() if entry["dataset"] == corpus.fingerprint}
+    for name, (options, surrogates) in {} if tables else SETS.items():
+        asked = benchmark_of(corpus)
+        questions = options.questions(asked)
+        for surrogate in surrogates:
+            key = f"{Path(surrogate).stem}-{name}"
+            if key not in found:
+                click.echo(key, err=True)
+                made = evaluate(surrogate, asked, options, questions=questions)
+                shown = EvaluationResults.of(made).to_json()
+                found[key] = plain({field: shown[field] for field in (*KEPT, "tracks")})
+                if surrogate == EXAMPLE:
+                    floor = evaluate("prior", asked, options, questions=questions)
+                    paired = Comparison.of(made.name, made.scored, floor.name, floor.scored)
+                    found[key]["minus_prior"] = plain(paired.to_json())
+                EVIDENCE.write_text(json.dumps(found, allow_nan=False) + "\n", "utf-8")
+    for name in SETS:
+        click.echo(f"\n**{name}**\n\n" + "\n".join(table(name, found)))
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: five decimals, and null for what is not a number."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, float):
+        return round(value, 5) if math.isfinite(value) else None
+    return value
+
+
+def table(name: str, found: Mapping[str, Any]) -> list[str]:
+    """One set's rows: headlines with their intervals, and the ceiling."""
+    rows = {key.removesuffix(f"-{name}"): entry for key, entry in found.items() if key.endswith(f"-{name}")}
+    columns = {
+        metric: track for metric, track in HEADLINES.items() if any(track in row["tracks"] for row in rows.values())
+    }
+    lines = [
+        "| surrogate | " + " | ".join(f"`{metric}`" for metric in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for surrogate, entry in rows.items():
+        cells = [cell(entry["tracks"].get(track, {}).get(metric)) for metric, track in columns.items()]
+        lines.append(
+            f"| `{surrogate}` | " + " | ".join(cells) + f" | level {cell(entry['tracks']['forecast']['level_skill'])}"
+        )
+    return lines
+
+
+def cell(figure: Mapping[str, Any] | None) -> str:
+    """A value with its interval, as the page writes it."""
+    if figure is None or figure["value"] is None:
+        return "–"
+    text = f"{figure['value']:.3f}"
+    if figure["low"] is not None and figure["low"] != figure["high"]:
+        text += f" [{figure['low']:.3f}, {figure['high']:.3f}]"
+    return text.replace("-", "−")
+
+
+if __name__ == "__main__":
+    main()

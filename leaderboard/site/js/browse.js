@@ -97,11 +97,13 @@ function drawBrowser(store, given) {
     history.replaceState(null, "", `#/kernels${chosen.size ? `?${chosen}` : ""}`);
     if (wanted.needles.length && !index) shard("words").then((found) => { index = found; if (search.isConnected) draw(); });
   }
+  // A kernel has a row for each GPU it was measured on.
+  const noun = new Set(store.ids).size < store.count ? "rows" : "kernels";
   function drawRows() {
     heads.forEach((head) => head.setAttribute("aria-sort", head.dataset.column === sorting.id ? (sorting.down ? "descending" : "ascending") : "none"));
     const part = [...shown.rows.subarray(shown.from, shown.from + PAGE_ROWS)];
     body.replaceChildren(...part.map((row) => el("tr", {}, el("td", {}, link(kernelLink(text("problem_id", row), store.ids[row]), store.ids[row], { class: "mono" })), ...columns.map(([name, , format]) => (format ? el("td", { class: "num" }, format(figure(name, row))) : el("td", {}, name === "problem_id" ? link(problemLink(text(name, row)), words(text(name, row))) : words(text(name, row) ?? "—")))))));
-    status.textContent = `${whole(shown.rows.length)} of ${whole(store.count)} kernels${shown.rows.length ? ` · ${whole(shown.from + 1)}–${whole(Math.min(shown.rows.length, shown.from + PAGE_ROWS))} shown` : ""}${search.value.trim() && !index ? " · searching the sources …" : ""}`;
+    status.textContent = `${whole(shown.rows.length)} of ${whole(store.count)} ${noun}${shown.rows.length ? ` · ${whole(shown.from + 1)}–${whole(Math.min(shown.rows.length, shown.from + PAGE_ROWS))} shown` : ""}${search.value.trim() && !index ? " · searching the sources …" : ""}`;
     const step = (by, label) => el("button", { type: "button", disabled: shown.from + by < 0 || shown.from + by >= shown.rows.length, on: { click: () => { shown.from += by; drawRows(); } } }, label);
     pager.replaceChildren(step(-PAGE_ROWS, "‹ Previous"), step(PAGE_ROWS, "Next ›"));
   }

@@ -87,7 +87,6 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
     counts = count(corpus)
     facts: dict[str, Any] = {
         "kernels": counts.distinct_kernels,
-        "distinct_kernels": counts.distinct_kernels,
         # What the facets below add up to.
         **({"kernel_rows": counts.rows["kernels"]} if counts.repeated else {}),
         "measurements": counts.rows.get("measurements", 0),

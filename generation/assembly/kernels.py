@@ -27,7 +27,7 @@ def kernel_rows(gathered: Gathered, release: int) -> list[Kernel]:
     Args:
         gathered: the kernels.
         release: of the dataset. 2 splits by lineage. 1 split problems alone, had no columns for lineage, model and
-            generation, and gave kernels written by hand the method of the command that measured them.
+            generation, and gave kernels written outside a search the method of the command that measured them.
     """
     rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
     if release == 1:

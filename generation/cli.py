@@ -209,6 +209,10 @@ def status(run: Path, as_json: bool) -> None:
     "--references", multiple=True, type=EXISTING,
     help="Reference times of `kbench problems references`, for the config references; may be given several times.",
 )  # fmt: skip
+@click.option(
+    "--counters", multiple=True, type=EXISTING,
+    help="Hardware counters of `kbench kernels counters`, for the config counters; may be given several times.",
+)  # fmt: skip
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @click.option(
     "--release", type=click.IntRange(1, 2), default=2, show_default=True,
@@ -223,6 +227,7 @@ def assemble(
     plans: tuple[Path, ...],
     other_gpus: tuple[Path, ...],
     references: tuple[Path, ...],
+    counters: tuple[Path, ...],
     problems: tuple[str, ...],
     release: int,
     as_json: bool,
@@ -232,7 +237,7 @@ def assemble(
 
     for name in problems:
         named(name)
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, release)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, counters, release)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -1,8 +1,9 @@
-"""The commands measure, compare, doctor and problems references."""
+"""The commands measure, compare, doctor, problems references and kernels counters."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -250,3 +251,30 @@ def references(out: Path, names: tuple[str, ...], deadline: float | None, gpu: i
     compiler = (lambda call: call) if cpu else default_compiler
     for row in measure_references(chosen, out, open_device(None if cpu else gpu), deadline, compiler):
         click.echo(f"failed  {row}" if isinstance(row, str) else json.dumps(to_dict(row)))
+
+
+@click.command(short_help="Read hardware counters with Nsight Compute.")
+@click.option("--corpus", help="Corpus of the kernels (folder or Hub id); the shipped dataset by default.")
+@click.option("--where", default="status == 'ok'", show_default=True, help="Which rows of the corpus.")
+@click.option("--limit", type=click.IntRange(min=1),
+              help="At most this many kernels: some of every problem and backend, then whole pools.")  # fmt: skip
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="JSON Lines file; a stopped run is resumed."
+)
+@click.option("--deadline", type=click.FloatRange(0.0), help="Start no batch after this many seconds; resume later.")
+@click.option("--gpu", default="0", show_default=True, help="GPU to count on.")
+def counters(corpus: str | None, where: str, limit: int | None, out: Path, deadline: float | None, gpu: str) -> None:
+    """Run kernels once on each workload under Nsight Compute (`ncu`) and record what the hardware counted.
+
+    Bytes of DRAM and L2, occupancy, issue slots and tensor cores. Clocks stay as they are.
+    """
+    from kbench.harness.counters import count
+    from kbench.harness.device.doctor import require_gpus
+    from kbench.harness.device.gpu import Gpu
+    from kbench.harness.record.selection import select
+
+    chosen = Gpu.parse(gpu)
+    require_gpus((chosen,), f"kbench measure {CHECK_ONLY}")
+    stored, left_out = select(corpus, where, limit)
+    for row in itertools.chain(left_out, count(stored, out, chosen, deadline)):
+        click.echo(f"left out  {row}" if isinstance(row, str) else json.dumps(to_dict(row)))

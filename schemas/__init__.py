@@ -14,6 +14,7 @@ from kbench.schemas.records.environment import Environment
 from kbench.schemas.records.event import Event
 from kbench.schemas.records.forecast import Forecast
 from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
+from kbench.schemas.records.kernel_counters import KernelCounters
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
 from kbench.schemas.records.measurement import Measurement
 from kbench.schemas.records.pair import Pair, PairKind
@@ -26,8 +27,8 @@ from kbench.schemas.records.workload import Workload
 from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
-    Problem, Workload, ReferenceTime, Kernel, LaunchPlan, PlanSummary, Measurement, Environment, Pair, Query, Forecast,
-    Submission, Score, Event,
+    Problem, Workload, ReferenceTime, Kernel, KernelCounters, LaunchPlan, PlanSummary, Measurement, Environment, Pair,
+    Query, Forecast, Submission, Score, Event,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
@@ -41,6 +42,7 @@ __all__ = [
     "InfrastructureError",
     "KbenchError",
     "Kernel",
+    "KernelCounters",
     "KernelSource",
     "KnownKernel",
     "LaunchPlan",

@@ -14,7 +14,7 @@ from kbench.generation.assembly.pairs import build_pairs
 from kbench.generation.assembly.plans import planned
 from kbench.generation.assembly.repeats import corrected, repeated
 from kbench.loaders.storage.lines import read_records
-from kbench.schemas import DataError, ReferenceTime, UserError
+from kbench.schemas import DataError, KernelCounters, ReferenceTime, UserError
 
 
 def assemble(
@@ -25,6 +25,7 @@ def assemble(
     plans: Sequence[Path] = (),
     other_gpus: Sequence[Path] = (),
     references: Sequence[Path] = (),
+    counters: Sequence[Path] = (),
     release: int = 2,
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
@@ -39,6 +40,7 @@ def assemble(
         other_gpus: corpora with measurements of these kernels on GPUs that the logs do not have; they become further
             rows, with the lineage and split of the logs' own.
         references: files of reference times (`kbench problems references`).
+        counters: files of hardware counters (`kbench kernels counters`); those of other kernels are left out.
         release: 1 or 2, whose labels the kernels get (kernel_rows).
 
     Returns:
@@ -72,6 +74,9 @@ def assemble(
         writer.replace("problems", [one.record() for one in (*known().values(), *users().values()) if one.id in solved])
         times = [row for path in references for row in read_records(path, ReferenceTime)]
         writer.replace("references", [row for row in times if row.problem_id in solved])
+        counted = [row for path in counters for row in read_records(path, KernelCounters)]
+        mine = {kernel.kernel_id for kernel in kernels}
+        writer.replace("counters", [row for row in counted if row.kernel_id in mine])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", again)

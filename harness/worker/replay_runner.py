@@ -61,6 +61,14 @@ class PlannedKernel:
             found = self._replays(context, bench.device)
         return found[0] if len(found) == 1 else fastest(found, bench)
 
+    def only(self, context: ProblemContext, device: Device) -> Replay:
+        """The plan of a problem and size, where autotuning leaves no choice.
+
+        Raises:
+            DriverError: it cannot be carried out.
+        """
+        return self._replays(context, device)[0]
+
     def _replays(self, context: ProblemContext, device: Device) -> list[Replay]:
         """Every plan of a problem and size that the driver takes.
 

@@ -106,6 +106,7 @@ OWNERS = (
     ("measurements", "kernel_id"),
     ("repeats", "kernel_id"),
     ("plans", "kernel_id"),
+    ("counters", "kernel_id"),
     ("pairs", "anchor_id"),
     ("pairs", "candidate_id"),
 )

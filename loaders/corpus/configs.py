@@ -10,6 +10,7 @@ from kbench.schemas import (
     Environment,
     Event,
     Kernel,
+    KernelCounters,
     Measurement,
     Pair,
     PlanSummary,
@@ -101,6 +102,11 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
             Config(
                 "references", ReferenceTime, "a problem's PyTorch reference on one workload and GPU, timed three ways",
                 key=("problem_id", "workload", "gpu"), sort=("problem_id", "workload", "gpu"),
+                facets=("problem_id", "gpu"),
+            ),
+            Config(
+                "counters", KernelCounters, "what the hardware counted in one call of a kernel on one workload",
+                key=("kernel_id", "gpu", "workload"), sort=("problem_id", "gpu", "kernel_id", "workload"),
                 facets=("problem_id", "gpu"),
             ),
         )

@@ -45,7 +45,11 @@ COMMANDS = {
         "List, show, check and time problems.",
         adds=("kbench.harness.cli:references",),
     ),
-    "kernels": CommandEntry("kbench.loaders.summary.cli:kernels", "Find the fastest kernels, and show one."),
+    "kernels": CommandEntry(
+        "kbench.loaders.summary.cli:kernels",
+        "Find the fastest kernels, show one, and read hardware counters.",
+        adds=("kbench.harness.cli:counters",),
+    ),
     "data": CommandEntry(
         "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",

@@ -18,6 +18,7 @@ from kbench.schemas import (
     Environment,
     Event,
     Kernel,
+    KernelCounters,
     Measurement,
     Pair,
     PairKind,
@@ -150,6 +151,15 @@ def make_plan(kernel: Kernel) -> PlanSummary:
     )  # fmt: skip
 
 
+def make_counters(kernel: Kernel) -> KernelCounters:
+    assert kernel.gpu is not None
+    return KernelCounters(
+        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload="large", launches=1,
+        profiled_us=3.0, dram_read_bytes=1024, dram_write_bytes=0, l2_bytes=2048, occupancy_percent=50.0,
+        issue_percent=20.0, tensor_percent=0.0, profiler="ncu 2025.3.1", measured_at="2026-01-01T00:00:00Z",
+    )  # fmt: skip
+
+
 def make_reference(name: str) -> ReferenceTime:
     return ReferenceTime(
         problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5, compiled_error=None,
@@ -184,6 +194,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("measurements", [make_measurement(row) for row in rows])
         writer.append("repeats", [make_measurement(row) for row in rows[:2]])
         writer.append("plans", [make_plan(row) for row in rows])
+        writer.append("counters", [make_counters(row) for row in rows])
         writer.append("pairs", [make_pair(row) for row in rows if row.speedup is not None])
         writer.append("problems", [make_problem(name) for name in PROBLEMS])
         writer.append("references", [make_reference(name) for name in PROBLEMS])

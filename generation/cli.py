@@ -213,6 +213,9 @@ def status(run: Path, as_json: bool) -> None:
     "--counters", multiple=True, type=EXISTING,
     help="Hardware counters of `kbench kernels counters`, for the config counters; may be given several times.",
 )  # fmt: skip
+@click.option(
+    "--samples", type=EXISTING, help="Corpus that holds the samples which the logs and other corpora leave out.",
+)  # fmt: skip
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @click.option(
     "--release", type=click.IntRange(1, 2), default=2, show_default=True,
@@ -228,6 +231,7 @@ def assemble(
     other_gpus: tuple[Path, ...],
     references: tuple[Path, ...],
     counters: tuple[Path, ...],
+    samples: Path | None,
     problems: tuple[str, ...],
     release: int,
     as_json: bool,
@@ -237,7 +241,7 @@ def assemble(
 
     for name in problems:
         named(name)
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, counters, release)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, counters, release, samples)
     if as_json:
         echo_json(ledger.to_json())
     else:

@@ -13,6 +13,7 @@ from kbench.generation.assembly.other_gpus import measured_elsewhere, rows_elsew
 from kbench.generation.assembly.pairs import build_pairs
 from kbench.generation.assembly.plans import planned
 from kbench.generation.assembly.repeats import corrected, repeated
+from kbench.generation.assembly.samples import Samples
 from kbench.loaders.storage.lines import read_records
 from kbench.schemas import DataError, KernelCounters, ReferenceTime, UserError
 
@@ -27,6 +28,7 @@ def assemble(
     references: Sequence[Path] = (),
     counters: Sequence[Path] = (),
     release: int = 2,
+    samples: Path | None = None,
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
 
@@ -42,6 +44,7 @@ def assemble(
         references: files of reference times (`kbench problems references`).
         counters: files of hardware counters (`kbench kernels counters`); those of other kernels are left out.
         release: 1 or 2, whose labels the kernels get (kernel_rows).
+        samples: corpus that holds the samples which the logs and corpora leave out.
 
     Returns:
         what the corpus holds and what it cost.
@@ -56,12 +59,15 @@ def assemble(
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
     gathered, places = corrected(gathered, corrections)
+    published = Samples(samples)
+    gathered = published.complete(gathered)
     kernels = kernel_rows(gathered, release)
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
     again, elsewhere = repeated(repeats, {kernel.kernel_id for kernel in kernels})
     moved, their_places = measured_elsewhere(other_gpus, gathered.kernels)
+    moved = list(map(published.of_kernel, moved))
     kernels += rows_elsewhere(moved, kernels)
     # GPU by GPU: which pairs one has changes nothing about another's.
     by_gpu = {gpu: [kernel for kernel in kernels if kernel.gpu == gpu] for gpu in {k.gpu: None for k in kernels}}
@@ -79,7 +85,7 @@ def assemble(
         writer.replace("counters", [row for row in counted if row.kernel_id in mine])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
-        writer.replace("repeats", again)
+        writer.replace("repeats", published.whole(again))
         writer.replace("plans", planned(plans, gathered.kernels))
         writer.replace("events", gathered.events)
     return ledger_of(gathered, moved, kernels, len(pairs))

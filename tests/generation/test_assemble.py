@@ -17,6 +17,7 @@ from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN, quotient
+from kbench.generation.assembly.samples import KEPT, published_rows, thin
 from kbench.generation.campaign.drive import Drive, drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.log import LogWriter, read_log
@@ -338,6 +339,40 @@ def test_reference_times_become_rows_with_three_columns_of_times(
     corpus = Corpus.open(tmp_path / "corpus")
     assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
     assert validate(corpus) == []
+
+
+def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
+    """The campaign's log without what the corpus holds."""
+    published = published_rows(corpus)
+    with LogWriter(folder) as writer:
+        for entry in read_log(campaign):
+            rows = [thin(row, published, ()) for row in entry.payload.get("measurements", ())]
+            payload = {**entry.payload, "measurements": rows} if rows else entry.payload
+            writer.append([dataclasses.replace(entry, payload=payload)])
+    return folder
+
+
+def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    whole = assembled[0]
+    log = thinned(campaign, whole, tmp_path / "thin")
+    sizes = [sum(path.stat().st_size for path in folder.glob("events*")) for folder in (log, campaign)]
+    assert sizes[0] < sizes[1]
+    assemble([log], tmp_path / "again", samples=whole)
+    assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(whole).fingerprint
+    with pytest.raises(DataError, match="has no samples; name the corpus that has them with --samples"):
+        assemble([log], tmp_path / "without")
+
+
+def test_a_measurement_stays_whole_unless_the_same_one_is_published_or_it_was_replaced() -> None:
+    row: dict[str, Any] = dict.fromkeys(KEPT) | {"measurement_id": "a", "kernel_id": "k", "status": "ok", "rounds": 3}
+    assert thin(row, {"a": row}, ())["rounds"] is None
+    assert thin(row, {"a": row | {"status": "incorrect"}}, ("k",)) == row
+    assert thin(row, {}, ("other",)) == row
+    assert thin(row, {}, ("k",))["rounds"] is None
+    failed = row | {"status": "incorrect"}
+    assert thin(failed, {"a": failed}, ()) == failed
 
 
 def test_a_kernel_refuted_by_plan_is_relabelled_and_loses_its_figures(

@@ -17,6 +17,7 @@ from kbench.leaderboard.probe.probe import probe
 from kbench.leaderboard.scoring.results import entry_id, rounded_figure
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.places import shipped
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_scores.json").read_text("utf-8"))
 """Per entry and metric the published value; a headline's comes with both ends of its interval."""
@@ -28,7 +29,7 @@ ENTRIES = submission_paths([SUBMISSIONS / "benchmark-1"])
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release") / "one"
     runs = [LOGS / name for name in ("h200-1", "h200-2", "written")]
-    assemble(runs, folder, [LOGS / "repeats"], [LOGS / "corrections"], release=1)
+    assemble(runs, folder, [LOGS / "repeats"], [LOGS / "corrections"], release=1, samples=shipped())
     return folder
 
 

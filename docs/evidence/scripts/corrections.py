@@ -1,7 +1,6 @@
 """How far figures measured again lie from those they replace, and repeats from either.
 
-kbench data assemble … --out OLD          # the command of docs/evidence/runs/README.md without its --corrections
-python docs/evidence/scripts/corrections.py OLD [NEW]
+python docs/evidence/scripts/corrections.py [DATASET]
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from pathlib import Path
 import click
 import polars as pl
 
+from kbench.generation.assembly.gather import gather
+
 ROOT = Path(__file__).parents[3]
 RUNS = ROOT / "docs/evidence/runs"
 KEY = ["kernel_id", "gpu", "workload"]
@@ -18,6 +19,14 @@ RANGES = ((0.0, 8.0, "us"), (8.0, 20.0, "us"), (20.0, 1e9, "%"))
 PERIODS = {"second": ("2026-11-15T05", "2026-11-15T06"), "third": ("2026-11-15T07", "2026-11-15T08"),
              "latest": ("2026-11-15T15", "2026-11-15T16")}  # fmt: skip
 """When what is in the dataset now was measured."""
+
+
+def logged() -> pl.DataFrame:
+    """Timed measurements of the logs, which have the figures that searches went by."""
+    kernels = gather([RUNS / name for name in ("h200-1", "h200-2", "written")]).kernels
+    columns = [*KEY, "runtime_us", "speedup", "started_at", "status"]
+    found = [{name: getattr(row, name) for name in columns} for one in kernels for row in one.measurements]
+    return pl.DataFrame(found, infer_schema_length=None).filter(pl.col("status") == "ok")
 
 
 def rows(folder: Path, config: str) -> pl.DataFrame:
@@ -50,11 +59,10 @@ def tell(name: str, pairs: pl.DataFrame) -> None:
 
 
 @click.command()
-@click.argument("old", type=click.Path(exists=True, path_type=Path))
 @click.argument("new", type=click.Path(exists=True, path_type=Path), default=ROOT / "benchmark/dataset")
-def main(old: Path, new: Path) -> None:
+def main(new: Path) -> None:
     """Print the comparisons of docs/evidence/runs/README.md."""
-    before, now, again = rows(old, "measurements"), rows(new, "measurements"), rows(new, "repeats")
+    before, now, again = logged(), rows(new, "measurements"), rows(new, "repeats")
     corrected = rows(RUNS / "corrections", "measurements").join(before, on=KEY, suffix="_old")
     too_fast = pl.Series((RUNS / "too-fast.txt").read_text().split())
     fast = pl.col("kernel_id").is_in(too_fast.implode())

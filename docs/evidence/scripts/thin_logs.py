@@ -1,0 +1,102 @@
+"""Leave out of the logs what the dataset holds of their measurements. Usage: thin_logs.py DATASET RUNS [--whole]
+
+RUNS is a folder of run logs and of corpora with measurements, as docs/evidence/runs. Each log is packed again and each
+corpus written again. `--whole` puts the samples back, which must come before a kernel of the dataset is relabelled or
+measured again. Assembling thin logs needs `kbench data assemble --samples DATASET`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import lzma
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.generation.assembly.samples import Samples, is_thin, published_rows, thin
+from kbench.generation.log.entry import LogEntry
+from kbench.generation.log.log import found_files, read_log
+from kbench.generation.log.pack import pack
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter, compact
+from kbench.loaders.storage.lines import sealed
+from kbench.schemas import Measurement, from_dict, to_dict
+
+CORRECTIONS = "corrections"
+CARD_FILES = ("README.md", "croissant.json", "ledger.json")
+"""A corpus of measurements alone is evidence and needs no card."""
+
+
+def main() -> None:
+    dataset, runs = Path(sys.argv[1]), Path(sys.argv[2])
+    change = put_back(dataset) if "--whole" in sys.argv else take_out(dataset, runs / CORRECTIONS)
+    for folder in sorted(path for path in runs.rglob("*") if path.is_dir()):
+        before = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        if found_files(folder):
+            rewrite_log(folder, change)
+        elif (folder / "manifest.json").exists() and not folder.name.startswith("season"):
+            rewrite_corpus(folder, change)
+        else:
+            continue
+        after = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        sys.stdout.write(f"{folder}: {before:,} to {after:,} bytes\n")
+
+
+def take_out(dataset: Path, corrections: Path) -> Any:
+    """A measurement without what the dataset holds."""
+    rows = published_rows(dataset)
+    known = {key: to_dict(from_dict(Measurement, row)) for key, row in rows.items()}
+    replaced = set(Corpus.open(corrections).table("measurements").column("kernel_id").to_pylist())
+
+    def change(row: Mapping[str, Any]) -> dict[str, Any]:
+        # Logs of older versions lack later fields.
+        return thin(to_dict(from_dict(Measurement, row)), known, replaced)
+
+    return change
+
+
+def put_back(dataset: Path) -> Any:
+    """A measurement with what the dataset holds of it; as it is, where that is nothing."""
+    samples, known = Samples(dataset), published_rows(dataset)
+
+    def change(row: Mapping[str, Any]) -> dict[str, Any]:
+        one = from_dict(Measurement, row)
+        return to_dict(samples.whole([one])[0]) if is_thin(one) and one.measurement_id in known else dict(row)
+
+    return change
+
+
+def rewrite_log(folder: Path, change: Any) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        aside = Path(name)
+        with (aside / "events.jsonl").open("wb") as file:
+            for entry in read_log(folder):
+                file.write(sealed(changed(entry, change).line()))
+        for part in found_files(folder):
+            part.unlink()
+        pack(aside, folder)
+    for part in found_files(folder):
+        part.write_bytes(lzma.compress(lzma.decompress(part.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
+
+
+def changed(entry: LogEntry, change: Any) -> LogEntry:
+    """A log's entry with its measurements changed."""
+    if "measurements" not in entry.payload:
+        return entry
+    rows = [change(row) for row in entry.payload["measurements"]]
+    return dataclasses.replace(entry, payload={**entry.payload, "measurements": rows})
+
+
+def rewrite_corpus(folder: Path, change: Any) -> None:
+    rows = [from_dict(Measurement, change(row)) for row in Corpus.open(folder).table("measurements").to_pylist()]
+    with CorpusWriter(folder) as writer:
+        writer.replace("measurements", rows)
+    compact(folder)
+    for name in CARD_FILES:
+        (folder / name).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -42,6 +42,8 @@ POISON_BYTE = 0xFF
 PLACES, PLACES_BYTES = 16, 512 << 20
 """Sets of output and scratch memory a kernel is called on in turn, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them."""
+PADDING_BYTES = 256
+"""Largest gap between two variables of a module that alignment leaves."""
 POINTER = struct.Struct("<Q")
 GUARD_BYTES, ALIGNMENT = 4096, 512
 """Guard bytes around a buffer, and the alignment of its address."""
@@ -58,20 +60,25 @@ class LoadedCode:
         self.lost_variables: list[str] = []
         """Variables whose address the driver does not disclose: they keep what is written to them."""
         for sha, cubin in cubins.items():
-            for variable in read_variables(cubin):
-                self._snapshot(self._modules[sha], variable.name)
+            places = [self._place(self._modules[sha], variable.name) for variable in read_variables(cubin)]
+            for start, end in merged([place for place in places if place is not None]):
+                self._snapshot(start, end)
 
-    def _snapshot(self, module: Any, name: str) -> None:
-        import torch
-
+    def _place(self, module: Any, name: str) -> tuple[int, int] | None:
+        """Where a variable begins and ends."""
         try:
             address, nbytes = call("cuModuleGetGlobal", module, name.encode())
         except DriverError:
             self.lost_variables.append(name)
-            return
-        copy = torch.empty(int(nbytes), dtype=torch.uint8, device="cuda")
-        call("cuMemcpyDtoD", copy.data_ptr(), int(address), int(nbytes))
-        self._variables.append((int(address), copy))
+            return None
+        return int(address), int(address) + int(nbytes)
+
+    def _snapshot(self, start: int, end: int) -> None:
+        import torch
+
+        copy = torch.empty(end - start, dtype=torch.uint8, device="cuda")
+        call("cuMemcpyDtoD", copy.data_ptr(), start, end - start)
+        self._variables.append((start, copy))
 
     def function(self, sha: str, name: str) -> Function:
         """A function by its symbol.
@@ -96,6 +103,21 @@ class LoadedCode:
         for module in self._modules.values():
             call("cuModuleUnload", module)
         self._modules = {}
+
+
+def merged(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of memory that hold all of these, with the padding between neighbours.
+
+    A header such as cooperative_groups.h brings hundreds of constants. An operation for each would fill the driver's
+    launch queue, and the host could no longer stay ahead of the device.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        if spans and start - spans[-1][1] <= PADDING_BYTES:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((start, end))
+    return spans
 
 
 class Place:

@@ -241,6 +241,29 @@ def test_of_an_autotuned_kernel_the_fastest_configuration_is_timed(tmp_path: Pat
     assert best.runtime_us < 1.1 * fast.runtime_us
 
 
+def test_headers_full_of_constants_do_not_slow_a_kernel(tmp_path: Path) -> None:
+    """What restores hundreds of variables must not fill the launch queue, or times contain the host's."""
+    source = """
+#include <cooperative_groups.h>
+extern "C" __global__ void relu(const float* x, float* y, long long n) {
+    long long i = cooperative_groups::this_grid().thread_rank();
+    if (i < n) y[i] = x[i] > 0 ? x[i] : 0.f;
+}"""
+    body = """
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("relu", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    return y
+"""
+    plain = source.replace("#include <cooperative_groups.h>", "").replace(
+        "cooperative_groups::this_grid().thread_rank()", "blockIdx.x * 256ll + threadIdx.x"
+    )
+    found = measured(tmp_path, cuda(source, body), cuda(plain, body), workloads=("kb_v0",))
+    times = [rows[0].runtime_us for rows in found]
+    assert times[0] == pytest.approx(times[1], rel=0.1)
+
+
 def test_what_cannot_be_planned_is_rejected_or_runs_beside_its_judge(tmp_path: Path) -> None:
     kernel = KernelSource("relu", Backend.TRITON, RELU.replace("return y", "return y * 1"))
     (refused,) = measured(tmp_path, kernel)

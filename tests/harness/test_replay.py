@@ -18,7 +18,7 @@ from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill
+from kbench.harness.plan.replay import PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill, merged
 from kbench.harness.verify.context import Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
@@ -307,7 +307,10 @@ def test_what_does_not_fit_the_machine_code_is_found_before_any_call(
 def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_named(driver: HostDriver) -> None:
     source = "__device__ int kept = 3; __constant__ int table[2]; __device__ int hidden;"
     body = cubin(source + 'extern "C" __global__ void uses(int* y) { kept = *y + table[*y]; hidden = *y; }')
-    driver.variables = {"kept": ctypes.create_string_buffer(b"\3\0\0\0", 4), "table": ctypes.create_string_buffer(8)}
+    memory = bytearray(4096)
+    memory[:4] = b"\3\0\0\0"
+    kept, table = (ctypes.c_char * 4).from_buffer(memory), (ctypes.c_char * 8).from_buffer(memory, 2048)
+    driver.variables = {"kept": kept, "table": table}
     code = LoadedCode({SHA: body})
     assert code.lost_variables == ["hidden"]
     made = Replay(relu_plan(), code, stages(), HostDevice(driver))  # type: ignore[arg-type]
@@ -320,6 +323,13 @@ def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_na
         assert driver.variables["table"].raw == bytes(8)
     code.unload()
     assert driver.calls[-1] == "cuModuleUnload"
+
+
+def test_neighbouring_variables_are_restored_together() -> None:
+    constants = [(0x1000 + 4 * number, 0x1001 + 4 * number) for number in range(400)]
+    assert merged([*constants, (0x9000, 0x9010)]) == [(0x1000, 0x1000 + 4 * 399 + 1), (0x9000, 0x9010)]
+    assert merged([(64, 80), (0, 100)]) == [(0, 100)]
+    assert merged([]) == []
 
 
 def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:

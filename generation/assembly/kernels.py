@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
-from kbench.harness.record.record import aggregate
+from kbench.harness.record.record import TIMED, aggregate
+from kbench.harness.timing.rounds import Z95
 from kbench.loaders.splits import assign_splits
 from kbench.loaders.splits.lineage import split_kernels
 from kbench.schemas import Kernel
 
+MACHINE_SIGMA = 0.006
+"""Standard deviation of a kernel's log time, and of its log speedup, between machines with the same GPU model
+(docs/results/repeatability.md). A measurement's interval knows its own machine alone; a kernel's row speaks of them
+all."""
 ORIGIN = "kbench"
 LICENSE = "CC-BY-4.0"
 FIRST_NAMES = {"written": "evolve", "written+evolve": "evolve"}
@@ -26,8 +32,9 @@ def kernel_rows(gathered: Gathered, release: int) -> list[Kernel]:
 
     Args:
         gathered: the kernels.
-        release: of the dataset. 2 splits by lineage. 1 split problems alone, had no columns for lineage, model and
-            generation, and gave kernels written outside a search the method of the command that measured them.
+        release: of the dataset. 2 splits by lineage, and its intervals allow for other machines. 1 split problems
+            alone, had no columns for lineage, model and generation, and gave kernels written outside a search the
+            method of the command that measured them.
     """
     rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
     if release == 1:
@@ -39,7 +46,22 @@ def kernel_rows(gathered: Gathered, release: int) -> list[Kernel]:
         ]
     once = {row.kernel_id: row for row in reversed(rows)}
     found = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
-    return [dataclasses.replace(row, split=found[row.kernel_id]) for row in rows]
+    return [between_machines(dataclasses.replace(row, split=found[row.kernel_id])) for row in rows]
+
+
+def between_machines(row: Kernel) -> Kernel:
+    """A kernel's row with intervals that allow for the spread between machines."""
+    ends: dict[str, float] = {}
+    for value, low, high in (TIMED[:3], TIMED[3:]):
+        figure, below, above = (getattr(row, name) for name in (value, low, high))
+        if figure and below and above:
+            ends |= {low: figure / widened(figure / below), high: figure * widened(above / figure)}
+    return dataclasses.replace(row, **ends)
+
+
+def widened(ratio: float) -> float:
+    """One end of a 95 % interval over its middle, with the spread between machines added in quadrature."""
+    return math.exp(math.hypot(math.log(ratio), Z95 * MACHINE_SIGMA))
 
 
 def _row(measured: Measured, gathered: Gathered) -> Kernel:

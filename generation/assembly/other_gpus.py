@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.generation.assembly.gather import Measured, check_trust, untimed
+from kbench.generation.assembly.kernels import between_machines
 from kbench.generation.assembly.repeats import repeated
 from kbench.harness.record.record import aggregate
 from kbench.schemas import Environment, Kernel, Measurement, UserError
@@ -52,6 +53,8 @@ def rows_elsewhere(found: Sequence[Measured], kernels: Sequence[Kernel]) -> list
     """Rows of kernels on other GPUs: all but the figures is what the logs' own rows say, the split included."""
     known = {kernel.kernel_id: kernel for kernel in kernels}
     return [
-        dataclasses.replace(known[one.node.kernel_id], **dataclasses.asdict(aggregate(one.measurements)))
+        between_machines(
+            dataclasses.replace(known[one.node.kernel_id], **dataclasses.asdict(aggregate(one.measurements)))
+        )
         for one in found
     ]

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import assemble
+from kbench.generation.assembly.kernels import MACHINE_SIGMA
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN, quotient
 from kbench.generation.assembly.samples import KEPT, published_rows, thin
@@ -68,7 +69,7 @@ def assembled(campaign: Path, tmp_path_factory: pytest.TempPathFactory) -> Assem
     return corpus, assemble([campaign], corpus)
 
 
-def rows(corpus: Path, config: str) -> list[dict[str, object]]:
+def rows(corpus: Path, config: str) -> list[dict[str, Any]]:
     return list(Corpus.open(corpus).table(config).to_pylist())
 
 
@@ -339,6 +340,25 @@ def test_reference_times_become_rows_with_three_columns_of_times(
     corpus = Corpus.open(tmp_path / "corpus")
     assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
     assert validate(corpus) == []
+
+
+def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_not(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    assemble([campaign], tmp_path / "first", release=1)
+    first, second = (
+        {row["kernel_id"]: row for row in rows(path, "kernels")} for path in (tmp_path / "first", assembled[0])
+    )
+    timed = [key for key, row in first.items() if row["speedup_low"] is not None]
+    assert timed
+    for key in timed:
+        one, other = first[key], second[key]
+        assert one["speedup"] == other["speedup"]
+        spread = [math.log(row["speedup"] / row["speedup_low"]) for row in (one, other)]
+        assert spread[1] == pytest.approx(math.hypot(spread[0], 1.96 * MACHINE_SIGMA))
+        assert one["runtime_low_us"] > other["runtime_low_us"]
+        assert one["runtime_high_us"] < other["runtime_high_us"]
+    assert rows(tmp_path / "first", "measurements") == rows(assembled[0], "measurements")
 
 
 def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:

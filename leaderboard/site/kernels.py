@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import known_problems
 from kbench.leaderboard.site.shards import shard, shortened
-from kbench.loaders.summary.best import reference_speedups, share
+from kbench.loaders.summary.best import counters_text, reference_speedups, share
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ DETAILS = (
 """What a problem's shard holds of each kernel."""
 WORKLOAD = (
     "workload", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high",
-    "floor_us", "max_abs_error", "trust", "launches",
+    "floor_us", "max_abs_error", "trust", "launches", "counted",
 )  # fmt: skip
-"""What it holds of each measurement; the launches are those of the plan, where the corpus has plans."""
+"""What it holds of each measurement; launches and hardware counters where the corpus has them."""
 REFERENCE = ("workload", "gpu", "reference_us", "compiled_us", "vendor_us", "vendor")
 PROBLEM = (
     "problem_id", "title", "family", "description", "aliases", "dtypes", "compute_unit", "atol", "rtol",
@@ -90,9 +90,12 @@ def _kernel_rows(corpus: Corpus) -> list[Row]:
 def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
     found: dict[Key, list[Row]] = defaultdict(list)
     plans = {(row["kernel_id"], row["gpu"], row["workload"]): row["launches"] for row in _table(corpus, "plans")}
+    counters = {(row["kernel_id"], row["gpu"], row["workload"]): row for row in _table(corpus, "counters")}
     for row in _table(corpus, "measurements", ["kernel_id", "gpu", *WORKLOAD]):
-        launches = plans.get((row["kernel_id"], row["gpu"], row["workload"]), [])
-        found[row["kernel_id"], row["gpu"]].append(row | {"launches": [_launch(one) for one in launches]})
+        key = row["kernel_id"], row["gpu"], row["workload"]
+        launches = [_launch(one) for one in plans.get(key, [])]
+        text = counters_text(counters[key]) if key in counters else None
+        found[row["kernel_id"], row["gpu"]].append(row | {"launches": launches, "counted": text})
     return found
 
 

@@ -118,9 +118,31 @@ def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
         timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=where).to_pylist()
     shares = [share(one) for one in timed]
     known = [value for value in shares if value is not None]
-    workloads = tuple(one | {"roofline_share": value} for one, value in zip(timed, shares, strict=True))
+    seen = counted(corpus, row["kernel_id"], row["gpu"])
+    workloads = tuple(
+        one | {"roofline_share": value, "counted": seen.get(one["workload"])}
+        for one, value in zip(timed, shares, strict=True)
+    )
     whole = row | {"roofline_share": geometric_mean(known) if known else None}
     return KernelView(whole, workloads, tuple(_ancestors(corpus, row)))
+
+
+def counted(corpus: Corpus, kernel_id: str, gpu: str | None) -> dict[str, str]:
+    """What the hardware counted of a kernel, by workload; empty where the corpus does not say."""
+    if "counters" not in corpus.configs or gpu is None:
+        return {}
+    rows = corpus.table("counters", kernel_id=kernel_id, where=f"gpu == {gpu!r}").to_pylist()
+    return {row["workload"]: counters_text(row) for row in rows}
+
+
+def counters_text(row: Mapping[str, Any]) -> str:
+    """Hardware counters of a call in words."""
+    read, written, cache = (row[name] / 1e6 for name in ("dram_read_bytes", "dram_write_bytes", "l2_bytes"))
+    return (
+        f"DRAM {read:,.1f} MB read, {written:,.1f} MB written; L2 {cache:,.1f} MB;"
+        f" occupancy {row['occupancy_percent']:.0f} %, issue slots {row['issue_percent']:.0f} %,"
+        f" tensor cores {row['tensor_percent']:.0f} %"
+    )
 
 
 def share(figure: Mapping[str, Any]) -> float | None:

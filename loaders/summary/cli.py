@@ -119,6 +119,11 @@ def _describe(view: KernelView) -> None:
         click.echo()
     for line in layout([_times(one) for one in view.workloads]):
         click.echo(f"  {line}")
+    seen = {one["workload"]: one["counted"] for one in view.workloads if one["counted"]}
+    if seen:
+        click.echo("\n  counted by the hardware in one call")
+    for workload, text in seen.items():
+        click.echo(f"  {workload}: {text}")
     if len(view.lineage) > 1:
         click.echo("\n  from its first ancestor")
     for one in view.lineage if len(view.lineage) > 1 else ():

@@ -23,7 +23,7 @@ from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.scope import dataset_facts
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.schemas import Kernel, Measurement, Pair, Status
+from kbench.schemas import Kernel, KernelCounters, Measurement, Pair, Status
 from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.records.launch_plan import PlannedLaunch, PlanSummary
 from kbench.schemas.records.reference_time import ReferenceTime
@@ -97,6 +97,16 @@ def _plan(kernel: Kernel, workload: str) -> PlanSummary:
     )  # fmt: skip
 
 
+def _counters(kernel: Kernel, workload: str) -> KernelCounters:
+    assert kernel.gpu is not None
+    return KernelCounters(
+        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload=workload, launches=1,
+        profiled_us=70.0, dram_read_bytes=268_500_000, dram_write_bytes=500_000, l2_bytes=506_700_000,
+        occupancy_percent=24.0, issue_percent=25.0, tensor_percent=61.0, profiler="ncu 2025.3.1",
+        measured_at="2026-01-01T00:00:00Z",
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six problems, two of them for testing, with lineages, measurements and timed references."""
@@ -112,6 +122,7 @@ def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.append("pairs", pairs)
         writer.append("measurements", [_measurement(kernel, workloads[kernel.problem_id]) for kernel in kernels])
         writer.append("plans", [_plan(kernel, workloads[kernel.problem_id]) for kernel in kernels])
+        writer.append("counters", [_counters(kernel, workloads[kernel.problem_id]) for kernel in kernels[:20]])
         writer.append("references", [
             ReferenceTime(problem_id=problem, workload=workload, gpu=corpora.GPU, reference_us=100.0, compiled_us=80.0,
                           compiled_error=None, vendor_us=50.0, vendor="cuBLASLt", vendor_error=None, torch="2.11",

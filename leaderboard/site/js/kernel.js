@@ -83,7 +83,8 @@ function measuredTable(row) {
     { id: "max_abs_error", title: "Largest error", better: "low", value: (one) => one.max_abs_error, cell: (one) => (none(one.max_abs_error) ? "—" : one.max_abs_error === 0 ? "0" : one.max_abs_error.toExponential(1)) },
   ];
   const launched = row.measured.filter((one) => one.launches?.length);
-  return el("div", {}, el("h3", {}, row.gpu), launched.length ? el("details", {}, el("summary", {}, "What it launches"), el("ul", {}, ...launched.map((one) => el("li", {}, `${one.workload}: `, el("span", { class: "mono" }, one.launches.join("; ")))))) : null, sortTable(`${row.kernel_id.slice(0, 12)}-times`, `Times on ${row.gpu}`, columns, row.measured, { id: "workload", down: false }, "No measurement of single workloads is recorded."));
+  const counted = row.measured.filter((one) => one.counted);
+  return el("div", {}, el("h3", {}, row.gpu), counted.length ? el("details", {}, el("summary", {}, "What the hardware counted"), el("ul", {}, ...counted.map((one) => el("li", {}, `${one.workload}: ${one.counted}`)))) : null, launched.length ? el("details", {}, el("summary", {}, "What it launches"), el("ul", {}, ...launched.map((one) => el("li", {}, `${one.workload}: `, el("span", { class: "mono" }, one.launches.join("; ")))))) : null, sortTable(`${row.kernel_id.slice(0, 12)}-times`, `Times on ${row.gpu}`, columns, row.measured, { id: "workload", down: false }, "No measurement of single workloads is recorded."));
 }
 function forecastTable(data, row, forecasts) {
   const short = row.kernel_id.slice(0, 12);

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables
+from kbench.benchmark.tasks.edition import keep_edition
 from kbench.benchmark.tasks.sample import sampled_pairs
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
 from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
@@ -29,7 +30,8 @@ SAMPLED = [
 
 
 class LineageCorpus:
-    """A corpus as benchmark 2 sees it: the same kernels, split by lineage, with pairs drawn anew."""
+    """A corpus as benchmark 2 sees it: split by lineage, with pairs drawn anew, without held-out kernels that came
+    after its edition."""
 
     benchmark = 2
 
@@ -90,11 +92,14 @@ class LineageCorpus:
         # One entry per kernel, on however many GPUs it was measured.
         known = {key: place for key, *place in zip(*(column.to_pylist() for column in whole.columns), strict=True)}
         problems, clusters = zip(*known.values(), strict=True) if known else ((), ())
-        splits = dict(zip(known, kernel_splits(problems, clusters, self.splits), strict=True))
+        splits = keep_edition(
+            dict(zip(known, kernel_splits(problems, clusters, self.splits), strict=True)),
+            dict(zip(known, clusters, strict=True)),
+        )
         needed = None if columns is None else [*dict.fromkeys((*columns, "kernel_id", "split"))]
         table = self.stated.table("kernels", columns=needed, **filters)
-        own = pa.array([splits[kernel] for kernel in table.column("kernel_id").to_pylist()], pa.string())
-        return table.set_column(table.schema.get_field_index("split"), "split", own)
+        own = pa.array([splits.get(kernel) for kernel in table.column("kernel_id").to_pylist()], pa.string())
+        return table.set_column(table.schema.get_field_index("split"), "split", own).filter(own.is_valid())
 
     @functools.cached_property
     def _pairs(self) -> pa.Table:

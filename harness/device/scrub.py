@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, call
+from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, Queue, call
 
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
@@ -21,6 +21,14 @@ __global__ void scrub_local(int step) {
     volatile unsigned int stack[BYTES / 4];
     // A step that is not known when compiling keeps the array out of registers.
     for (int i = 0; i < BYTES / 4; i += step) stack[i] = 0xFFFFFFFFu;
+}
+
+// One block per row of a table: to, from, bytes.
+extern "C" __global__ void copy_rows(const unsigned long long* table) {
+    const unsigned long long* row = table + 3ull * blockIdx.x;
+    unsigned char* to = reinterpret_cast<unsigned char*>(row[0]);
+    const unsigned char* from = reinterpret_cast<const unsigned char*>(row[1]);
+    for (unsigned long long i = threadIdx.x; i < row[2]; i += blockDim.x) to[i] = from[i];
 }
 """
 
@@ -42,6 +50,7 @@ class Scrubber:
         code = CudaModule(SOURCE, names=names).compiled(architecture(major, minor))
         CudaModule.declared.pop()
         module = call("cuModuleLoadData", code.cubin)
+        self._copy, self._stream = Function(module, "copy_rows"), stream
         everywhere = Function(module, "scrub_shared")
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
@@ -51,6 +60,11 @@ class Scrubber:
         for size, name in zip(LOCAL_BYTES, names, strict=True):
             function = Function(module, code.symbols.get(name, name))
             self._local[size] = Launch(function, full, Parameters(function, [_word(1)]), stream)
+
+    def copying(self, table: int, rows: int) -> Queue:
+        """What queues copying memory row by row of a table on the device: to, from, bytes."""
+        shape = LaunchShape((rows, 1, 1), (32, 1, 1))
+        return Launch(self._copy, shape, Parameters(self._copy, [_word(table)]), self._stream).queue
 
     def queue(self, local_bytes: int) -> None:
         """Queue overwriting shared memory, and stacks of up to this many bytes per thread."""

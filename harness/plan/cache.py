@@ -118,8 +118,10 @@ class BuildCache:
         try:
             os.rename(aside, place)
         except OSError:
-            # It is there: what compilers make of equal inputs is equal, so only the record may say more now.
-            os.replace(aside / "build.json", place / "build.json")
+            # It is there, but the record may say more now, and a compiler may have made other code of equal inputs:
+            # code first, so that a record never names what is not there.
+            for file in (*(f"{sha}.cubin" for sha in cubins), "build.json"):
+                os.replace(aside / file, place / file)
             shutil.rmtree(aside)
 
     def code_files(self, build: Build) -> dict[str, str]:

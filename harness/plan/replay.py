@@ -7,6 +7,7 @@ overwritten, and its buffers move.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import struct
@@ -28,7 +29,7 @@ from kbench.harness.device.driver import (
     tensor_map,
 )
 from kbench.harness.device.scrub import LOCAL_BYTES
-from kbench.harness.plan.resources import read_variables
+from kbench.harness.plan.resources import Variable, read_variables
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
 if TYPE_CHECKING:
@@ -42,11 +43,23 @@ POISON_BYTE = 0xFF
 PLACES, PLACES_BYTES = 16, 512 << 20
 """Sets of output and scratch memory a kernel is called on in turn, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them."""
-PADDING_BYTES = 256
-"""Largest gap between two variables of a module that alignment leaves."""
+FEW_VARIABLES = 16
+"""Variables that are restored by a copy each. A header such as cooperative_groups.h brings hundreds; as many copies
+before every call would fill the driver's launch queue, and the host could not stay ahead of the device."""
 POINTER = struct.Struct("<Q")
 GUARD_BYTES, ALIGNMENT = 4096, 512
 """Guard bytes around a buffer, and the alignment of its address."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A variable of loaded machine code."""
+
+    address: int
+    copy: Tensor
+    """What it held when the code was loaded."""
+    constant: bool
+    """Whether it lies in constant memory, whose caches only the driver's own copies keep in step."""
 
 
 class LoadedCode:
@@ -56,29 +69,26 @@ class LoadedCode:
         """Load machine code by hash."""
         self._modules = {sha: call("cuModuleLoadData", cubin) for sha, cubin in cubins.items()}
         self._functions: dict[tuple[str, str], Function] = {}
-        self._variables: list[tuple[int, Tensor]] = []
+        self._variables: list[Snapshot] = []
+        self._table: Tensor | None = None
+        """Where variables lie and what they held, for the function that restores many at once."""
         self.lost_variables: list[str] = []
         """Variables whose address the driver does not disclose: they keep what is written to them."""
         for sha, cubin in cubins.items():
-            places = [self._place(self._modules[sha], variable.name) for variable in read_variables(cubin)]
-            for start, end in merged([place for place in places if place is not None]):
-                self._snapshot(start, end)
+            for variable in read_variables(cubin):
+                self._snapshot(self._modules[sha], variable)
 
-    def _place(self, module: Any, name: str) -> tuple[int, int] | None:
-        """Where a variable begins and ends."""
-        try:
-            address, nbytes = call("cuModuleGetGlobal", module, name.encode())
-        except DriverError:
-            self.lost_variables.append(name)
-            return None
-        return int(address), int(address) + int(nbytes)
-
-    def _snapshot(self, start: int, end: int) -> None:
+    def _snapshot(self, module: Any, variable: Variable) -> None:
         import torch
 
-        copy = torch.empty(end - start, dtype=torch.uint8, device="cuda")
-        call("cuMemcpyDtoD", copy.data_ptr(), start, end - start)
-        self._variables.append((start, copy))
+        try:
+            address, nbytes = call("cuModuleGetGlobal", module, variable.name.encode())
+        except DriverError:
+            self.lost_variables.append(variable.name)
+            return
+        copy = torch.empty(int(nbytes), dtype=torch.uint8, device="cuda")
+        call("cuMemcpyDtoD", copy.data_ptr(), int(address), int(nbytes))
+        self._variables.append(Snapshot(int(address), copy, variable.constant))
 
     def function(self, sha: str, name: str) -> Function:
         """A function by its symbol.
@@ -90,34 +100,30 @@ class LoadedCode:
             self._functions[sha, name] = Function(self._modules[sha], name)
         return self._functions[sha, name]
 
-    def restore(self, stream: int) -> list[Queue]:
+    def restore(self, device: CudaDevice) -> list[Queue]:
         """Operations that reset every variable to its initial value."""
-        handle = stream_handle(stream)
-        return [
-            bound("cuMemcpyDtoDAsync", pointer(address), pointer(copy.data_ptr()), copy.numel(), handle)
-            for address, copy in self._variables
+        import torch
+
+        many = [one for one in self._variables if not one.constant]
+        single = [one for one in self._variables if one.constant]
+        if len(many) <= FEW_VARIABLES:
+            single, many = self._variables, []
+        handle = stream_handle(device.stream)
+        copies = [
+            bound("cuMemcpyDtoDAsync", pointer(one.address), pointer(one.copy.data_ptr()), one.copy.numel(), handle)
+            for one in single
         ]
+        if not many:
+            return copies
+        rows = [(one.address, one.copy.data_ptr(), one.copy.numel()) for one in many]
+        self._table = torch.tensor(rows, dtype=torch.int64, device=device.torch_name)
+        return [*copies, device.scrubber.copying(self._table.data_ptr(), len(rows))]
 
     def unload(self) -> None:
         """Free it."""
         for module in self._modules.values():
             call("cuModuleUnload", module)
         self._modules = {}
-
-
-def merged(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of memory that hold all of these, with the padding between neighbours.
-
-    A header such as cooperative_groups.h brings hundreds of constants. An operation for each would fill the driver's
-    launch queue, and the host could no longer stay ahead of the device.
-    """
-    spans: list[tuple[int, int]] = []
-    for start, end in sorted(places):
-        if spans and start - spans[-1][1] <= PADDING_BYTES:
-            spans[-1] = spans[-1][0], max(end, spans[-1][1])
-        else:
-            spans.append((start, end))
-    return spans
 
 
 class Place:
@@ -209,7 +215,7 @@ class Replay:
         self._prepared(0, 0)
         shared, self._local_bytes = self._on_chip()
         scrub = [lambda: device.scrubber.queue(self._local_bytes)] if shared or self._local_bytes else []
-        self._restore: list[Queue] = [*code.restore(device.stream), *scrub]
+        self._restore: list[Queue] = [*code.restore(device), *scrub]
 
     def _on_chip(self) -> tuple[int, int]:
         """Shared memory per block and local memory per thread, the largest over the functions launched."""

@@ -51,6 +51,8 @@ class Variable:
 
     name: str
     nbytes: int
+    constant: bool
+    """Whether it lies in constant memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def read_variables(cubin: bytes) -> list[Variable]:
         for name, info, _, home, _, size in struct.iter_unpack("<IBBHQQ", section.data):
             kept = home < len(sections) and sections[home].name in (*GLOBALS, CONSTANTS)
             if kept and info & 0xF == OBJECT and size:
-                found.append(Variable(strings[name : strings.index(b"\0", name)].decode(), size))
+                text = strings[name : strings.index(b"\0", name)].decode()
+                found.append(Variable(text, size, sections[home].name == CONSTANTS))
     return found
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.tasks import build_questions
+from kbench.benchmark.tasks.edition import DIGITS, HELD_OUT, edition, keep_edition
 from kbench.benchmark.tasks.sample import drawn, sampled_pairs
 from kbench.benchmark.tasks.versions import LineageCorpus, benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
@@ -99,3 +100,24 @@ def test_tracks_of_benchmark_2_ask_kernels_whatever_came_of_them() -> None:
     anchors = {query.anchor_source for query in questions.queries if query.kind != "reference"}
     by_id = {query.query_id: query for query in questions.queries}
     assert not anchors & {by_id[query_id].candidate_source for query_id in tasks["validity"]}
+
+
+def test_what_joins_held_out_problems_after_the_edition_is_neither_asked_nor_learnt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded = {"a" * 10: "test", "b" * 10: "test_seen"}
+    monkeypatch.setattr("kbench.benchmark.tasks.edition.edition", lambda: recorded)
+    ids = [letter * 32 for letter in "abcdef"]
+    splits = dict(zip(ids, ("test", "train", "test", "train", "train", "test_seen"), strict=True))
+    clusters = dict(zip(ids, ("1", "2", "3", "2", "4", "5"), strict=True))
+    kept = keep_edition(splits, clusters)
+    assert kept == {"a" * 32: "test", "b" * 32: "test_seen", "e" * 32: "train"}
+    del splits["a" * 32]
+    assert keep_edition(splits, clusters) == splits, "a corpus without one of the edition's kernels is another one"
+
+
+def test_the_shipped_dataset_holds_the_edition() -> None:
+    view = benchmark_of(Corpus.open())
+    table = view.table("kernels", columns=["kernel_id", "split"]).to_pylist()
+    held_out = {row["kernel_id"][:DIGITS]: row["split"] for row in table if row["split"] in HELD_OUT}
+    assert held_out == edition()

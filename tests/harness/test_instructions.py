@@ -182,3 +182,13 @@ def test_a_stored_build_is_completed_when_its_mix_is_known(tmp_path: Path) -> No
     assert [Path(path).read_bytes() for path in cache.code_files(whole).values()] == [b"code"]
     assert not list(cache.builds.glob("tmp.*"))
     assert Build("b", "compile_error", "why").answers(mix=True), "what does not compile has no mix"
+
+
+def test_a_second_build_with_other_code_leaves_no_record_without_its_code(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    for code, mix in (("a" * 64, None), ("b" * 64, {"mma": 1})):
+        cache.put(Build("0" * 32, code=(code,), instructions=mix), {code: code.encode()})
+    build = cache.get("0" * 32)
+    assert build is not None
+    assert build.instructions == {"mma": 1}
+    assert [Path(path).read_bytes() for path in cache.code_files(build).values()] == [b"b" * 64]

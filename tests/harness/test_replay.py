@@ -18,7 +18,7 @@ from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill, merged
+from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill
 from kbench.harness.verify.context import Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
@@ -101,6 +101,15 @@ class HostDevice:
     def __init__(self, driver: HostDriver) -> None:
         self.scrubber, self._driver = self, driver
         self.scrubbed: list[int] = []
+
+    def copying(self, table: int, rows: int) -> Callable[[], None]:
+        def copy() -> None:
+            self._driver.calls.append("copy rows")
+            words = (ctypes.c_uint64 * (3 * rows)).from_address(table)
+            for at in range(0, 3 * rows, 3):
+                ctypes.memmove(words[at], words[at + 1], words[at + 2])
+
+        return copy
 
     def queue(self, local_bytes: int) -> None:
         self._driver.calls.append("scrub")
@@ -325,11 +334,22 @@ def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_na
     assert driver.calls[-1] == "cuModuleUnload"
 
 
-def test_neighbouring_variables_are_restored_together() -> None:
-    constants = [(0x1000 + 4 * number, 0x1001 + 4 * number) for number in range(400)]
-    assert merged([*constants, (0x9000, 0x9010)]) == [(0x1000, 0x1000 + 4 * 399 + 1), (0x9000, 0x9010)]
-    assert merged([(64, 80), (0, 100)]) == [(0, 100)]
-    assert merged([]) == []
+def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(driver: HostDriver) -> None:
+    names = [f"kept{number}" for number in range(FEW_VARIABLES + 4)]
+    source = "".join(f"__device__ int {name} = {number};" for number, name in enumerate(names))
+    uses = " + ".join(f"{name}++" for name in names)
+    body = cubin(f'{source} __constant__ int table; extern "C" __global__ void uses(int* y) {{ *y = table + {uses}; }}')
+    driver.variables = {name: ctypes.create_string_buffer(bytes([number] * 4), 4) for number, name in enumerate(names)}
+    driver.variables["table"] = ctypes.create_string_buffer(b"\7\0\0\0", 4)
+    made = Replay(relu_plan(), LoadedCode({SHA: body}), stages(), HostDevice(driver))  # type: ignore[arg-type]
+    for memory in driver.variables.values():
+        ctypes.memset(memory, 9, 4)
+    driver.calls.clear()
+    made.prepare()
+    assert driver.calls.count("cuMemcpyDtoDAsync") == 1, "of the constant alone"
+    assert driver.calls.count("copy rows") == 1
+    assert [driver.variables[name].raw for name in names] == [bytes([number] * 4) for number in range(len(names))]
+    assert driver.variables["table"].raw == b"\7\0\0\0"
 
 
 def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:

@@ -18,9 +18,11 @@ from typing import Any
 import click
 import numpy as np
 
+from kbench.benchmark.problems.registry import problems
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.stripped import stripped
+from kbench.loaders.summary.best import reference_speedups
 
 COLUMNS = ["kernel_id", "problem_id", "family", "backend", "gpu", "model", "proposer", "status", "error", "speedup",
            "generation", "parent_id", "source", "runtime_us"]  # fmt: skip
@@ -36,6 +38,15 @@ HARDWARE: dict[str, tuple[str, str]] = {
     "warp specialisation": ("triton", r"warp_specialize\s*=\s*True"),
     "tl.dot": ("triton", r"tl\.dot\("),
 }
+EXAMINED = (
+    "softmax", "rms_norm", "rope", "layernorm_backward", "attention_decode", "matmul_square", "matmul_batched",
+    "grouped_gemm", "int8_gemm", "int4_weight_gemm", "attention_prefill", "paged_attention_decode", "conv2d_square",
+    "conv3d", "conv1d", "sort", "trimul", "matmul_tensor3d", "matmul_symmetric",
+)  # fmt: skip
+"""Problems whose best kernel of release 1 was compared with an honest roofline, or lost to PyTorch."""
+CLOSE = ("softmax", "rms_norm", "rope", "layernorm_backward", "attention_decode")
+"""Those of them that reached 0.79 of it or more."""
+GEMMS = ("matmul", "fused_matmul", "quantized_matmul")
 Row = dict[str, Any]
 
 
@@ -59,6 +70,9 @@ def main(dataset: str | None, out: Path) -> None:
         "twins": {name: twins([row for row in rows if test(row)]) for name, test in PROPOSERS.items()},
         "hardware": hardware(rows),
         "best": best(rows),
+        "far from the roofline": far(rows),
+        "references": against(corpus, rows),
+        "products": products(rows),
         "gain_by_generation": generations(rows, mine),
         "cost": cost(corpus),
     }
@@ -153,6 +167,59 @@ def best(rows: Sequence[Row]) -> dict[str, Any]:
             for name, top in sorted(tops.items())
         },
     }  # fmt: skip
+
+
+def fastest(rows: Sequence[Row], **facets: str) -> dict[str, float]:
+    """The best speedup of every problem, among rows with these values."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row["status"] == "ok" and all(row[name] == value for name, value in facets.items()):
+            found[row["problem_id"]] = max(row["speedup"], found.get(row["problem_id"], 0.0))
+    return found
+
+
+def far(rows: Sequence[Row]) -> dict[str, Any]:
+    """How much faster the best kernels became on problems whose share of the roofline was examined in release 1.
+
+    The roofline of a workload does not change, so the share grows as the best speedup does.
+    """
+    before, now = fastest([row for row in rows if not row["model"]]), fastest(rows)
+    gains = {name: now[name] / before[name] for name in EXAMINED if name in before}
+    below = [gain for name, gain in gains.items() if name not in CLOSE]
+    return {
+        "problems": {name: round(gain, 3) for name, gain in gains.items()},
+        "geometric mean": round(statistics.geometric_mean(gains.values()), 3),
+        "without those at 0.79 of it or more": round(statistics.geometric_mean(below), 3),
+    }
+
+
+def against(corpus: Corpus, rows: Sequence[Row]) -> dict[str, Any]:
+    """How many present problems have a kernel that beats each kind of reference."""
+    present, now = set(problems()), fastest(rows)
+    speedups = {name: reference_speedups(corpus, name, corpus.gpus()[0]) for name in sorted(present & now.keys())}
+    compiled = {name: found["torch.compile"] for name, found in speedups.items() if "torch.compile" in found}
+    vendor = {name: value for name, found in speedups.items() for key, value in found.items() if key != "torch.compile"}
+    return {
+        "problems": len(speedups),
+        "beat eager": sum(now[name] > 1 for name in speedups),
+        "compiled": len(compiled),
+        "beat torch.compile": sum(now[name] > value for name, value in compiled.items()),
+        "vendor": len(vendor),
+        "beat the vendor's call": sum(now[name] > value for name, value in vendor.items()),
+    }
+
+
+def products(rows: Sequence[Row]) -> dict[str, Any]:
+    """The best CUDA kernel's time over the best Triton kernel's, on matrix products of the present problems."""
+    mine = [row for row in rows if row["family"] in GEMMS and row["problem_id"] in set(problems())]
+    cuda, triton = fastest(mine, backend="cuda"), fastest(mine, backend="triton")
+    ratios = {name: triton[name] / cuda[name] for name in sorted(cuda.keys() & triton.keys())}
+    return {
+        "problems": len(ratios),
+        "geometric mean": round(statistics.geometric_mean(ratios.values()), 3),
+        "within 1.5": sum(ratio <= 1.5 for ratio in ratios.values()),
+        "worst": sorted(((round(ratio, 2), name) for name, ratio in ratios.items()), reverse=True)[:5],
+    }
 
 
 def generations(rows: Sequence[Row], mine: Sequence[Row]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The edition of benchmark 2: which kernels of held-out problems it asks about.
+"""The edition of benchmark 2: which kernels of held-out problems it asks about, those for validation included.
 
 A dataset grows from release to release, and a benchmark must not: entries would no longer compare. So benchmark 2 asks
 about the held-out kernels of the release it began with, `edition.json` has their ids, and what joined them later is
@@ -15,7 +15,7 @@ from pathlib import Path
 EDITION = Path(__file__).with_name("edition.json")
 DIGITS = 10
 """Of a kernel's id, which tell all kernels apart."""
-HELD_OUT = ("test", "test_near", "test_seen")
+HELD_OUT = ("validation", "test", "test_near", "test_seen")
 
 
 @functools.cache

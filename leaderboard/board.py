@@ -32,9 +32,11 @@ SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries, one folder for each version of the benchmark."""
 
 
-def shipped(questions: Questions) -> Path:
-    """The folder of shipped entries that answer these questions."""
-    return SUBMISSIONS / f"benchmark-{questions.benchmark}"
+def shipped(questions: Questions) -> list[Path]:
+    """The folders of shipped entries that answer these questions; some answer a part of the split alone."""
+    whole = SUBMISSIONS / f"benchmark-{questions.benchmark}"
+    part = whole.with_name(f"{whole.name}-{questions.subset}")
+    return [whole, part] if questions.subset is not None and part.is_dir() else [whole]
 
 
 def load_questions(
@@ -63,10 +65,23 @@ def load_questions(
     return with_shots(build_questions(corpus, split, subset=subset), corpus, shots)
 
 
-def expected_of(questions: Questions) -> Expected:
-    """What a submission must answer."""
+def expected_of(questions: Questions, whole: Questions | None = None) -> Expected:
+    """What a submission must answer.
+
+    Args:
+        questions: those that it is scored on.
+        whole: those of the whole split, where only a part of it is scored; answers to the rest do no harm.
+    """
     ids = [query.query_id for query in questions.queries]
-    return Expected(questions.dataset, ids, frozenset(ids[at] for at in questions.pair_queries.tolist()))
+    others = frozenset(query.query_id for query in whole.queries) - set(ids) if whole is not None else frozenset()
+    return Expected(questions.dataset, ids, frozenset(ids[at] for at in questions.pair_queries.tolist()), others)
+
+
+def asked_of(questions: Questions, dataset: str | None, labels: Path | None) -> Expected:
+    """What a submission must answer, with the rest of the split read from the corpus where a part of it is scored."""
+    if questions.subset is None or labels is not None:
+        return expected_of(questions)
+    return expected_of(questions, load_questions(dataset, None, questions.split, questions.benchmark))
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:
@@ -130,7 +145,10 @@ class Entry:
 
 
 def read_entries(
-    paths: Sequence[Path], questions: Questions, refuse: Callable[[str], None] | None = None
+    paths: Sequence[Path],
+    questions: Questions,
+    refuse: Callable[[str], None] | None = None,
+    expected: Expected | None = None,
 ) -> list[Entry]:
     """Check submissions and read their forecasts.
 
@@ -138,11 +156,12 @@ def read_entries(
         paths: submissions, or folders of submissions.
         questions: what they were asked.
         refuse: told why each submission that has problems is left out.
+        expected: what they must answer, where that is known already.
 
     Raises:
         UserError: a submission has problems and nobody is told of it, or none is left; the message names the first.
     """
-    expected = expected_of(questions)
+    expected = expected or expected_of(questions)
     checked = check_all(paths, expected)
     for path, one in checked.items():
         if not one.ok:
@@ -163,9 +182,10 @@ def score_all(
     settings: BootstrapSettings | None = None,
     tell: Callable[[str], None] = lambda name: None,
     refuse: Callable[[str], None] | None = None,
+    expected: Expected | None = None,
 ) -> list[Results]:
     """Check and score submissions; `read_entries` says what it raises, `score_entries` what the arguments mean."""
-    return score_entries(read_entries(paths, questions, refuse), questions, settings, tell)
+    return score_entries(read_entries(paths, questions, refuse, expected), questions, settings, tell)
 
 
 def score_entries(

@@ -29,7 +29,7 @@ paths_argument = click.argument("paths", nargs=-1, required=True, type=click.Pat
 def question_options(command: F) -> F:
     """Which questions: those of a corpus, or private labels."""
     labels = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
-    return dataset_option(labels(split_option(benchmark_option(command))))
+    return dataset_option(labels(split_option(subset_option(benchmark_option(command)))))
 
 
 @click.group(cls=NearGroup, lazy={"season": "kbench.leaderboard.season.cli:season"})
@@ -51,14 +51,16 @@ def check(
     dataset: str | None,
     labels: Path | None,
     split: str,
+    subset: str | None,
     benchmark: int | None,
     format_only: bool,
     as_json: bool,
 ) -> None:
     """List everything wrong with submissions; exit 1 when anything is."""
-    from kbench.leaderboard.board import check_all, check_report, expected_of, load_questions
+    from kbench.leaderboard.board import asked_of, check_all, check_report, load_questions
 
-    expected = None if format_only else expected_of(load_questions(dataset, labels, split, benchmark))
+    asked = None if format_only else load_questions(dataset, labels, split, benchmark, subset)
+    expected = None if asked is None else asked_of(asked, dataset, labels)
     outcomes = check_all(paths, expected)
     if as_json:
         echo_json(check_report(outcomes))
@@ -83,6 +85,7 @@ def score(
     dataset: str | None,
     labels: Path | None,
     split: str,
+    subset: str | None,
     benchmark: int | None,
     out: Path | None,
     resamples: int,
@@ -91,13 +94,14 @@ def score(
 ) -> None:
     """Recompute every figure of submissions from their forecasts."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import load_questions, score_all
+    from kbench.leaderboard.board import asked_of, load_questions, score_all
     from kbench.leaderboard.scoring.results import summary, write_results
 
-    questions = load_questions(dataset, labels, split, benchmark)
+    questions = load_questions(dataset, labels, split, benchmark, subset)
+    expected = asked_of(questions, dataset, labels)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples, seed=seed)
-    results = score_all(paths, questions, settings, _tell("scoring"), refuse=refused.append)
+    results = score_all(paths, questions, settings, _tell("scoring"), refused.append, expected)
     written = write_results(results, out) if out is not None else []
     if as_json:
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
@@ -133,18 +137,20 @@ def verify(
     dataset: str | None,
     labels: Path | None,
     split: str,
+    subset: str | None,
     benchmark: int | None,
     as_json: bool,
 ) -> None:
     """Score submissions again and compare with results byte for byte; exit 1 when one is not reproduced."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import load_questions, score_all, shipped
+    from kbench.leaderboard.board import asked_of, load_questions, score_all, shipped
     from kbench.leaderboard.scoring.results import differences, read_all_results
 
     stored = read_all_results(results)
     settings = BootstrapSettings(resamples=stored[0].resamples, seed=stored[0].seed)
-    questions = load_questions(dataset, labels, split, benchmark)
-    made = score_all([submissions or shipped(questions)], questions, settings, _tell("scoring"))
+    questions = load_questions(dataset, labels, split, benchmark, subset)
+    paths = shipped(questions) if submissions is None else [submissions]
+    made = score_all(paths, questions, settings, _tell("scoring"), expected=asked_of(questions, dataset, labels))
     found = differences(made, results)
     if as_json:
         echo_json({"ok": not found, "entries": len(made), "differences": found})
@@ -170,7 +176,7 @@ def baselines(submissions: Path | None, dataset: str | None, split: str, benchma
 
     corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark)
     questions = build_questions(corpus, split)
-    paths = write_baselines(corpus, questions, submissions or shipped(questions), tell=_tell("forecasting with"))
+    paths = write_baselines(corpus, questions, submissions or shipped(questions)[0], tell=_tell("forecasting with"))
     if as_json:
         echo_json({"dataset": questions.dataset, "submissions": [str(path) for path in paths]})
         return
@@ -206,6 +212,7 @@ def build(
     dataset: str | None,
     labels: Path | None,
     split: str,
+    subset: str | None,
     benchmark: int | None,
     out: Path,
     links: tuple[tuple[str, str], ...],
@@ -215,7 +222,7 @@ def build(
 
     The site works from disk and contacts no other host.
     """
-    from kbench.leaderboard.board import load_questions, read_entries, score_entries, shipped
+    from kbench.leaderboard.board import asked_of, load_questions, read_entries, score_entries, shipped
     from kbench.leaderboard.scoring.results import read_all_results
     from kbench.leaderboard.season.life import SEASONS
     from kbench.leaderboard.site.answers import answers_of
@@ -223,14 +230,15 @@ def build(
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.loaders.corpus.corpus import Corpus
 
-    questions = load_questions(dataset, labels, split, benchmark)
+    questions = load_questions(dataset, labels, split, benchmark, subset)
     corpus = Corpus.open(dataset) if labels is None else None
     refused: list[str] = []
     answers = None
     if results is not None:
         found = read_all_results(results)
     else:
-        entries = read_entries([submissions or shipped(questions)], questions, refused.append)
+        paths = shipped(questions) if submissions is None else [submissions]
+        entries = read_entries(paths, questions, refused.append, asked_of(questions, dataset, labels))
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
         kept = cache if labels is None else None
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
@@ -279,7 +287,6 @@ def serve(folder: Path, host: str, port: int, checks: bool, as_json: bool) -> No
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @question_options
 @shots_option
-@subset_option
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
 @json_option
 def export_queries(

@@ -40,17 +40,21 @@ class Expected:
     query_ids: Sequence[str]
     pair_ids: frozenset[str] | None = None
     """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
+    other_ids: frozenset[str] = frozenset()
+    """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         pairs = None if self.pair_ids is None else sorted(self.pair_ids)
-        return {"fingerprint": self.fingerprint, "query_ids": list(self.query_ids), "pair_ids": pairs}
+        asked = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
+        return {"fingerprint": self.fingerprint} | asked
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Expected:
         """From plain JSON values."""
         pairs = value["pair_ids"]
-        return cls(value["fingerprint"], value["query_ids"], None if pairs is None else frozenset(pairs))
+        others = frozenset(value["other_ids"])
+        return cls(value["fingerprint"], value["query_ids"], None if pairs is None else frozenset(pairs), others)
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""
@@ -185,7 +189,9 @@ def _check_forecasts(
 
 
 def _most_rows(expected: Expected, submission: Submission | None) -> int:
-    return len(expected.query_ids) * (submission.repeats if submission is not None else REPEATS)
+    return (len(expected.query_ids) + len(expected.other_ids)) * (
+        submission.repeats if submission is not None else REPEATS
+    )
 
 
 def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
@@ -217,7 +223,7 @@ def _repeated(table: pa.Table, name: str) -> Iterable[Flaw]:
 def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
     ids = table.column("query_id").to_pylist()
     repeats = table.column("repeat").fill_null(0).to_pylist()
-    asked = set(expected.query_ids)
+    asked = {*expected.query_ids, *expected.other_ids}
     flaws = []
     unknown = sorted({str(query) for query in ids if query not in asked})
     if unknown:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -13,7 +17,7 @@ from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, submission_paths
+from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, shipped, submission_paths
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.places import shipped as shipped_folder
@@ -47,6 +51,30 @@ def test_an_entry_of_benchmark_2_scores_what_the_results_page_says(newest: Quest
         for metric, published in metrics.items():
             value = figures[track][metric].value
             assert published["value"] == (pytest.approx(value, abs=1e-4) if math.isfinite(value) else None), metric
+
+
+def test_an_entry_may_answer_core_alone_and_one_that_answers_all_takes_part(newest: Questions, tmp_path: Path) -> None:
+    core = load_questions(None, None, subset="core")
+    asked = {query.query_id for query in core.queries}
+    assert asked < {query.query_id for query in newest.queries}
+    whole, part = SUBMISSIONS / "benchmark-2" / "length", tmp_path / "part"
+    part.mkdir()
+    shutil.copy(whole / "submission.json", part)
+    table = pq.read_table(whole / "forecasts.parquet")
+    pq.write_table(table.filter(pc.is_in(table["query_id"], pa.array(sorted(asked)))), part / "forecasts.parquet")
+    assert check(part, expected_of(core, newest)).ok
+    assert check(whole, expected_of(core, newest)).ok
+    assert [flaw.field for flaw in check(part, expected_of(newest)).flaws] == ["rows"]
+    assert not check(whole, expected_of(core)).ok
+
+
+def test_shipped_entries_for_core_answer_it(newest: Questions) -> None:
+    core = load_questions(None, None, subset="core")
+    whole, part = shipped(core)
+    assert shipped(newest) == [whole]
+    for path in submission_paths([part]):
+        checked = check(path, expected_of(core, newest))
+        assert checked.ok, f"{path.name}: {checked.flaws[0]}"
 
 
 def test_the_shipped_dataset_names_its_tasks_for_the_hub() -> None:

@@ -75,13 +75,17 @@ def season_facts(folder: Path) -> list[dict[str, Any]]:
 
 
 def _counts(corpus: Corpus) -> dict[str, Any]:
+    import pyarrow.compute as pc
+
     kernels = corpus.table("kernels", columns=["kernel_id", "problem_id", "backend", "gpu", "status"])
     found: dict[str, Any] = {
         "kernels": len(set(kernels.column("kernel_id").to_pylist())),
         "problems": len(set(kernels.column("problem_id").to_pylist())),
     }
-    for facet in ("backend", "gpu", "status"):
-        values, sizes = np.unique([str(v) for v in kernels.column(facet).to_pylist()], return_counts=True)
+    # A kernel has a row for each GPU: of backends and verdicts the main GPU's rows are counted.
+    main = kernels.filter(pc.equal(kernels["gpu"], corpus.main_gpu())) if corpus.main_gpu() else kernels
+    for facet, rows in (("backend", main), ("gpu", kernels), ("status", main)):
+        values, sizes = np.unique([str(v) for v in rows.column(facet).to_pylist()], return_counts=True)
         found[facet] = {str(value): int(size) for value, size in zip(values, sizes, strict=True)}
     return found
 

@@ -28,6 +28,7 @@ from kbench.schemas import Submission, UserError
 if TYPE_CHECKING:
     from kbench.benchmark.tasks.questions import Questions
 
+CORE = "core"
 SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries, one folder for each version of the benchmark."""
 
@@ -186,6 +187,33 @@ def score_all(
 ) -> list[Results]:
     """Check and score submissions; `read_entries` says what it raises, `score_entries` what the arguments mean."""
     return score_entries(read_entries(paths, questions, refuse, expected), questions, settings, tell)
+
+
+def score_part(
+    questions: Questions, dataset: str | None, tell: Callable[[str], None], refuse: Callable[[str], None]
+) -> list[Results]:
+    """Shipped entries that answer core alone, scored on it: their figures are those of the slice core.
+
+    Args:
+        questions: of the whole split.
+        dataset: the corpus they came from.
+        tell: called with each entry's name before it is scored.
+        refuse: told why a submission is left out.
+    """
+    core = (
+        load_questions(dataset, None, questions.split, questions.benchmark, CORE) if questions.benchmark > 1 else None
+    )
+    paths = shipped(core)[1:] if core is not None else []
+    if core is None or not submission_paths(paths):
+        return []
+    scored = score_all(paths, core, tell=tell, refuse=refuse, expected=expected_of(core, questions))
+    return [as_part(result, CORE) for result in scored]
+
+
+def as_part(result: Results, part: str) -> Results:
+    """Results on a part of the split, as a slice of the whole: there are no figures over all queries."""
+    scores = [dataclasses.replace(score, slice=part) for score in result.scores if score.slice == "all"]
+    return dataclasses.replace(result, scores=scores, draws={})
 
 
 def score_entries(

@@ -222,7 +222,7 @@ def build(
 
     The site works from disk and contacts no other host.
     """
-    from kbench.leaderboard.board import asked_of, load_questions, read_entries, score_entries, shipped
+    from kbench.leaderboard.board import asked_of, load_questions, read_entries, score_entries, score_part, shipped
     from kbench.leaderboard.scoring.results import read_all_results
     from kbench.leaderboard.season.life import SEASONS
     from kbench.leaderboard.site.answers import answers_of
@@ -243,6 +243,8 @@ def build(
         kept = cache if labels is None else None
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
         answers = answers_of(entries, questions, corpus)
+        if submissions is None and labels is None and subset is None:
+            found += score_part(questions, dataset, _tell("scoring on core"), refused.append)
     facts = {**dataset_facts(questions, corpus), "seasons": season_facts(SEASONS)}
     page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links))
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())

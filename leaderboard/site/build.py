@@ -65,7 +65,8 @@ def build(
         files[f"data/{entry['id']}.json"] = compact({"columns": data["columns"], **entry, **more}).encode()
     files["data/slices.js"] = shard("slices", {entry["id"]: entry["scores"] for entry in data["entries"]})
     brief = [
-        {k: v for k, v in entry.items() if k not in LOADED_LATER} | {"scores": {"all": entry["scores"].get("all", [])}}
+        {k: v for k, v in entry.items() if k not in LOADED_LATER}
+        | {"scores": {key: entry["scores"].get(key, []) for key in ("all", entry["part"]) if key}}
         for entry in data["entries"]
     ]
     first = data | {"entries": brief, "asked": [problem for problem, _ in asked]}

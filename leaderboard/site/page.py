@@ -45,7 +45,8 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
     entries = [_entry(result) for result in results]
     headlines = {track: _headlines(results, track) for track in TRACK_NAMES}
     entered = {track: found for track, found in headlines.items() if found}
-    overall = rank_overall(entered, [result.entry_id for result in results])
+    whole = {name for found in headlines.values() for name in found}
+    overall = rank_overall(entered, [result.entry_id for result in results if result.entry_id in whole])
     names = {result.entry_id: result.submission.name for result in results}
     data = {
         "version": __version__,
@@ -116,7 +117,8 @@ def _entry(result: Results) -> dict[str, Any]:
         "answered_share": result.answered_share,
         "flags": list(result.flags),
         "curves": result.curves,
-        "scores": _scores_by_slice(result),
+        "scores": (scores := _scores_by_slice(result)),
+        "part": None if "all" in scores or not scores else next(iter(scores)),
     }
 
 

@@ -93,9 +93,14 @@ def _counts(corpus: Corpus) -> dict[str, Any]:
 def _slices(questions: Questions) -> dict[str, dict[str, list[int]]]:
     """Rows and problems of every slice, for the tracks that ask about pairs and for those that ask about pools."""
     everything = np.ones(len(questions.pairs), dtype=np.bool_), np.ones(len(questions.pools), dtype=np.bool_)
+    core = (
+        [("core", questions.pairs.core, questions.pools.core)]
+        if questions.benchmark > 1 and not questions.subset
+        else []
+    )
     return {
         key: {"pairs": _size(questions.pairs.take(pairs)), "pools": _size(questions.pools.take(pools))}
-        for key, pairs, pools in (("all", *everything), *slice_masks(questions))
+        for key, pairs, pools in (("all", *everything), *core, *slice_masks(questions))
     }
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import read_entries
+from kbench.leaderboard.board import as_part, read_entries
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.page import page_data
@@ -186,3 +186,20 @@ def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any
     facts = faceted[1]
     assert sum(row["queries"] for row in facts["bins"]) > 0
     assert facts["fingerprint"] in site.read_text("utf-8")
+
+
+def test_an_entry_on_core_alone_is_shown_there_and_ranked_nowhere_else(
+    faceted: tuple[list[Results], dict[str, Any]], tmp_path: Path
+) -> None:
+    results, facts = faceted
+    name = dataclasses.replace(results[0].submission, name="core only")
+    part = as_part(dataclasses.replace(results[0], submission=name), "core")
+    data = page_data([*results, part], facts)
+    entry = data["entries"][-1]
+    assert entry["part"] == "core"
+    assert list(entry["scores"]) == ["core"]
+    assert [one["part"] for one in data["entries"][:-1]] == [None] * len(results)
+    ranked = {place["id"] for place in data["overall"]} | {p["id"] for t in data["track_ranks"].values() for p in t}
+    assert part.entry_id not in ranked
+    build([*results, part], facts, tmp_path)
+    assert part.entry_id in (tmp_path / "index.html").read_text("utf-8")

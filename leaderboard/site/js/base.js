@@ -2,6 +2,8 @@
 // Text that came with a submission or a kernel is only ever set as text.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const BY_ID = new Map(DATA.entries.map((entry) => [entry.id, entry]));
+// Entries that answer the whole split; the others answer a part of it alone.
+const WHOLE = DATA.entries.filter((entry) => !entry.part);
 const main = document.querySelector("main");
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -2,16 +2,18 @@
 const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of an entry's ranks over the tracks; lower is better.", headline: "mean", headline_label: "mean rank", metrics: [] };
 const TRACKS = [OVERALL, ...DATA.tracks];
 const FACETS = ["family", "backend", "gpu"];
-const FILTERS = [...FACETS, "access"];
-const state = { track: OVERALL.id, family: "", backend: "", gpu: "", access: "", search: "", sort: null };
+const FILTERS = [...FACETS, "access", "part"];
+const CORE = "core";
+const state = { track: OVERALL.id, part: "", family: "", backend: "", gpu: "", access: "", search: "", sort: null };
 
 // ---- scores and ranks ---------------------------------------------------------------------------------------------------
 // A slice key joins the chosen facets in a fixed order; the builder stored one score set per key.
 function sliceKey() {
+  if (state.part) return state.part;
   const parts = FACETS.filter((facet) => state[facet] && DATA.facets[facet].length > 1).map((facet) => `${facet}=${state[facet]}`);
   return parts.length ? parts.join("&") : "all";
 }
-const sliceName = (key) => (key === "all" ? "all test queries" : key.replaceAll("&", ", "));
+const sliceName = (key) => (key === "all" ? "all test queries" : key === CORE ? "core, a fixed part for models that cost money" : key.replaceAll("&", ", "));
 const COLUMN = new Map(DATA.columns.map((name, i) => [name, i]));
 const metricOf = (track, metric) => DATA.metrics[`${track}.${metric}`];
 const arrow = (track, metric) => (metricOf(track, metric).better === "high" ? "↑" : "↓");
@@ -47,7 +49,7 @@ function rankings(entries, track, key) {
   });
   return new Map(ordered.map((row) => [row.entry.id, row]));
 }
-const visibleEntries = () => DATA.entries.filter((entry) => !state.access || (state.access === "open") === entry.open);
+const visibleEntries = () => DATA.entries.filter((entry) => (!entry.part || entry.part === state.part) && (!state.access || (state.access === "open") === entry.open));
 // Unfiltered, places come from the bootstrap; there are none for a filter, so its ranges come from intervals.
 function places(track, entries, key) {
   if (key === "all" && !state.access && (track === OVERALL ? DATA.tracks.some((one) => decided(one, key)) : decided(track, key))) {
@@ -86,11 +88,15 @@ function boardView() {
   const meanings = el("details", { class: "meanings" });
   const tabs = TRACKS.map((track) => el("button", { type: "button", "data-track": track.id, on: { click: () => { state.sort = null; change({ track: track.id }); } } }, track.title));
   const choice = (facet, label, values) => el("label", {}, label,
-    el("select", { "data-facet": facet, disabled: values.length < 2, on: { change: (event) => change({ [facet]: event.target.value }) } },
+    el("select", { "data-facet": facet, disabled: values.length < 2, on: { change: (event) => (facet === "access" ? change({ access: event.target.value }) : leaveCore({ [facet]: event.target.value })) } },
       el("option", { value: "" }, values.length === 1 ? values[0] : "all"),
       ...(values.length > 1 ? values : []).map((value) => option(value, words(value), state[facet]))));
   const search = el("input", { type: "search", value: state.search, placeholder: "name, author, kind", on: { input: (event) => change({ search: event.target.value }, true) } });
-  const controls = el("div", { class: "controls" },
+  // Core is not cut further: choosing it clears the facets, and choosing a facet leaves it.
+  const leaveCore = (chosen) => { parts.value = ""; change({ ...chosen, part: "" }); };
+  const enterPart = (part) => { for (const pick of controls.querySelectorAll("select")) if (FACETS.includes(pick.dataset.facet)) pick.value = ""; change({ part, family: "", backend: "", gpu: "" }); };
+  const parts = el("select", { "data-facet": "part", on: { change: (event) => enterPart(event.target.value) } }, el("option", { value: "" }, "all"), option(CORE, CORE, state.part));
+  const controls = el("div", { class: "controls" }, DATA.dataset.slices[CORE] ? el("label", {}, "Queries", parts) : null,
     choice("family", "Family", DATA.facets.family), choice("backend", "Backend", DATA.facets.backend), choice("gpu", "GPU", DATA.facets.gpu),
     choice("access", "Weights", ["open", "closed"]), el("label", {}, "Search", search));
   const draw = async () => {
@@ -176,7 +182,7 @@ function drawTable(track, holder, count, change) {
   const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
   fill(body, shown.map((entry) => rows.get(entry.id)));
   holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
-  count.textContent = `${shown.length} of ${DATA.entries.length} entries · ${sliceText(track, key)} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${rangeText(key)}`;
+  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on core alone`} · ${sliceText(track, key)} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${rangeText(key)}`;
 }
 function sliceText(track, key) {
   const asked = track === OVERALL ? [["pairs", DATA.dataset.slices[key]?.pairs], ["pool kernels", DATA.dataset.slices[key]?.pools]] : [[track.asks_about === "pairs" ? "pairs" : "pool kernels", sizeOf(track, key)]];
@@ -230,7 +236,8 @@ function boardHash() {
 function readBoardHash(query) {
   const given = new URLSearchParams(query || "");
   for (const name of FILTERS) state[name] = given.get(name) || "";
-  for (const facet of FACETS) if (!DATA.facets[facet].includes(state[facet])) state[facet] = "";
+  if (state.part !== CORE || !DATA.dataset.slices[CORE]) state.part = "";
+  for (const facet of FACETS) if (state.part || !DATA.facets[facet].includes(state[facet])) state[facet] = "";
   state.track = TRACKS.some((track) => track.id === given.get("track")) ? given.get("track") : OVERALL.id;
   state.search = given.get("q") || "";
   const sort = given.get("sort");

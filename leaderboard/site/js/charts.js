@@ -79,7 +79,7 @@ function lineChart(label, lists, xAxis, yAxis, options = {}) {
 const legend = (names) => el("p", { class: "legend" }, ...names.map((name, i) => el("span", { class: `key-${SERIES[i % SERIES.length]}` }, name)));
 // Quality against cost; every dot leads to its entry.
 function costChart(track, chosen = null, size = FRAME) {
-  const points = DATA.entries.map((entry) => ({ entry, cost: entry.cost.seconds_per_1000, score: score(entry, track.id, track.headline, "all") }))
+  const points = WHOLE.map((entry) => ({ entry, cost: entry.cost.seconds_per_1000, score: score(entry, track.id, track.headline, "all") }))
     .filter((point) => point.cost > 0 && point.score && !none(point.score.value));
   if (points.length < 2) return el("p", {}, "Not enough entries state their cost.");
   const values = points.flatMap((point) => [point.score.low ?? point.score.value, point.score.high ?? point.score.value]);

@@ -15,12 +15,12 @@ async function entryData(entry) {
 function drawEntry(entry) {
   const overall = DATA.overall.find((candidate) => candidate.id === entry.id);
   page(entry.name, el("h1", {}, entry.name, badge(words(entry.kind))),
-    el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.overall.length}.` : ""),
+    el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.overall.length}.` : entry.part ? `Answers ${entry.part} alone, a fixed part of the queries, and is ranked there.` : ""),
     ...entry.flags.map((flag) => el("p", {}, badge("flag", "flag"), ` ${flag}`)),
     compareForm(entry), entryFacts(entry), el("h2", {}, "Curves"), entryCharts([entry]),
     entry.misses ? [el("h2", { id: "misses" }, "Worst misses"), el("p", { class: "lead" }, "The pairs whose forecast was furthest from the measured bin, by RPS. A certain miss over all eight bins costs 1."), missTable(entry)] : null,
     entry.problems ? [el("h2", {}, "Problem by problem"), problemScores(entry)] : null,
-    el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry]),
+    el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry], entry.part || "all"),
     el("h2", {}, "Headlines by slice"), sliceTable([entry]),
     el("p", {}, link(`data/${entry.id}.json`, "Download every number of this entry (JSON)", { download: true })));
 }
@@ -92,8 +92,8 @@ function sliceTable([entry]) {
     el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, words(key)), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track) => el("td", { class: "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
 }
 function compareForm(entry) {
-  const others = DATA.entries.filter((other) => other !== entry);
-  if (!others.length) return null;
+  const others = WHOLE.filter((other) => other !== entry);
+  if (!others.length || entry.part) return null;
   const pick = el("select", { "data-compare": true }, ...others.map((other) => option(other.id, other.name)));
   return el("div", { class: "controls" }, el("label", {}, "Compare with", pick),
     el("button", { type: "button", class: "primary", on: { click: () => { location.hash = `#/compare/${encodeURIComponent(entry.id)}/${encodeURIComponent(pick.value)}`; } } }, "Compare"));

@@ -51,7 +51,7 @@ function historyView() {
     ...DATA.tracks.map((one) => ({ id: `${one.id}.${one.headline}`, title: `${one.title}: ${one.headline_label}\u00a0${arrow(one.id, one.headline)}`, meaning: metricOf(one.id, one.headline).meaning, better: metricOf(one.id, one.headline).better,
       value: (entry) => score(entry, one.id, one.headline, "all")?.value ?? null, cell: (entry) => scoreText(score(entry, one.id, one.headline, "all"))[0] })),
   ];
-  const dated = DATA.entries.map((entry) => ({ entry, at: Date.parse(entry.created_at), value: track && score(entry, track.id, track.headline, "all")?.value })).filter((one) => one.at && !none(one.value)).sort((a, b) => a.at - b.at);
+  const dated = WHOLE.map((entry) => ({ entry, at: Date.parse(entry.created_at), value: track && score(entry, track.id, track.headline, "all")?.value })).filter((one) => one.at && !none(one.value)).sort((a, b) => a.at - b.at);
   page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores today. Scores are always computed anew on the same questions."),
     track && new Set(dated.map((one) => one.at)).size > 1 ? el("div", { class: "card broad" }, el("h2", {}, `Best ${track.headline_label} so far`), bestSoFar(track, dated)) : null,
     sortTable("entries-by-date", "Entries by date", columns, DATA.entries, { id: "date", down: true }), seasons());

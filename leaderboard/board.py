@@ -23,6 +23,7 @@ from kbench.leaderboard.submission.flaws import Flaw
 from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.submission.rules import Expected
 from kbench.leaderboard.submission.untrusted import shown
+from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
     """
     ids = [query.query_id for query in questions.queries]
     others = frozenset(query.query_id for query in whole.queries) - set(ids) if whole is not None else frozenset()
-    return Expected(questions.dataset, ids, frozenset(ids[at] for at in questions.pair_queries.tolist()), others)
+    pairs = frozenset(ids[at] for at in questions.pair_queries.tolist())
+    return Expected(questions.dataset, ids, pairs, others, published_releases())
 
 
 def asked_of(questions: Questions, dataset: str | None, labels: Path | None) -> Expected:

@@ -42,19 +42,22 @@ class Expected:
     """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
     other_ids: frozenset[str] = frozenset()
     """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
+    releases: frozenset[str] = frozenset()
+    """Fingerprints of releases of the same dataset: an entry made for one counts where its queries are the same."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         pairs = None if self.pair_ids is None else sorted(self.pair_ids)
         asked = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
-        return {"fingerprint": self.fingerprint} | asked
+        return {"fingerprint": self.fingerprint, "releases": sorted(self.releases)} | asked
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Expected:
         """From plain JSON values."""
         pairs = value["pair_ids"]
-        others = frozenset(value["other_ids"])
-        return cls(value["fingerprint"], value["query_ids"], None if pairs is None else frozenset(pairs), others)
+        others, releases = frozenset(value["other_ids"]), frozenset(value["releases"])
+        pairs = None if pairs is None else frozenset(pairs)
+        return cls(value["fingerprint"], value["query_ids"], pairs, others, releases)
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""
@@ -75,7 +78,8 @@ def inspect(path: Path, expected: Expected | None) -> Inspected:
     submission, flaws = _check_metadata(files.get(METADATA_FILE))
     table, more = _check_forecasts(files, submission, expected)
     flaws += more
-    if submission is not None and expected is not None and submission.dataset_fingerprint != expected.fingerprint:
+    known = None if expected is None else {expected.fingerprint, *(() if more else expected.releases)}
+    if submission is not None and expected is not None and submission.dataset_fingerprint not in (known or ()):
         value = submission.dataset_fingerprint
         fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
         flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", value, fix))

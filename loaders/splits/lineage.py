@@ -77,6 +77,11 @@ def published_splits(before: str | None = None) -> dict[str, str]:
     return kept
 
 
+def published_releases() -> frozenset[str]:
+    """Fingerprints of the published datasets."""
+    return frozenset(_recorded())
+
+
 def _recorded() -> Mapping[str, Mapping[str, str]]:
     found: Mapping[str, Mapping[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return found

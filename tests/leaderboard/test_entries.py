@@ -21,6 +21,7 @@ from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, s
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.places import shipped as shipped_folder
+from kbench.loaders.splits.lineage import published_releases
 
 LARGEST_BYTES = 3_000_000
 EVIDENCE = json.loads((Path(__file__).parents[2] / "docs" / "evidence" / "benchmark-2.json").read_text("utf-8"))
@@ -66,6 +67,20 @@ def test_an_entry_may_answer_core_alone_and_one_that_answers_all_takes_part(newe
     assert check(whole, expected_of(core, newest)).ok
     assert [flaw.field for flaw in check(part, expected_of(newest)).flaws] == ["rows"]
     assert not check(whole, expected_of(core)).ok
+
+
+def test_an_entry_made_for_another_release_counts_where_its_queries_are_the_same(
+    newest: Questions, tmp_path: Path
+) -> None:
+    entry = tmp_path / "entry"
+    shutil.copytree(SUBMISSIONS / "benchmark-2" / "length", entry)
+    about = json.loads((entry / "submission.json").read_text("utf-8"))
+    for fingerprint, fields in ((sorted(published_releases())[-1], []), ("0" * 32, ["dataset_fingerprint"])):
+        (entry / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": fingerprint}), "utf-8")
+        assert [flaw.field for flaw in check(entry, expected_of(newest)).flaws] == fields
+    (first,) = published_releases() - {newest.dataset}
+    (entry / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": first}), "utf-8")
+    assert check(entry, expected_of(newest)).ok
 
 
 def test_shipped_entries_for_core_answer_it(newest: Questions) -> None:

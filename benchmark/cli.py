@@ -50,8 +50,8 @@ shots_option = click.option(
 @click.option(
     "--held-out-gpu",
     metavar="GPU",
-    help="Leave this GPU out of training and ask about it alone: scores transfer between GPUs, with the baseline "
-    "`transfer` (speedups stay what they were) beside every surrogate.",
+    help="Leave this GPU (any unambiguous part of its name) out of training and ask about it alone: scores transfer "
+    "between GPUs, with the baseline `transfer` (speedups stay what they were) beside every surrogate.",
 )
 @click.option("--gpu", metavar="GPU", help="Ask about this GPU, or all; the one with the most kernels by default.")
 @click.option(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import tempfile
 from pathlib import Path
 
 from kbench.benchmark.problems.registry import listed, named
@@ -20,6 +19,7 @@ from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of
 from kbench.harness.device.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
+from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import Backend
 
 
@@ -62,7 +62,7 @@ def search(
     )  # fmt: skip
     check(settings)
     with contextlib.ExitStack() as stack:
-        folder = Path(out) if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = Path(out) if out is not None else stack.enter_context(temporary_folder())
         drive(folder, [settings], _drive(settings, recorded, Gpu.of(gpu), half_width))
         return recorded_states(folder)[settings.run_id]
 

@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import BuildCache, default_folder
 from kbench.harness.record.selection import Selection
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_records
+from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import DataError, InfrastructureError, KernelCounters, KernelSource, UserError, to_dict
 
 DURATION, PASSES = "gpu__time_duration.sum", "profiler__replayer_passes"
@@ -118,8 +118,7 @@ class Profiler:
         """
         if not entries:
             return []
-        with tempfile.TemporaryDirectory(prefix="kbench-counters-") as name:
-            folder = Path(name)
+        with temporary_folder() as folder:
             batch, order, table = (folder / file for file in ("batch.json", "order.jsonl", "table.csv"))
             batch.write_text(json.dumps(entries))
             run = [sys.executable, "-m", "kbench.harness.worker.profiled", str(batch), str(order), str(gpu)]

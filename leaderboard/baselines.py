@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from kbench.benchmark.tasks.asked import Tables
     from kbench.benchmark.tasks.questions import Questions
 from kbench.loaders.storage.atomic import replace_together
+from kbench.loaders.storage.scratch import temporary_folder
 
 
 def write_baselines(
@@ -53,9 +53,9 @@ def write_submission(
         target: the folder.
         compiler: for surrogates that look at compiler output.
     """
-    with tempfile.TemporaryDirectory() as scratch:
+    with temporary_folder() as scratch:
         # One resample: the figures of this run are not kept, the leaderboard computes its own.
         made = evaluate(surrogate, corpus, Options(resamples=1), questions=questions, compiler=compiler)
-        files = write_folder(made, Path(scratch))
+        files = write_folder(made, scratch)
         kept = (METADATA_FILE, FORECAST_FILES[0])
         replace_together(target, {file: files[file].read_bytes() for file in kept})

@@ -48,6 +48,7 @@ def load_questions(
     benchmark: int | None = None,
     subset: str | None = None,
     shots: int = 0,
+    gpu: str | None = None,
 ) -> Questions:
     """The questions entries are scored on: of a corpus, or of a maintainer's private labels.
 
@@ -58,12 +59,13 @@ def load_questions(
         benchmark: which version of the benchmark; the newest by default.
         subset: a part of the split, such as core.
         shots: most measured kernels that a query names.
+        gpu: the GPU that is asked about; by default the one with the most kernels.
     """
     if labels is not None:
         return read_labels(labels)
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark)
+    corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark, gpu)
     return with_shots(build_questions(corpus, split, subset=subset), corpus, shots)
 
 

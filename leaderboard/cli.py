@@ -289,6 +289,7 @@ def serve(folder: Path, host: str, port: int, checks: bool, as_json: bool) -> No
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @question_options
 @shots_option
+@click.option("--gpu", metavar="GPU", help="Ask about this GPU, or all; the one with the most kernels by default.")
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
 @json_option
 def export_queries(
@@ -300,7 +301,7 @@ def export_queries(
     """
     from kbench.leaderboard.board import load_questions
     from kbench.leaderboard.probe.probe import probe as find
-    from kbench.leaderboard.submission.labels import write_labels, write_queries
+    from kbench.leaderboard.submission.labels import gpu_of, write_labels, write_queries
 
     if labels is not None:
         raise UserError("--labels holds no query texts; export from a corpus with --dataset")
@@ -311,7 +312,7 @@ def export_queries(
         write_labels(questions, labels_out)
     facts = {
         "queries": len(questions.queries), "dataset": questions.dataset, "benchmark": questions.benchmark,
-        "path": str(out), "leaks": [dataclasses.asdict(one) for one in found.leaks],
+        "gpu": gpu_of(questions), "path": str(out), "leaks": [dataclasses.asdict(one) for one in found.leaks],
     }  # fmt: skip
     text = f"{out}: {len(questions.queries):,} queries of benchmark {questions.benchmark}, dataset {questions.dataset}"
     echo_json(facts) if as_json else click.echo(text)
@@ -337,7 +338,10 @@ def probe(queries: Path, dataset: str | None, labels: Path | None, as_json: bool
     from kbench.loaders.options import layout
 
     files, facts = read_queries(queries)
-    questions = load_questions(dataset, labels, facts["split"], facts["benchmark"], facts["subset"], facts["shots"])
+    # Benchmark 1 asks about every GPU, and is not told which.
+    gpu = None if facts["benchmark"] == 1 else facts["gpu"]
+    set_facts = {name: facts[name] for name in ("split", "benchmark", "subset", "shots")}
+    questions = load_questions(dataset, labels, gpu=gpu, **set_facts)
     if questions.dataset != facts["dataset"]:
         raise UserError(f"{queries} is of dataset {facts['dataset']}; name the corpus it came from with --dataset")
     found = find(questions, files)

@@ -92,7 +92,7 @@ class Command:
     train: str | None = None
     """A corpus whose training splits stand in for those of `dataset`; SHIPPED for the shipped one."""
     held_out_gpu: str | None = None
-    """A GPU that is left out of training, and that alone is asked about."""
+    """A GPU that is left out of training, and that alone is asked about; any unambiguous part of its name."""
     gpu: str | None = None
     """The GPU that is asked about; the one with the most kernels by default."""
 
@@ -175,11 +175,12 @@ class Command:
 
     def _transfer(self, done: Sequence[Evaluation], unchanged: Evaluation, values: list[dict[str, Any]]) -> list[str]:
         """Skill on the GPU left out, over the baseline that speedups stay what they were on the others."""
-        lines = [f"Transfer to {self.held_out_gpu}: skill over unchanged speedups"]
+        gpu = unchanged.questions.gpu
+        lines = [f"Transfer to {gpu}: skill over unchanged speedups"]
         for evaluation, found in zip(done, values, strict=True):
             over = skill_over(evaluation.scored, unchanged.scored)
             plain = {name: dataclasses.asdict(MetricResult.of(figure, None, None)) for name, figure in over.items()}
-            found["transfer"] = {"held_out_gpu": self.held_out_gpu, "baseline": UNCHANGED, "skill_over": plain}
+            found["transfer"] = {"held_out_gpu": gpu, "baseline": UNCHANGED, "skill_over": plain}
             write_json(self._folder_of(evaluation.name) / "transfer.json", found["transfer"])
             shown = (f"{name} {f.value:.3f} [{f.low:.3f}, {f.high:.3f}]" for name, f in over.items())
             lines.append(f"  {evaluation.name}: {', '.join(shown)}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables, version_of
 from kbench.benchmark.tasks.build import TRAIN_SPLITS
-from kbench.schemas import UnknownNameError, UserError
+from kbench.loaders.corpus.corpus import resolve
+from kbench.schemas import UserError
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
@@ -26,12 +27,15 @@ class HeldOutGpu:
     def __init__(self, corpus: Tables, gpu: str) -> None:
         """Leave a GPU out of training.
 
+        Args:
+            corpus: what holds kernels of several GPUs.
+            gpu: the GPU that is left out, by its name or as `load` takes it.
+
         Raises:
-            UserError: the corpus has no such GPU, or no other.
+            UserError: the corpus has no such GPU, several, or no other.
         """
         gpus = sorted(set(corpus.table("kernels", columns=["gpu"]).column("gpu").to_pylist()) - {None})
-        if gpu not in gpus:
-            raise UnknownNameError("GPU", gpu, gpus)
+        gpu = resolve("gpu", gpu, gpus)
         if len(gpus) < 2:
             raise UserError(f"the corpus has {gpu} alone; transfer needs kernels measured on another GPU too")
         self._corpus, self.gpu = corpus, gpu

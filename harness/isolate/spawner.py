@@ -23,7 +23,7 @@ from typing import Any
 import kbench
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel, offer_key
-from kbench.loaders.storage import janitor
+from kbench.loaders.storage import janitor, scratch
 from kbench.schemas import InfrastructureError
 
 START_SECONDS = 120.0
@@ -76,8 +76,7 @@ class Spawner:
         """
         self._purpose = "plan" if planning else "run"
         self._variables = {"TRITON_INTERPRET": "1"} if interpret else {}
-        self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
-        janitor.watch_path(self.scratch)
+        self.scratch = scratch.make_folder()
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._pending, self._ready = b"", False
@@ -101,8 +100,8 @@ class Spawner:
         """
         control = self._ensure_zygote()
         here, there = socket.socketpair()
-        scratch = Path(tempfile.mkdtemp(prefix=f"{role}-", dir=self.scratch))
-        request = {"role": role, "scratch": str(scratch), **settings}
+        folder = Path(tempfile.mkdtemp(prefix=f"{role}-", dir=self.scratch))
+        request = {"role": role, "scratch": str(folder), **settings}
         try:
             socket.send_fds(control, [json.dumps(request).encode()], [there.fileno()])
             answer = self._next_message("spawned")
@@ -112,7 +111,7 @@ class Spawner:
         finally:
             there.close()
         channel = offer_key(here, secrets.token_bytes(KEY_BYTES))
-        return WorkerProcess(int(answer["spawned"]), channel, role, scratch, settings)
+        return WorkerProcess(int(answer["spawned"]), channel, role, folder, settings)
 
     def exit_code(self, worker: WorkerProcess, wait: float = 0.5) -> int | None:
         """How a worker that hung up has ended; None when that is not known in time."""
@@ -142,8 +141,7 @@ class Spawner:
     def close(self) -> None:
         """End the zygote and remove all scratch folders."""
         self._stop_zygote()
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        janitor.forget_path(self.scratch)
+        scratch.remove_folder(self.scratch)
 
     def _ensure_zygote(self) -> socket.socket:
         self.start()
@@ -168,7 +166,8 @@ class Spawner:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", code, str(control.fileno()), str(self.scratch), self._purpose],
             pass_fds=[control.fileno()],
-            env=sandbox.environment() | self._variables,
+            # What it imports may try out the folder of temporary files, with a file that a kill would leave there.
+            env=sandbox.environment() | self._variables | {"TMPDIR": str(self.scratch)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -78,8 +78,9 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
     code = 1
     try:
         control.close()
-        os.setsid()
+        # In this order there is no moment at which neither the group's end nor the parent's would end this process.
         sandbox.die_with_parent()
+        os.setsid()
         from kbench.harness.worker import serve as worker
 
         if namespaces and request["role"] not in worker.TRUSTED:

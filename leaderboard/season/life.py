@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import gzip
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from kbench.leaderboard.season.record import FILE, Closing, Season, SeasonEntry,
 from kbench.leaderboard.season.sources import UNMEASURED
 from kbench.leaderboard.submission.archive import read_files
 from kbench.leaderboard.submission.check import check
-from kbench.leaderboard.submission.labels import read_queries, write_labels, write_queries
+from kbench.leaderboard.submission.labels import packed_labels, read_queries, write_queries
 from kbench.leaderboard.submission.rules import Expected
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -159,9 +158,7 @@ def close(
         refused=tuple(refused),
     )  # fmt: skip
     season = dataclasses.replace(season, closing=closing)
-    with tempfile.TemporaryDirectory() as scratch:
-        write_labels(asked, Path(scratch) / LABELS)
-        files: dict[str, bytes | None] = {LABELS: (Path(scratch) / LABELS).read_bytes(), FILE: season.to_bytes()}
+    files: dict[str, bytes | None] = {LABELS: packed_labels(asked), FILE: season.to_bytes()}
     # Packed: the scores of all slices are a third of a megabyte per entry. No time stamp: the same bytes again.
     files |= {
         f"{RESULTS}/{result.entry_id}.json.gz": gzip.compress(results_text(result).encode(), mtime=0)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import http.server
 import json
-import tempfile
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+
+from kbench.loaders.storage.scratch import temporary_folder
 
 Report = Mapping[str, Any]
 Checker = Callable[[Path], Report]
@@ -81,8 +82,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
     def _check(self, content: bytes, ending: str) -> None:
         assert self.server.checker is not None
-        with tempfile.TemporaryDirectory() as folder, self.server.one_at_a_time:
-            path = Path(folder) / f"submission{ending}"
+        with temporary_folder() as folder, self.server.one_at_a_time:
+            path = folder / f"submission{ending}"
             path.write_bytes(content)
             report = self.server.checker(path)
         self._send(HTTPStatus.OK, "application/json", json.dumps(report).encode())

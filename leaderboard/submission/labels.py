@@ -11,6 +11,7 @@ import numpy as np
 
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, strings
 from kbench.benchmark.tasks.questions import Questions
+from kbench.loaders.corpus.corpus import EVERY_GPU
 from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, from_dict, to_dict
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 KEY = b"kbench.questions"
 EXPORT = "kbench leaderboard export-queries"
 SET_FACTS = ("dataset", "benchmark", "split", "subset", "shots")
-"""What tells one set of queries from another."""
+"""What tells one set of queries from another, with the GPU."""
 
 
 def write_queries(questions: Questions, folder: Path) -> list[Path]:
@@ -28,17 +29,26 @@ def write_queries(questions: Questions, folder: Path) -> list[Path]:
     import pyarrow as pa
 
     written: dict[str, bytes] = {}
+    gpu = gpu_of(questions)
     for track in questions.tracks:
         rows = [to_dict(questions.queries[at]) for at in questions.asked(track).tolist()]
-        facts = {"track": track} | {name: getattr(questions, name) for name in SET_FACTS}
+        facts = {"track": track} | {name: getattr(questions, name) for name in SET_FACTS} | {"gpu": gpu}
         table = pa.Table.from_pylist(rows, schema=arrow_schema(Query))
         written[f"{track}.parquet"] = _packed(table.replace_schema_metadata({KEY: json.dumps(facts)}))
     replace_together(folder, written)
     return [folder / name for name in written]
 
 
+def gpu_of(questions: Questions) -> str:
+    """The GPU that queries are about, as --gpu takes it."""
+    gpus = {query.gpu for query in questions.queries}
+    return gpus.pop() if len(gpus) == 1 else EVERY_GPU
+
+
 def read_queries(folder: Path) -> tuple[dict[str, list[Query]], dict[str, Any]]:
     """Each track's queries in the order of its file, and the set they belong to.
+
+    Its `gpu` is None where the files are of a time before it was stated; every query names its own.
 
     Raises:
         DataError: the folder holds no file that `export-queries` wrote, or files of several sets.
@@ -52,7 +62,7 @@ def read_queries(folder: Path) -> tuple[dict[str, list[Query]], dict[str, Any]]:
         try:
             table = pq.read_table(path)
             facts = json.loads((table.schema.metadata or {})[KEY])
-            sets.append({name: facts[name] for name in SET_FACTS})
+            sets.append({name: facts[name] for name in SET_FACTS} | {"gpu": facts.get("gpu")})
             files[facts["track"]] = [from_dict(Query, row) for row in table.to_pylist()]
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise DataError(f"{path} is not a query file ({type(error).__name__}: {error}); export it again") from None
@@ -62,7 +72,13 @@ def read_queries(folder: Path) -> tuple[dict[str, list[Query]], dict[str, Any]]:
 
 
 def write_labels(questions: Questions, path: Path) -> None:
-    """Everything a submitter may not see, as Parquet: enough to score forecasts without the corpus."""
+    """Everything a submitter may not see, into a file: enough to score forecasts without the corpus."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, packed_labels(questions))
+
+
+def packed_labels(questions: Questions) -> bytes:
+    """Everything a submitter may not see, as Parquet."""
     import pyarrow as pa
 
     facts = {
@@ -71,6 +87,7 @@ def write_labels(questions: Questions, path: Path) -> None:
         "shots": questions.shots,
         "benchmark": questions.benchmark,
         "subset": questions.subset,
+        "gpu": questions.gpu,
         "tracks": list(questions.tracks),
         "pair_queries": questions.pair_queries.tolist(),
         "prior": questions.prior.tolist(),
@@ -81,8 +98,7 @@ def write_labels(questions: Questions, path: Path) -> None:
     }
     tables = [_columns(questions.pairs, "pair"), _columns(questions.pools, "pool")]
     table = pa.concat_tables(tables, promote_options="default")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, _packed(table.replace_schema_metadata({KEY: json.dumps(facts)})))
+    return _packed(table.replace_schema_metadata({KEY: json.dumps(facts)}))
 
 
 def read_labels(path: Path) -> Questions:
@@ -104,6 +120,7 @@ def read_labels(path: Path) -> Questions:
             shots=facts.get("shots", 0),
             benchmark=facts["benchmark"],
             subset=facts["subset"],
+            gpu=facts.get("gpu"),
             tracks=tuple(facts["tracks"]),
             pair_queries=np.asarray(facts["pair_queries"], dtype=np.int64),
             prior=np.asarray(facts["prior"], dtype=np.float64),

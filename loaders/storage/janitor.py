@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 PROGRAM = """
-import os, shutil, signal, sys
+import os, shutil, signal, sys, time
 for name in ("SIGINT", "SIGTERM", "SIGHUP"):
     signal.signal(getattr(signal, name), signal.SIG_IGN)
 told = {}
@@ -25,12 +25,16 @@ for line in sys.stdin.buffer:
         told[line[1:-1]] = None
     else:
         told.pop(line[1:-1], None)
-for one in told:
+for one in sorted(told):  # groups first: they write into the folders
     try:
         if one[:1] == b"g":
             os.killpg(int(one[1:]), signal.SIGKILL)
         elif os.path.isdir(one[1:]):
-            shutil.rmtree(one[1:], ignore_errors=True)
+            for _ in range(20):  # a process that is about to die may have added a file meanwhile
+                shutil.rmtree(one[1:], ignore_errors=True)
+                if not os.path.exists(one[1:]):
+                    break
+                time.sleep(0.05)
         else:
             os.unlink(one[1:])
     except OSError:

@@ -99,6 +99,7 @@ def harness_compiler(kernels: Sequence[KernelSource], capability: str) -> Sequen
 @click.version_option(__version__, prog_name="kbench")
 def cli() -> None:
     """How fast will this GPU kernel run, and how sure are you?"""
+    _imported("kbench.loaders.storage.scratch:settle_temporary_folder")()
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,12 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
 def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Corpus, two_gpus: Corpus) -> None:
     with pytest.raises(UnknownNameError, match="64 of 132"):
         HeldOutGpu(two_gpus, "NVIDIA H200 (63 of 132 SMs)")
+    assert (HeldOutGpu(two_gpus, "h200").gpu, HeldOutGpu(two_gpus, "64 of 132").gpu) == (WHOLE, PART)
+    for unclear in ("NVIDIA", "H100"):
+        with pytest.raises(UnknownNameError) as elsewhere:
+            two_gpus.table("kernels", gpu=unclear)
+        with pytest.raises(UnknownNameError, match=re.escape(str(elsewhere.value))):
+            HeldOutGpu(two_gpus, unclear)
     with pytest.raises(UserError, match="measured on another GPU"):
         HeldOutGpu(corpus, WHOLE)
 
@@ -176,10 +183,16 @@ def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surr
     given = Options(resamples=50, tracks=("forecast",))
     (folder,) = two_gpus.folders
     command = Command(
-        names=["prior", "uniform"], dataset=str(folder), options=given, out=tmp_path, report=False, held_out_gpu=PART
+        names=["prior", "uniform"],
+        dataset=str(folder),
+        options=given,
+        out=tmp_path,
+        report=False,
+        held_out_gpu="64 of 132",
     )
     answer = command.run(SilentProgress(), None)
     assert f"Transfer to {PART}" in answer.text
+    assert answer.values["surrogates"][0]["transfer"]["held_out_gpu"] == PART
     prior, uniform = (one["transfer"]["skill_over"] for one in answer.values["surrogates"])
     assert uniform["skill"]["value"] < prior["skill"]["value"] < 0.0
     assert prior["skill"]["low"] <= prior["skill"]["value"] <= prior["skill"]["high"]

@@ -170,3 +170,10 @@ def test_host_code_that_never_returns_is_ended(planners: Planners) -> None:
     found = planned(planners, "def run(x):\n    while True:\n        pass\n")
     assert isinstance(found, Outcome)
     assert found.status == Status.TIMEOUT
+
+
+def test_what_a_zygote_imports_makes_temporary_files_in_its_own_folder_alone(spawner: Spawner) -> None:
+    spawner.start()
+    assert spawner._zygote is not None
+    given = Path(f"/proc/{spawner._zygote.pid}/environ").read_bytes().split(b"\0")
+    assert f"TMPDIR={spawner.scratch}".encode() in given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -19,7 +21,10 @@ from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results, write_results
-from kbench.schemas import UserError
+from kbench.leaderboard.submission.labels import KEY, read_labels, read_queries
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import Kernel, UserError, from_dict
 
 
 def _run(*arguments: object) -> Result:
@@ -106,6 +111,33 @@ def test_a_private_split_is_exported_answered_and_scored(
     assert json.loads(scored.stdout)[0]["scores"] == prior.to_json()["scores"]
     refused = _run("export-queries", queries, "--labels", labels)
     assert isinstance(refused.exception, UserError)
+
+
+def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(board_corpus: Path, tmp_path: Path) -> None:
+    whole = Corpus.open(board_corpus)
+    kernels = [from_dict(Kernel, row) for row in whole.table("kernels").to_pylist()]
+    with CorpusWriter(tmp_path / "two") as writer:
+        writer.append("problems", whole.table("problems"))
+        # The H200 has the most kernels, so it is asked about by default.
+        writer.append("kernels", [*kernels, *(dataclasses.replace(one, gpu="NVIDIA H100") for one in kernels[1:])])
+    corpus = ("--dataset", tmp_path / "two")
+    for asked, name in (("h100", "NVIDIA H100"), ("all", "all")):
+        labels = tmp_path / f"{asked}.parquet"
+        said = _run("export-queries", tmp_path / asked, *corpus, "--benchmark", 2, "--gpu", asked, "--labels-out",
+                    labels, "--json")  # fmt: skip
+        queries, facts = read_queries(tmp_path / asked)
+        gpus = {query.gpu for found in queries.values() for query in found}
+        assert json.loads(said.stdout)["gpu"] == facts["gpu"] == name
+        assert gpus == ({"NVIDIA H100", "NVIDIA H200"} if asked == "all" else {name})
+        assert read_labels(labels).gpu == (None if asked == "all" else name)
+        found = json.loads(_run("probe", tmp_path / asked, *corpus, "--json").stdout)
+        assert (found["gpu"], bool(found["findings"])) == (name, True)
+    for path in (tmp_path / "h100").glob("*.parquet"):
+        table = pq.read_table(path)
+        facts = json.loads(table.schema.metadata[KEY])
+        del facts["gpu"]
+        pq.write_table(table.replace_schema_metadata({KEY: json.dumps(facts)}), path)
+    assert read_queries(tmp_path / "h100")[1]["gpu"] is None
 
 
 def test_results_for_the_hub_are_read_by_its_own_library(results: list[Results], tmp_path: Path) -> None:

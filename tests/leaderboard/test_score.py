@@ -190,7 +190,9 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
         "candidate_source", "gpu", "gpu_facts_json", "known",
     ]  # fmt: skip
     facts = {"track": "forecast", "dataset": questions.dataset, "benchmark": 1, "split": "test", "subset": None}
-    assert table.schema.metadata == {b"kbench.questions": json.dumps(facts | {"shots": 0}).encode()}
+    assert table.schema.metadata == {
+        b"kbench.questions": json.dumps(facts | {"shots": 0, "gpu": "NVIDIA H200"}).encode()
+    }
     assert table.column("query_id").to_pylist() == sorted(table.column("query_id").to_pylist())
     everything = " ".join(str(value) for row in table.to_pylist() for value in row.values())
     answers = [*questions.pairs.speedup.tolist(), *questions.pools.runtime_us[questions.pools.valid].tolist()]

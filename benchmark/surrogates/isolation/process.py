@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.isolation.confine import Confinement
 from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
-from kbench.loaders.storage import janitor
+from kbench.loaders.storage import janitor, scratch
 from kbench.schemas import Forecast, KbenchError, Pair, Query, UserError
 
 LARGEST_ANSWER_BYTES = 1 << 30
@@ -54,7 +53,7 @@ class ProcessSurrogate:
         self._limits = confinement or Confinement()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
-        self._training: str | None = None
+        self._training: Path | None = None
         self._facts: SurrogateFacts | None = None
 
     def start(self) -> SurrogateFacts:
@@ -76,21 +75,21 @@ class ProcessSurrogate:
                 self.stop()
                 raise UserError(f"surrogate {self._target.name!r} could not be made: {error}") from None
             if self._training is not None:
-                self._ask(messages.Fit(self._training), messages.Fitted, self._limits.fit_s)
+                self._ask(messages.Fit(str(self._training)), messages.Fitted, self._limits.fit_s)
         return self._facts
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         """Let it learn; the training file is kept so that a restarted process learns again."""
         self.start()
-        with tempfile.NamedTemporaryFile(suffix=".json", delete=False) as file:
-            file.write(messages.encode(messages.Training.of(train)))
-        janitor.watch_path(Path(file.name))
+        folder = scratch.make_folder()
+        file = folder / "training.json"
+        file.write_bytes(messages.encode(messages.Training.of(train)))
         try:
-            self._ask(messages.Fit(file.name), messages.Fitted, self._limits.fit_s)
+            self._ask(messages.Fit(str(file)), messages.Fitted, self._limits.fit_s)
         except NoAnswerError as error:
-            Path(file.name).unlink()
+            scratch.remove_folder(folder)
             raise UserError(f"surrogate {self._target.name!r} failed in fit: {error}") from None
-        self._training = file.name
+        self._training = file
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Its answers, checked one by one.
@@ -120,8 +119,7 @@ class ProcessSurrogate:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
         if self._training is not None:
-            Path(self._training).unlink(missing_ok=True)
-            janitor.forget_path(Path(self._training))
+            scratch.remove_folder(self._training.parent)
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()

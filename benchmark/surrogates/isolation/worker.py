@@ -17,6 +17,7 @@ from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.isolation.confine import confine
 from kbench.benchmark.surrogates.protocol import SurrogateFacts
 from kbench.benchmark.surrogates.resolve import construct
+from kbench.loaders.storage.scratch import settle_temporary_folder
 from kbench.schemas import KbenchError
 
 
@@ -53,6 +54,7 @@ def main() -> None:
     """Answer until the parent closes the connection."""
     for refused in confine(**json.loads(sys.argv[2])) if len(sys.argv) > 2 else ():
         sys.stderr.write(f"kbench: this system does not permit {refused}; the surrogate runs without that limit\n")
+    settle_temporary_folder()
     session = SurrogateSession()
     with socket.socket(fileno=int(sys.argv[1])) as connection, connection.makefile("rb") as requests:
         # Children of the surrogate must not hold the connection open after it died.

@@ -116,6 +116,48 @@ def traces() -> Iterator[str]:
         yield json.dumps(trace | {"evaluation": evaluation}) + "\n"
 
 
+def rows_of_texts() -> Iterator[dict[str, object]]:
+    """Rows of a table that hold a text each."""
+    rng = random.Random(0)
+    for number in itertools.count():
+        yield {"task": f"task {number % 500}", "code": source(number, rng), "us": number % 97 + 1.0}
+
+
+def texts_as_csv() -> Iterator[str]:
+    """CSV with a text per row."""
+    yield "task,code,us\n"
+    for row in rows_of_texts():
+        text = str(row["code"]).replace('"', '""')
+        yield f'{row["task"]},"{text}",{row["us"]}\n'
+
+
+def texts_as_lines() -> Iterator[str]:
+    """JSON lines with a text per row."""
+    for row in rows_of_texts():
+        yield json.dumps(row) + "\n"
+
+
+def submissions(text: Callable[[int, random.Random], str]) -> Iterator[dict[str, object]]:
+    """Submissions to GPU MODE, one row each."""
+    rng = random.Random(0)
+    for number in itertools.count():
+        yield {"code": text(number, rng), "leaderboard": "gelu", "gpu_type": "A100", "score": 1e-5}
+
+
+def runs() -> Iterator[dict[str, object]]:
+    """kernelbot's export: a row per run, three of each submission."""
+    rng = random.Random(0)
+    for number in itertools.count():
+        text = source(number, rng)
+        for mode in ("test", "benchmark", "leaderboard"):
+            times = {f"benchmark.{case}.{field}": "12345.6" for case in range(8) for field in ("mean", "err", "best")}
+            yield {
+                "submission_id": number, "code": text, "leaderboard_name": "gelu", "run_mode": mode, "run_passed": True,
+                "run_score": 1e-5 if mode == "leaderboard" else None, "run_result": {} if mode == "test" else times,
+                "run_system_info": {"gpu": "A100", "cpu": "x"},
+            }  # fmt: skip
+
+
 def codes() -> Iterator[str]:
     """CSV whose every row is a kernel and a problem of its own."""
     yield "task,code,us\n"
@@ -123,6 +165,7 @@ def codes() -> Iterator[str]:
         yield f"task number {number} of very many,x={number},{number % 97 + 1}\n"
 
 
+TEXTS = {"problem": "task", "source": "code", "runtime_us": "us"}
 CASES: dict[str, tuple[str, Callable[[], Iterator[str]], str, dict[str, str]]] = {
     "CUDA-L1 lines": ("cuda-l1", cuda_l1, "", {}),
     "KernelBench results": ("kernelbench-eval", samples, "}", {}),
@@ -138,8 +181,15 @@ CASES: dict[str, tuple[str, Callable[[], Iterator[str]], str, dict[str, str]]] =
     "T4": ("t4", t4, "]}", {}),
     "KTT": ("ktt", ktt, "]}", {}),
     "flashinfer-bench traces": ("flashinfer-trace", traces, "", {}),
+    "CSV, a text per row": ("table", texts_as_csv, "", TEXTS),
+    "JSON lines, a text per row": ("table", texts_as_lines, "", TEXTS),
 }
-PARQUET = {"GPU MODE Parquet": ("gpu-mode", source), "GPU MODE Parquet, texts of 900 kB": ("gpu-mode", long_source)}
+PARQUET: dict[str, tuple[str, Callable[[], Iterator[dict[str, object]]], dict[str, str]]] = {
+    "Parquet, a text per row": ("table", rows_of_texts, TEXTS),
+    "GPU MODE Parquet": ("gpu-mode", lambda: submissions(source), {}),
+    "GPU MODE Parquet, texts of 900 kB": ("gpu-mode", lambda: submissions(long_source), {}),
+    "kernelbot Parquet, a row per run": ("gpu-mode", runs, {}),
+}
 
 
 def write_text(path: Path, lines: Iterator[str], end: str, size: int) -> None:
@@ -150,20 +200,18 @@ def write_text(path: Path, lines: Iterator[str], end: str, size: int) -> None:
         file.write(end)
 
 
-def write_parquet(path: Path, text: Callable[[int, random.Random], str], size: int) -> None:
+def write_parquet(path: Path, rows: Iterator[dict[str, object]], size: int) -> None:
     """A Parquet file of a size."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rng, numbers = random.Random(0), itertools.count()
-    schema = pa.schema(
-        {"code": pa.string(), "leaderboard": pa.string(), "gpu_type": pa.string(), "score": pa.float64()}
-    )
-    with path.open("wb") as file, pq.ParquetWriter(file, schema, use_dictionary=False) as writer:
+    # So many that every column holds a value in the first.
+    parts = iter(lambda: list(itertools.islice(rows, 51)), [])
+    first = pa.Table.from_pylist(next(parts))
+    with path.open("wb") as file, pq.ParquetWriter(file, first.schema, use_dictionary=False) as writer:
+        writer.write_table(first)
         while file.tell() < size:
-            rows = [[text(number, rng), "gelu", "A100", 1e-5] for number in itertools.islice(numbers, 50)]
-            columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
-            writer.write_table(pa.table({name: list(values) for name, values in columns.items()}, schema))
+            writer.write_table(pa.Table.from_pylist(next(parts), schema=first.schema))
 
 
 def measure(name: str, form: str, path: Path, columns: dict[str, str]) -> None:
@@ -191,11 +239,11 @@ def main(folder: Path, size: int, chosen: set[str]) -> None:
         for one in (path, packed):
             if one.exists():
                 measure(name, form, one, columns)
-    for name, (form, text) in PARQUET.items():
+    for name, (form, rows, columns) in PARQUET.items():
         if not chosen or name in chosen:
             path = folder / f"{form}.parquet"
-            write_parquet(path, text, size)
-            measure(name, form, path, {})
+            write_parquet(path, rows(), size)
+            measure(name, form, path, columns)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from kbench.benchmark.evaluation.results import EvaluationResults
 from kbench.benchmark.evaluation.run import Evaluation, Options
 from kbench.benchmark.evaluation.submission import UNKNOWN, submission
 from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, forecasts_file
+from kbench.benchmark.surrogates.protocol import ENTRY_INPUTS
 from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.storage.atomic import replace_together, write_atomically
@@ -149,14 +150,16 @@ def _forecasts(path: Path) -> tuple[int, str]:
 def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
     """Write results.json, forecasts.parquet and submission.json; the folder is then a submission.
 
-    What an author wrote into submission.json since the last run of the same surrogate stays.
+    What an author wrote into submission.json since the last run of the same surrogate stays. A surrogate that looks at
+    labels of the kernels it is asked about cannot be entered and gets none.
     """
-    kept = earlier(out).kept(evaluation.target, evaluation.options)
     files = {
         FORECASTS: forecasts_file(evaluation.run.forecasts, evaluation.questions.dataset),
-        SUBMISSION: _json(to_dict(dataclasses.replace(submission(evaluation), **kept))),
         RESULTS: _json(EvaluationResults.of(evaluation).to_json()),
     }
+    if evaluation.inputs in ENTRY_INPUTS:
+        kept = earlier(out).kept(evaluation.target, evaluation.options)
+        files[SUBMISSION] = _json(to_dict(dataclasses.replace(submission(evaluation), **kept)))
     replace_together(out, files)
     return {name: out / name for name in files}
 

@@ -9,7 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from kbench.schemas import DataError, Forecast, Query, bins
 
-INPUTS = ("source", "source+compiler", "labels of other GPUs")
+ENTRY_INPUTS = ("source", "source+compiler")
+"""What an entry of the leaderboard may look at."""
+INPUTS = (*ENTRY_INPUTS, "labels of other GPUs")
 SUM_TOLERANCE = 1e-3
 """How far given probabilities may be from one; they are then normalised and the raw sum is kept."""
 

@@ -25,7 +25,7 @@ from kbench.leaderboard.submission.labels import packed_labels, read_queries, wr
 from kbench.leaderboard.submission.rules import Expected
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.storage.atomic import replace_together, whole_folder
+from kbench.loaders.storage.atomic import remove_leftovers, replace_together, whole_folder
 from kbench.schemas import DataError, Kernel, Trust, UserError
 
 SEASONS = Path(__file__).parents[1] / "seasons"
@@ -103,6 +103,7 @@ def enter(folder: Path, path: Path, now: datetime.datetime) -> SeasonEntry:
     Raises:
         UserError: the season is closed, the submission has problems, or its name and version have entered before.
     """
+    remove_leftovers(folder)
     season = read_season(folder)
     if season.closing is not None:
         raise UserError(f"season {season.name!r} closed on {season.closing.closed_at}; enter the next one")
@@ -144,6 +145,7 @@ def close(
     Raises:
         UserError: the season is closed, or the measurements are not of its kernels, GPU and time.
     """
+    remove_leftovers(folder)
     season = read_season(folder)
     if season.closing is not None:
         raise UserError(f"season {season.name!r} closed on {season.closing.closed_at}; its scores are in {RESULTS}/")

@@ -25,20 +25,34 @@ for line in sys.stdin.buffer:
         told[line[1:-1]] = None
     else:
         told.pop(line[1:-1], None)
-for one in sorted(told):  # groups first: they write into the folders
+groups = [int(one[1:]) for one in told if one[:1] == b"g"]
+paths = [one[1:] for one in told if one[:1] == b"p"]
+for group in groups:
     try:
-        if one[:1] == b"g":
-            os.killpg(int(one[1:]), signal.SIGKILL)
-        elif os.path.isdir(one[1:]):
-            for _ in range(20):  # a process that is about to die may have added a file meanwhile
-                shutil.rmtree(one[1:], ignore_errors=True)
-                if not os.path.exists(one[1:]):
-                    break
-                time.sleep(0.05)
-        else:
-            os.unlink(one[1:])
+        os.killpg(group, signal.SIGKILL)
     except OSError:
         pass
+
+def has_ended(process):
+    try:
+        return open("/proc/%d/stat" % process).read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+# What they started ends when they have, and may write until then: a path is gone when it has stayed away for a while.
+end = time.monotonic() + 0.8
+while time.monotonic() < end and not all(map(has_ended, groups)):
+    time.sleep(0.01)
+away, end = 0, time.monotonic() + 0.8
+while time.monotonic() < end and away < (4 if groups else 1):
+    left = [path for path in paths if os.path.lexists(path)]
+    away = 0 if left else away + 1
+    for path in left:
+        try:
+            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
+        except OSError:
+            pass
+    time.sleep(0.05 if groups else 0)
 """
 _lock = threading.Lock()
 _started: tuple[int, subprocess.Popen[bytes]] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from array import array
 from collections import Counter
 from collections.abc import Mapping
@@ -42,25 +43,29 @@ class Counts:
         return self.rows.get("kernels", 0) > self.distinct_kernels
 
 
-FACETS = ("split", "backend", "gpu", "search_method", "proposer", "status", "family", "origin", "problem_id")
+FACETS = ("split", "backend", "gpu", "search_method", "proposer", "status", "family", "origin")
 
 
 def count(corpus: Corpus) -> Counts:
     """Count a corpus; reads only the facet columns, a batch at a time."""
     found: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
     # Half of each id: 64 bits tell ten million kernels apart and take a tenth of the memory their texts would.
-    ids = array("Q")
-    for batch in corpus.select("kernels", columns=["kernel_id", *FACETS]).batches():
+    ids, problems = array("Q"), array("Q")
+    for batch in corpus.select("kernels", columns=["kernel_id", "problem_id", *FACETS]).batches():
         for name in FACETS:
             for item in pc.value_counts(pc.fill_null(batch.column(name), UNMEASURED)).to_pylist():
                 found[name][item["values"]] += item["counts"]
         ids.extend(int(text[:16], 16) for text in batch.column("kernel_id").to_pylist())
+        # An imported table may name a problem per row, and names are longer than ids.
+        names = pc.unique(batch.column("problem_id")).to_pylist()
+        problems.extend(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) for name in names)
     spans = [
         pc.min_max(batch.column(0)).as_py() for batch in corpus.select("measurements", columns=["started_at"]).batches()
     ]
+    with_kernels = _distinct(problems)
     return Counts(
         rows={name: corpus.rows(name) for name in corpus.configs},
-        distinct_kernels=len(numpy.unique(numpy.frombuffer(ids, numpy.uint64))),
+        distinct_kernels=_distinct(ids),
         splits=_ordered(found["split"]),
         backends=_ordered(found["backend"]),
         gpus=_ordered(found["gpu"]),
@@ -69,11 +74,15 @@ def count(corpus: Corpus) -> Counts:
         statuses=_ordered(found["status"]),
         families=_ordered(found["family"]),
         origins=_ordered(found["origin"]),
-        problems_with_kernels=len(found["problem_id"]),
-        problems=max(corpus.rows("problems"), len(found["problem_id"])),
+        problems_with_kernels=with_kernels,
+        problems=max(corpus.rows("problems"), with_kernels),
         first_measured=min((span["min"] for span in spans if span["min"]), default=None),
         last_measured=max((span["max"] for span in spans if span["max"]), default=None),
     )
+
+
+def _distinct(values: array[int]) -> int:
+    return len(numpy.unique(numpy.frombuffer(values, numpy.uint64)))
 
 
 def _ordered(values: Counter[str]) -> dict[str, int]:

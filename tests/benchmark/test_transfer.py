@@ -202,6 +202,9 @@ def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surr
     mine = answer.values["surrogates"][0]["tracks"]["forecast"]
     ratio = (1 - mine["skill"]["value"]) / (1 - unchanged["skill"]["value"])
     assert prior["skill"]["value"] == pytest.approx(1 - ratio)
+    # It sees labels of the kernels asked about, so it is no entry; and what was written can be gone on from.
+    assert not (tmp_path / "transfer" / "submission.json").exists()
+    assert command.run(SilentProgress(), None).values["surrogates"][0]["transfer"] == written
 
 
 def test_scores_have_a_slice_for_each_gpu_where_there_are_several(two_gpus: Corpus, corpus: Corpus) -> None:

@@ -36,10 +36,16 @@ REPO = "user/small"
 WRITES = ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmdir", "os.truncate")
 Files = dict[str, bytes]
 LIMIT_S, GONE_S = 120.0, 2.0
+WAITS = 3
+"""Exit code of a search that waits for responses."""
+REPEATED = ("exists", "entered", "closed")
+"""What a command says that had done its work when it was killed."""
 WARM = (
-    "huggingface_hub", "polars", "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "torch",
+    "huggingface_hub", "polars", "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "tokenizers", "torch",
+    "transformers",
     "kbench.benchmark.cli", "kbench.benchmark.evaluation.report", "kbench.benchmark.evaluation.run",
-    "kbench.benchmark.training.cli", "kbench.generation.assembly.assemble", "kbench.generation.campaign.drive",
+    "kbench.benchmark.training.cli", "kbench.benchmark.training.lm.command",
+    "kbench.leaderboard.season.life", "kbench.generation.assembly.assemble", "kbench.generation.campaign.drive",
     "kbench.generation.cli", "kbench.harness.cli", "kbench.harness.references", "kbench.leaderboard.board",
     "kbench.leaderboard.cli", "kbench.loaders.cli",
 )  # fmt: skip
@@ -64,6 +70,10 @@ class Command:
     """What it appended before it was killed is part of the result."""
     commits: bool = False
     """It writes in place, and what it wrote counts once the manifest is there."""
+    takes_back: bool = False
+    """Lines of its log since its last save are taken back and written again."""
+    start: Path | None = None
+    """What lies in the folder before it runs; nothing when left out."""
     compares: bool = True
     """Whether there is a result to compare."""
     ends: int = 0
@@ -86,6 +96,15 @@ def known(base: Path) -> dict[str, Command]:
     table = ["data", "import", str(base / "table.csv"), "--format", "table", "--map", mapping]
     site = ["leaderboard", "build", "--submissions", str(base / "entries"), *board]
     timed = ["problems", "references", "--cpu", "--problem", "gelu_tanh", "--problem", "softmax"]
+    transfer = ["evaluate", "--dataset", str(base / "two"), "--held-out-gpu", "64 of 132", "--resamples", "20"]
+    ask = ["generate", "--problem", "gelu_tanh", "--backend", "triton", "--proposer", "llm", "--budget", "8", "--seeds",
+           "4", "--batch", "2", "--executor", "replay", "--recorded", str(base / "written")]  # fmt: skip
+    season, fresh = ["leaderboard", "season"], ["--from-folder", str(base / "fresh")]
+    closing = ["--measurements", str(base / "timed"), "--resamples", "20"]
+    prompts = ["train", "prompts", corpus, "--model", str(base / "weights"), "--source-tokens", "24"]
+    train = ["train", "lm", "--model", str(base / "weights"), "--prompts", str(base / "prompts.npz.xz"), "--objective",
+             "+brier", "--steps", "4", "--batch", "4", "--group", "2", "--warm-up-pairs", "8", "--save-every", "2",
+             "--validate-every", "2", "--repeats", "2", "--device", "cpu"]  # fmt: skip
     check = ["measure", "--check-only", "--problem", "gelu_tanh", str(TESTS / "harness/kernels/gelu_triton.py")]
     return {
         "evaluate": Command(fixed(*evaluate, "length", "--batch-size", "4", "--no-report"), 50, True, True),
@@ -106,7 +125,20 @@ def known(base: Path) -> dict[str, Command]:
         # So few queries give answers away: it says so and ends with 1.
         "leaderboard export-queries": Command(fixed("leaderboard", "export-queries", *board, out=""), 26, True, ends=1),
         "problems references": Command(lambda work: [*timed, "--out", f"{work}/out.jsonl"], 12, resumes=True),
-        "measure --check-only": Command(lambda _: check, 6, compares=False),
+        "evaluate --held-out-gpu": Command(fixed(*transfer, "--surrogate", "length", "--no-report"), 30, True, True),
+        "generate, batch requests": Command(fixed(*ask), 30, resumes=True, ends=WAITS),
+        # Kernels of the responses are measured, and the next requests wait.
+        "generate, batch responses": Command(fixed(*ask), 30, resumes=True, start=base / "answered", ends=WAITS),
+        "leaderboard season open": Command(fixed(*season, "open", "spring", *fresh, *board, out="--seasons"), 30),
+        "leaderboard season enter": Command(
+            fixed(*season, "enter", "autumn", str(base / "entry"), out="--seasons"), 30, start=base / "opened"
+        ),
+        "leaderboard season close": Command(
+            fixed(*season, "close", "autumn", *closing, *board, out="--seasons"), 30, start=base / "entered"
+        ),
+        "train prompts": Command(lambda work: [*prompts, "--out", f"{work}/out.npz.xz"], 12, True),
+        "train lm": Command(fixed(*train), 30, resumes=True, takes_back=True),
+        "measure --check-only": Command(lambda _: check, 24, compares=False),
     }
 
 
@@ -138,8 +170,52 @@ def make_inputs(base: Path) -> None:
                 ("pairs", built.pairs), ("measurements", rows),
             ):  # fmt: skip
                 writer.append(config, records)
+        if name == "corpus":
+            moved = module(TESTS / "benchmark/test_transfer.py")
+            with CorpusWriter(base / "two") as writer:
+                writer.append("problems", built.problems)
+                writer.append("environments", [builder.ENVIRONMENT])
+                writer.append("kernels", [*built.kernels, *map(moved.on_the_partition, built.kernels)])
+                writer.append("pairs", [*built.pairs, *map(moved.pair_on_the_partition, built.pairs)])
+            (base / "fresh").mkdir()
+            season = module(TESTS / "leaderboard/test_season.py")
+            for problem in sorted({one.problem_id for one in built.kernels if one.split == "test"}):
+                for step in range(6):
+                    source = season.SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
+                    (base / "fresh" / f"{problem}__triton__{step}.py").write_text(source)
+            make_written(base, built.kernels[0], searches)
+    module(TESTS / "benchmark/test_train_lm.py").write_weights(base / "weights")
     (base / "table.csv").write_text(TABLE)
     (base / "mine.py").write_text(SURROGATE)
+
+
+def written(number: int) -> str:
+    """What a language model writes: kernels that have no words in common."""
+    body = "".join(f"    a{number}_{line} = x.b{number}_{line}(c{number}_{line})\n" for line in range(12))
+    return f"import triton\n\n\ndef run(x):\n{body}    return a{number}_11\n"
+
+
+def make_written(base: Path, like: Any, searches: Any) -> None:
+    """A corpus with the measurements of what the language model writes."""
+    from kbench.benchmark.problems.registry import listed
+    from kbench.loaders.corpus.writer import CorpusWriter
+    from kbench.schemas.ids import kernel_id
+
+    problem = listed("gelu_tanh").record()
+    kernels = [
+        dataclasses.replace(like, problem_id=problem.problem_id, family=problem.family, source=source,
+                            kernel_id=kernel_id(problem.problem_id, like.backend, source))
+        for source in map(written, range(4))
+    ]  # fmt: skip
+    rows = [searches.measurement(one.kernel_id, one.problem_id, one.status, 2.0) for one in kernels]
+    environment = module(TESTS / "benchmark/conftest.py").ENVIRONMENT
+    with CorpusWriter(base / "written") as writer:
+        writer.append("problems", [problem])
+        writer.append("environments", [environment])
+        writer.append("kernels", kernels)
+        writer.append(
+            "measurements", [dataclasses.replace(row, gpu=like.gpu, env_id=environment.env_id) for row in rows]
+        )
 
 
 class Runner:
@@ -249,7 +325,8 @@ def _belongs(process: int, session: int, mark: bytes) -> bool:
 def contents(work: Path) -> Files:
     """What a command has written, but for what a killed one left aside."""
     found = [path for path in work.glob("out*") for path in (path, *path.rglob("*")) if path.is_file()]
-    return {path.relative_to(work).as_posix(): path.read_bytes() for path in found if ".part" not in path.name}
+    names = {path.relative_to(work).as_posix(): path for path in found}
+    return {name: path.read_bytes() for name, path in names.items() if ".part" not in name}
 
 
 def left_aside(work: Path) -> list[str]:
@@ -258,8 +335,8 @@ def left_aside(work: Path) -> list[str]:
 
 
 def lines(files: Files) -> Counter[bytes]:
-    """Whole lines of logs and stores."""
-    logs = [data for name, data in files.items() if name.endswith(".jsonl")]
+    """Whole lines of logs and stores; a file of requests holds what waits and is replaced."""
+    logs = [data for name, data in files.items() if name.endswith(".jsonl") and not name.endswith("requests.jsonl")]
     return Counter(line for data in logs for line in data.splitlines(keepends=True) if line.endswith(b"\n"))
 
 
@@ -282,7 +359,7 @@ def judge(one: Command, before: Files, cut: Files, after: Files, sound: Files, v
         whole = cut == before or same(cut, sound)
     if not one.resumes and not whole:
         return f"half-written: {sorted(cut)}"
-    if one.resumes and (lost := lines(cut) - lines(after)):
+    if one.resumes and not one.takes_back and (lost := lines(cut) - lines(after)):
         return f"lost {sum(lost.values())} lines, such as {next(iter(lost))[:80]!r}"
     if doubled := [line for line, count in lines(after).items() if count > 1]:
         return f"doubled {doubled[0][:80]!r}"
@@ -294,11 +371,18 @@ def judge(one: Command, before: Files, cut: Files, after: Files, sound: Files, v
     return None
 
 
+def begun(one: Command, work: Path) -> Path:
+    """The folder a command works in, with what lies there before."""
+    if one.start is not None:
+        shutil.copytree(one.start, work, ignore=shutil.ignore_patterns("tmp", "home"))
+    return work
+
+
 def attack_command(name: str, one: Command, runner: Runner, kills: int, rng: random.Random) -> dict[str, Any]:
     """Kill one command at many points."""
     sound, points, took = [], 0, 0.0
     for number in range(2):
-        work = runner.base / "work" / f"sound-{number}"
+        work = begun(one, runner.base / "work" / f"sound-{number}")
         began = time.monotonic()
         code, points, outlived = runner.run(one.arguments(work), work)
         took = time.monotonic() - began
@@ -313,6 +397,8 @@ def attack_command(name: str, one: Command, runner: Runner, kills: int, rng: ran
         shutil.rmtree(work, ignore_errors=True)
         if one.replaces and number % 2:
             shutil.copytree(runner.base / "work" / "sound-0", work, ignore=shutil.ignore_patterns("tmp"))
+        else:
+            begun(one, work)
         before = contents(work)
         by_delay = number % 3 == 2
         place = 1 + (points - 1) * number // max(1, kills - 1)
@@ -325,7 +411,7 @@ def attack_command(name: str, one: Command, runner: Runner, kills: int, rng: ran
             files = left_aside(work)
         else:
             code, _, outlived = runner.run(one.arguments(work), work)
-            refused = code in (1, 2) and "exists" in runner.said and cut
+            refused = code in (1, 2) and any(word in runner.said for word in REPEATED) and cut
             if code != one.ends and not refused:
                 problem = f"the next run ends with {code}: {runner.said[-300:]}"
             problem = problem or judge(one, before, cut, contents(work), sound[0], varies)
@@ -347,27 +433,71 @@ def warm() -> None:
             sys.stderr.write(f"{error}\n")
 
 
-def prepare(base: Path) -> int:
-    """Inputs of all commands; returns the process of a Hub that serves one of them."""
+def in_child(work: Callable[[], object]) -> None:
+    """Do something in a process of its own: the one that forks commands starts nothing."""
     child = os.fork()
     if child == 0:
-        make_inputs(base)
-        sys.stdout.flush()
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - a child never returns
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         raise SystemExit("the inputs cannot be made")
+
+
+def prepare(base: Path) -> int:
+    """Inputs of all commands; returns the process of a Hub that serves one of them."""
+    in_child(lambda: make_inputs(base))
     hub = module(TESTS / "hub/server.py").Hub()
     corpus = base / "corpus"
     hub.add(REPO, {p.relative_to(corpus).as_posix(): p.read_bytes() for p in corpus.rglob("*") if p.is_file()})
     os.environ |= {
         "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "*",
-        "HF_HOME": str(base / "hf"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HOME": str(base / "hf"), "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false",
+        # Caches and threads of others are not what is tried here.
+        "TORCHINDUCTOR_CACHE_DIR": str(base / "inductor"), "OMP_NUM_THREADS": "1",
+        # Relative, and so a folder of each command's own.
+        "KBENCH_LLM_MODEL": "scribe", "KBENCH_LLM_BATCH": "out-batch",
     }  # fmt: skip
     # A process of its own: the one that forks has no threads.
     serving = os.fork()
     if serving == 0:
         hub.serve_forever()
     return serving
+
+
+def make_answers(runner: Runner) -> None:
+    """A search whose requests wait, and the same with responses."""
+    work, asking = runner.base / "answered", known(runner.base)["generate, batch requests"]
+    if runner.run(asking.arguments(work), work)[0] != asking.ends:
+        raise SystemExit(f"no request waits: {runner.said}")
+    requests = [json.loads(line) for line in (work / "out-batch/requests.jsonl").read_text().splitlines()]
+    with (work / "out-batch/responses.jsonl").open("w") as file:
+        for number, request in enumerate(requests):
+            text = f"```python\n{written(number)}```"
+            file.write(json.dumps({"custom_id": request["custom_id"], "text": text}) + "\n")
+
+
+def make_seasons(runner: Runner) -> None:
+    """An open season, one with an entry, and measurements of its kernels."""
+    base = runner.base
+    opened, entered = base / "opened", base / "entered"
+    board = ["--dataset", f"{base}/corpus"]
+    for arguments in (
+        ["open", "autumn", "--from-folder", f"{base}/fresh", *board],
+        ["forecast", "autumn", "--surrogate", "length", *board, "--out", f"{base}/entry"],
+    ):
+        if runner.run(["leaderboard", "season", *arguments, "--seasons", f"{opened}/out"], opened)[0]:
+            raise SystemExit(f"{arguments}: {runner.said}")
+    shutil.copytree(opened, entered, ignore=shutil.ignore_patterns("tmp"))
+    if runner.run(
+        ["leaderboard", "season", "enter", "autumn", f"{base}/entry", "--seasons", f"{entered}/out"], entered
+    )[0]:
+        raise SystemExit(runner.said)
+    season = module(TESTS / "leaderboard/test_season.py")
+    in_child(lambda: season.measured(entered / "out" / "autumn", base / "timed"))
 
 
 @contextlib.contextmanager
@@ -382,6 +512,8 @@ def ready_runner() -> Iterator[Runner]:
         (base / "entries").mkdir()
         ready = base / "ready"
         for arguments in (
+            ["train", "prompts", f"{base}/corpus", "--model", f"{base}/weights", "--source-tokens", "24", "--out",
+             f"{base}/prompts.npz.xz"],
             *(["evaluate", "--dataset", f"{base}/corpus", "--surrogate", name, "--out", f"{base}/entries/{name}",
                "--resamples", "20", "--no-report"] for name in ("length", "prior")),
             ["data", "export", f"{base}/corpus", "--split", "all", "--format", "files", "-o", f"{base}/files"],
@@ -390,6 +522,8 @@ def ready_runner() -> Iterator[Runner]:
         ):  # fmt: skip
             if runner.run(arguments, ready)[0]:
                 raise SystemExit(f"{arguments}: {runner.said}")
+        make_answers(runner)
+        make_seasons(runner)
         yield runner
     finally:
         os.kill(serving, signal.SIGKILL)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kill_commands import Runner, contents, known, left_aside, ready_runner
+from kill_commands import Command, Runner, begun, contents, known, left_aside, ready_runner
 
 CLONE_NEWNS, CLONE_NEWUSER, MS_REC_PRIVATE = 0x20000, 0x10000000, 0x44000
 CAPABILITIES = 0x20080522
@@ -60,17 +60,17 @@ FAULTS = {
 }
 
 
-def refused(runner: Runner, arguments: Callable[[Path], list[str]], fault: str) -> dict[str, Any]:
+def refused(runner: Runner, one: Command, fault: str) -> dict[str, Any]:
     """One command on one machine."""
-    work = runner.base / "refused"
-    code, _, outlived = runner.run(arguments(work), work, fault=FAULTS[fault])
+    work = begun(one, runner.base / "refused")
+    code, _, outlived = runner.run(one.arguments(work), work, fault=FAULTS[fault])
     said = runner.said
     for folder in (work, *work.rglob("*")):
         if folder.is_dir():
             folder.chmod(0o755)
     told = [line for line in said.splitlines() if line.startswith("kbench:")]
     left, written = left_aside(work), contents(work)
-    again = runner.run(arguments(work), work)[0] if code else 0
+    again = runner.run(one.arguments(work), work)[0] if code else 0
     shutil.rmtree(work)
     one_line = len(told) == 1 and "Traceback" not in said
     good = code == 0 or (code in (1, 2) and one_line and not left and not outlived)
@@ -87,7 +87,7 @@ def main() -> None:
             if not one.compares or one.ends or (len(sys.argv) > 2 and name not in sys.argv[2].split(";")):
                 continue
             for fault in FAULTS:
-                found[f"{name}: {fault}"] = result = refused(runner, one.arguments, fault)
+                found[f"{name}: {fault}"] = result = refused(runner, one, fault)
                 if not result["good"]:
                     sys.stderr.write(f"{name}: {fault}: {json.dumps(result)}\n")
     wrong = sum(not one["good"] for one in found.values())

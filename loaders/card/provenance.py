@@ -11,10 +11,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Mapping
 
-import numpy
-
 from kbench.loaders.card import datasheet
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.counts import distinct
 
 OURS = "kbench"
 """The origin of rows that kbench measured."""
@@ -77,7 +76,7 @@ def provenance_of(corpus: Corpus) -> Provenance:
     for batch in corpus.select("kernels", columns=columns).batches():
         for kernel, *group in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
             ids[group[0], group[1]].append(int(kernel[:16], 16))
-    found = {group: len(numpy.unique(numpy.frombuffer(some, numpy.uint64))) for group, some in ids.items()}
+    found = {group: distinct(some) for group, some in ids.items()}
     return Provenance(dict(sorted(found.items(), key=str)))
 
 

@@ -101,14 +101,13 @@ class Selection:
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows in Arrow batches of at most `rows`, read as they are asked for: for corpora larger than memory."""
         with self._plain_errors():
-            scanner = self._dataset().scanner(
-                columns=self._names(), filter=self._filter(), batch_size=rows,
-                # The defaults read sixteen batches of four files ahead, which is gigabytes when rows hold sources.
-                batch_readahead=2, fragment_readahead=1,
-            )  # fmt: skip
-            for batch in scanner.to_batches():
-                if batch.num_rows:
-                    yield batch
+            dataset, names, condition = self._dataset(), self._names(), self._filter()
+            # File by file: a scan of all of them runs ahead of whoever takes the batches, by any number of files.
+            for file in dataset.get_fragments():
+                scanner = file.scanner(
+                    schema=dataset.schema, columns=names, filter=condition, batch_size=rows, batch_readahead=2
+                )
+                yield from (batch for batch in scanner.to_batches() if batch.num_rows)
 
     def records(self) -> Iterator[Record]:
         """The rows as typed records, checked as they are read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -25,10 +26,11 @@ from kbench.benchmark.tasks import Questions
 from kbench.benchmark.training.lm.objective import advantages, figures
 from kbench.benchmark.training.lm.optimizer import MasterAdam
 from kbench.benchmark.training.lm.prompts import Prompts
+from kbench.benchmark.training.lm.run import RunFolder
 from kbench.benchmark.training.lm.settings import OBJECTIVES, Settings
 from kbench.benchmark.training.lm.trainer import Trainer
 from kbench.cli import cli
-from kbench.schemas import UserError, bins
+from kbench.schemas import InfrastructureError, UserError, bins
 
 ROOT = Path(__file__).parents[2]
 torch.set_num_threads(1)  # models this small lose more than they gain by threads
@@ -272,6 +274,18 @@ def test_what_lm_cannot_do_is_one_clear_line(
     monkeypatch.chdir(ROOT)
     with pytest.raises(UserError, match=message):
         resolve("lm", **arguments).forecast(questions.queries[:1])
+
+
+def test_a_checkpoint_for_which_there_is_no_room_is_one_clear_line(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, Settings(model="x", objective=OBJECTIVES[0]), "dataset")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(InfrastructureError, match=r"checkpoint\.pt cannot be written .* make room"):
+            folder.save(1, {"weights": torch.zeros(4096)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
 def test_a_missing_extra_is_named_with_its_command(questions: Questions, monkeypatch: pytest.MonkeyPatch) -> None:

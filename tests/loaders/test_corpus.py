@@ -1,5 +1,6 @@
 """Open a corpus, filter it, and take rows out in every form."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load, resolve
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, Kernel, UnknownNameError, UserError
+
+from .conftest import make_kernel
 
 
 def test_filters_combine_and_columns_are_selected(corpus_path: Path) -> None:
@@ -50,6 +54,19 @@ def test_one_column_may_be_given_by_its_name_alone(corpus_path: Path) -> None:
 
 def test_batches_are_no_larger_than_asked(corpus_path: Path) -> None:
     assert max(batch.num_rows for batch in load(corpus_path).batches(7)) == 7
+
+
+def test_batches_that_nobody_has_taken_yet_are_of_one_file(tmp_path: Path) -> None:
+    """Whoever takes them slowly must not find the rest of the corpus in memory."""
+    size, files = 1 << 20, 24
+    with CorpusWriter(tmp_path, shard_bytes=1) as writer:
+        for number in range(files):
+            writer.append("kernels", [make_kernel(number, source=f"{number}" + "x" * size)])
+    before, batches = pa.total_allocated_bytes(), load(tmp_path).batches()
+    next(batches)
+    time.sleep(0.3)
+    assert pa.total_allocated_bytes() - before < 8 * size
+    assert sum(batch.num_rows for batch in batches) == files - 1
 
 
 def test_a_pyarrow_expression_filters_too(corpus_path: Path) -> None:

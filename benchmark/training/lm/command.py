@@ -86,7 +86,7 @@ class Command:
         """Weights in float32, so that training can go on from them without loss; the tokenizer if there is one."""
         for weight, master in zip(trainer.model.network.parameters(), trainer.optimizer.masters, strict=True):
             weight.data = master.data
-        trainer.model.network.save_pretrained(folder.model)
+        folder.keep(trainer.model.network)
         source = Path(self.settings.model)
         if not source.is_dir():
             load_tokenizer(self.settings.model).save_pretrained(folder.model)

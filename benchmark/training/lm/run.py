@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.training.lm.settings import Settings
 from kbench.loaders.storage.atomic import replacing, write_atomically
-from kbench.schemas import DataError, UserError
+from kbench.schemas import DataError, InfrastructureError, UserError
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say in a line what torch and safetensors raise on a full disk, which are no errors of the system's."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (RuntimeError, SafetensorError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InfrastructureError(
+            f"{path} cannot be written ({reason}); make room and run the same command again: it goes on"
+        ) from error
 
 
 class RunFolder:
@@ -58,8 +74,13 @@ class RunFolder:
         """Keep what the run needs to go on after `step` steps."""
         import torch
 
-        with replacing(self._checkpoint) as file:
+        with _told(self._checkpoint), replacing(self._checkpoint) as file:
             torch.save({"step": step, **state}, file)
+
+    def keep(self, network: Any) -> None:
+        """Keep the trained weights."""
+        with _told(self.model):
+            network.save_pretrained(self.model)
 
     def resume(self, device: Any) -> tuple[int, dict[str, Any] | None]:
         """Steps done and their state; lines of the log that came after the checkpoint are taken back.

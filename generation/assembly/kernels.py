@@ -51,7 +51,7 @@ def kernel_rows(gathered: Gathered, release: int) -> list[Kernel]:
 
 def between_machines(row: Kernel) -> Kernel:
     """A kernel's row with intervals that allow for the spread between machines."""
-    ends: dict[str, float] = {}
+    ends: dict[str, Any] = {}
     for value, low, high in (TIMED[:3], TIMED[3:]):
         figure, below, above = (getattr(row, name) for name in (value, low, high))
         if figure and below and above:

@@ -120,7 +120,12 @@ class Sink:
         Args:
             order: `number`, as they were read, or `pool`, those of one problem and GPU together.
         """
-        stored = self._store.execute(f"SELECT * FROM kernels ORDER BY {order}")
+        by = ""
+        if order == "pool":
+            # Without an index, sorting takes whole rows with their texts into memory.
+            self._store.execute("CREATE INDEX IF NOT EXISTS pools ON kernels (pool)")
+            by = "INDEXED BY pools"
+        stored = self._store.execute(f"SELECT * FROM kernels {by} ORDER BY {order}")
         for _, _, _, file, place, named, text, entries, *sums in stored:
             row = json.loads(text)
             if entries > 1 and row["status"] == Status.OK.value:

@@ -57,7 +57,7 @@ def count(corpus: Corpus) -> Counts:
                 found[name][item["values"]] += item["counts"]
         ids.extend(int(text[:16], 16) for text in batch.column("kernel_id").to_pylist())
         # An imported table may name a problem per row, and names are longer than ids.
-        names = pc.unique(batch.column("problem_id")).to_pylist()
+        names = pc.unique(batch.column("problem_id")).drop_null().to_pylist()
         problems.extend(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) for name in names)
     spans = [
         pc.min_max(batch.column(0)).as_py() for batch in corpus.select("measurements", columns=["started_at"]).batches()

@@ -33,6 +33,11 @@ def newest() -> Questions:
     return load_questions(None, None)
 
 
+@pytest.fixture(scope="module")
+def core() -> Questions:
+    return load_questions(None, None, subset="core")
+
+
 def test_every_built_in_is_a_submission_that_answers_the_shipped_dataset(newest: Questions) -> None:
     assert newest.benchmark == 2
     paths = submission_paths([SUBMISSIONS / "benchmark-2"])
@@ -54,8 +59,9 @@ def test_an_entry_of_benchmark_2_scores_what_the_results_page_says(newest: Quest
             assert published["value"] == (pytest.approx(value, abs=1e-4) if math.isfinite(value) else None), metric
 
 
-def test_an_entry_may_answer_core_alone_and_one_that_answers_all_takes_part(newest: Questions, tmp_path: Path) -> None:
-    core = load_questions(None, None, subset="core")
+def test_an_entry_may_answer_core_alone_and_one_that_answers_all_takes_part(
+    newest: Questions, core: Questions, tmp_path: Path
+) -> None:
     asked = {query.query_id for query in core.queries}
     assert asked < {query.query_id for query in newest.queries}
     whole, part = SUBMISSIONS / "benchmark-2" / "length", tmp_path / "part"
@@ -83,8 +89,7 @@ def test_an_entry_made_for_another_release_counts_where_its_queries_are_the_same
     assert check(entry, expected_of(newest)).ok
 
 
-def test_shipped_entries_for_core_answer_it(newest: Questions) -> None:
-    core = load_questions(None, None, subset="core")
+def test_shipped_entries_for_core_answer_it(newest: Questions, core: Questions) -> None:
     whole, part = shipped(core)
     assert shipped(newest) == [whole]
     for path in submission_paths([part]):

@@ -29,6 +29,14 @@ gpu_option = click.option(
     show_default=True,
     help="GPUs such as 0 or 0,1; 0:64 is a partition of 64 SMs, MIG-… an instance.",
 )
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help="At most this many kernels: some of every problem and backend, then whole pools.",
+)
+lines_option = click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="JSON Lines file; a stopped run is resumed."
+)
 backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default read from the text.")
 allow_option = click.option(
     "--allow-unscreened", is_flag=True, help="Run a kernel that cannot be planned in the process that judges it."
@@ -71,8 +79,7 @@ def raw_options(command: F) -> F:
               help="Relative half-width at which timing stops.")  # fmt: skip
 @click.option("--corpus", help="Measure kernels of this corpus (folder or Hub id) again.")
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
-@click.option("--limit", type=click.IntRange(min=1),
-              help="At most this many kernels: some of every problem and backend, then whole pools.")  # fmt: skip
+@limit_option
 @click.option("--deadline", "deadline_s", type=click.FloatRange(0.0, min_open=True),
               help="Stop cleanly after this many seconds; the same command with --out goes on.")  # fmt: skip
 @click.option("--check-only", is_flag=True,
@@ -235,9 +242,7 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
 
 
 @click.command(short_help="Time references: eager, compiled and the vendor's.")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="JSON Lines file; a stopped run is resumed."
-)
+@lines_option
 @click.option("--problem", "names", multiple=True, help="Only these problems; by default all, retired ones too.")
 @click.option("--deadline", type=click.FloatRange(0.0), help="Start no workload after this many seconds; resume later.")
 @click.option("--gpu", default=0, show_default=True, help="GPU to time on.")
@@ -256,11 +261,8 @@ def references(out: Path, names: tuple[str, ...], deadline: float | None, gpu: i
 @click.command(short_help="Read hardware counters with Nsight Compute.")
 @click.option("--corpus", help="Corpus of the kernels (folder or Hub id); the shipped dataset by default.")
 @click.option("--where", default="status == 'ok'", show_default=True, help="Which rows of the corpus.")
-@click.option("--limit", type=click.IntRange(min=1),
-              help="At most this many kernels: some of every problem and backend, then whole pools.")  # fmt: skip
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="JSON Lines file; a stopped run is resumed."
-)
+@limit_option
+@lines_option
 @click.option("--deadline", type=click.FloatRange(0.0), help="Start no batch after this many seconds; resume later.")
 @click.option("--gpu", default="0", show_default=True, help="GPU to count on.")
 def counters(corpus: str | None, where: str, limit: int | None, out: Path, deadline: float | None, gpu: str) -> None:

@@ -114,24 +114,12 @@ class Profiler:
         """Counters of kernels on each of their workloads.
 
         Raises:
-            InfrastructureError: the profiler counts nothing.
+            InfrastructureError: the profiler counts nothing, or takes too long.
         """
         if not entries:
             return []
         with temporary_folder() as folder:
-            batch, order, table = (folder / file for file in ("batch.json", "order.jsonl", "table.csv"))
-            batch.write_text(json.dumps(entries))
-            run = [sys.executable, "-m", "kbench.harness.worker.profiled", str(batch), str(order), str(gpu)]
-            said = subprocess.run(
-                [*self._watching(table), *run],
-                capture_output=True, text=True, check=False, timeout=START_S + SECONDS_PER_KERNEL * len(entries),
-            )  # fmt: skip
-            text = table.read_text() if table.exists() else ""
-            launches = list(read_table(text))
-            if not launches:
-                last = (text + said.stdout + said.stderr).strip().splitlines()[-3:]
-                raise InfrastructureError(f"{self.command} counted nothing (exit code {said.returncode}): {last}")
-            calls = [json.loads(line) for line in order.read_text().splitlines()]
+            calls, launches = self._run(entries, gpu, folder)
         problems = {entry["kernel_id"]: entry["problem_id"] for entry in entries}
         same: dict[str, Any] = {
             "gpu": model, "profiler": f"ncu {self.version}",
@@ -144,6 +132,25 @@ class Profiler:
             )
             for call, rows in matched(calls, launches)
         ]  # fmt: skip
+
+    def _run(self, entries: Sequence[Entry], gpu: Gpu, folder: Path) -> tuple[list[Mapping[str, Any]], list[Launch]]:
+        """What was called under the profiler, and what it saw."""
+        batch, order, table = (folder / file for file in ("batch.json", "order.jsonl", "table.csv"))
+        batch.write_text(json.dumps(entries))
+        run = [sys.executable, "-m", "kbench.harness.worker.profiled", str(batch), str(order), str(gpu)]
+        limit_s = START_S + SECONDS_PER_KERNEL * len(entries)
+        try:
+            said = subprocess.run(
+                [*self._watching(table), *run], capture_output=True, text=True, check=False, timeout=limit_s
+            )
+        except subprocess.TimeoutExpired:
+            raise InfrastructureError(f"{self.command} took longer than {limit_s:g} s for a batch") from None
+        text = table.read_text() if table.exists() else ""
+        launches = list(read_table(text))
+        if not launches:
+            last = (text + said.stdout + said.stderr).strip().splitlines()[-3:]
+            raise InfrastructureError(f"{self.command} counted nothing (exit code {said.returncode}): {last}")
+        return [json.loads(line) for line in order.read_text().splitlines()], launches
 
     def _watching(self, table: Path) -> list[str]:
         """The profiler, told what to count and to leave clocks and caches alone."""

@@ -82,6 +82,17 @@ def test_a_profiler_that_may_not_count_says_so(tmp_path: Path) -> None:
         tool.profile([{"kernel_id": "0123456789abcdef", "problem_id": "relu", "plans": {}, "code": {}}], Gpu(), "x")
 
 
+def test_a_profiler_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.harness.counters.START_S", 0.2)
+    monkeypatch.setattr("kbench.harness.counters.SECONDS_PER_KERNEL", 0.0)
+    program = tmp_path / "ncu"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    entry = {"kernel_id": "0123456789abcdef", "problem_id": "relu", "plans": {}, "code": {}}
+    with pytest.raises(InfrastructureError, match=r"took longer than 0\.2 s for a batch"):
+        Profiler(str(program), "2025.3.1").profile([entry], Gpu(), "x")
+
+
 def test_what_is_missing_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep)
     with pytest.raises(UserError, match="ncu is not on PATH"):

@@ -115,9 +115,11 @@ class LoadedCode:
         ]
         if not many:
             return copies
-        rows = [(one.address, one.copy.data_ptr(), one.copy.numel()) for one in many]
-        self._table = torch.tensor(rows, dtype=torch.int64, device=device.torch_name)
-        return [*copies, device.scrubber.copying(self._table.data_ptr(), len(rows))]
+        if self._table is None:
+            # Once: operations made for an earlier replay of this code hold its address.
+            rows = [(one.address, one.copy.data_ptr(), one.copy.numel()) for one in many]
+            self._table = torch.tensor(rows, dtype=torch.int64, device=device.torch_name)
+        return [*copies, device.scrubber.copying(self._table.data_ptr(), len(many))]
 
     def unload(self) -> None:
         """Free it."""

@@ -101,8 +101,11 @@ class HostDevice:
     def __init__(self, driver: HostDriver) -> None:
         self.scrubber, self._driver = self, driver
         self.scrubbed: list[int] = []
+        self.tables: set[int] = set()
 
     def copying(self, table: int, rows: int) -> Callable[[], None]:
+        self.tables.add(table)
+
         def copy() -> None:
             self._driver.calls.append("copy rows")
             words = (ctypes.c_uint64 * (3 * rows)).from_address(table)
@@ -341,7 +344,10 @@ def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(dr
     body = cubin(f'{source} __constant__ int table; extern "C" __global__ void uses(int* y) {{ *y = table + {uses}; }}')
     driver.variables = {name: ctypes.create_string_buffer(bytes([number] * 4), 4) for number, name in enumerate(names)}
     driver.variables["table"] = ctypes.create_string_buffer(b"\7\0\0\0", 4)
-    made = Replay(relu_plan(), LoadedCode({SHA: body}), stages(), HostDevice(driver))  # type: ignore[arg-type]
+    code, device = LoadedCode({SHA: body}), HostDevice(driver)
+    made, later = (Replay(relu_plan(), code, stages(), device) for _ in range(2))  # type: ignore[arg-type]
+    assert len(device.tables) == 1, "replays of one kernel share the table, which must outlive them all"
+    assert made is not later
     for memory in driver.variables.values():
         ctypes.memset(memory, 9, 4)
     driver.calls.clear()

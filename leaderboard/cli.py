@@ -204,6 +204,7 @@ def baselines(submissions: Path | None, dataset: str | None, split: str, benchma
     metavar="NAME URL",
     help="A link on the first page, such as code.",
 )
+@click.option("--address", metavar="URL", help="Where the site will be found; previews of links to it need this.")
 @json_option
 def build(
     submissions: Path | None,
@@ -216,6 +217,7 @@ def build(
     benchmark: int | None,
     out: Path,
     links: tuple[tuple[str, str], ...],
+    address: str | None,
     as_json: bool,
 ) -> None:
     """Score all submissions and build the static site.
@@ -246,7 +248,7 @@ def build(
         if submissions is None and labels is None and subset is None:
             found += score_part(questions, dataset, _tell("scoring on core"), refused.append)
     facts = {**dataset_facts(questions, corpus), "seasons": season_facts(SEASONS)}
-    page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links))
+    page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
         echo_json({"page": str(page), "entries": len(found), "bytes": size})

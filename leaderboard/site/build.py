@@ -12,7 +12,7 @@ from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import Answers
 from kbench.leaderboard.site.kernels import corpus_files
-from kbench.leaderboard.site.page import page_data, render_page
+from kbench.leaderboard.site.page import COLUMNS, PREVIEW, page_data, render_page
 from kbench.leaderboard.site.shards import compact, shard
 from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import UserError
@@ -20,8 +20,9 @@ from kbench.schemas import UserError
 if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
 
-LOADED_LATER = ("curves", "scores")
+LOADED_LATER = ("links", "license", "inputs", "hardware", "training_data", "contamination", "curves", "scores")
 """Parts of an entry that the first view does without."""
+HEADLINES = {i for i, metric in enumerate(COLUMNS) if metric.headline}
 DRAW_DECIMALS = 4
 """Of bootstrap draws, whose quantiles are shown with three."""
 
@@ -34,6 +35,7 @@ def build(
     corpus: Corpus | None = None,
     answers: Answers | None = None,
     links: Mapping[str, str] | None = None,
+    address: str | None = None,
 ) -> Path:
     """Write the site.
 
@@ -44,6 +46,8 @@ def build(
         corpus: the dataset, for the pages of problems and kernels.
         answers: forecasts, for an entry's drill-down and its forecasts on the kernel pages.
         links: where code, dataset and so on are found, by what they are called.
+        address: where the site will be found; without it the page names its preview relative to itself, which most
+            sites that show previews do not follow.
 
     Returns:
         The page's path.
@@ -63,17 +67,28 @@ def build(
         later = {name: entry[name] for name in LOADED_LATER} | {"draws": draws}
         files[f"data/entry/{entry['id']}.js"] = shard(f"entry/{entry['id']}", later | more)
         files[f"data/{entry['id']}.json"] = compact({"columns": data["columns"], **entry, **more}).encode()
+    data["asked"] = [problem for problem, _ in asked]
     files["data/slices.js"] = shard("slices", {entry["id"]: entry["scores"] for entry in data["entries"]})
-    brief = [
-        {k: v for k, v in entry.items() if k not in LOADED_LATER}
-        | {"scores": {key: entry["scores"].get(key, []) for key in ("all", entry["part"]) if key}}
-        for entry in data["entries"]
-    ]
-    first = data | {"entries": brief, "asked": [problem for problem, _ in asked]}
-    files["data/leaderboard.json"] = compact(first).encode()
-    files["index.html"] = render_page(first).encode()
+    for entry in data["entries"]:
+        entry["scores"] = {key: entry["scores"].get(key, []) for key in ("all", entry["part"]) if key}
+        del entry["curves"]
+    files["data/scores.js"] = shard("scores", {entry["id"]: entry["scores"] for entry in data["entries"]})
+    files["data/leaderboard.json"] = compact(data).encode()
+    files[PREVIEW.name] = PREVIEW.read_bytes()
+    preview = PREVIEW.name if address is None else f"{address.rstrip('/')}/{PREVIEW.name}"
+    first = data | {"entries": [_brief(entry) for entry in data["entries"]]}
+    files["index.html"] = render_page(first, preview).encode()
     replace_together(out, files)
     return out / "index.html"
+
+
+def _brief(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What the first view shows of an entry: of its scores the headlines, with their intervals."""
+    headlines = {
+        key: [score[:3] if i in HEADLINES else [] for i, score in enumerate(scores)]
+        for key, scores in entry["scores"].items()
+    }
+    return {name: value for name, value in entry.items() if name not in LOADED_LATER} | {"scores": headlines}
 
 
 def _check_comparable(results: Sequence[Results]) -> None:

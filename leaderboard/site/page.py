@@ -16,11 +16,12 @@ from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
-from kbench.leaderboard.site.shards import compact, shortened
+from kbench.leaderboard.site.shards import packed, shortened
 from kbench.loaders.card.datasheet import CITATION
 from kbench.schemas import Forecast, Submission, json_schema
 
 HERE = Path(__file__).parent
+PREVIEW = HERE / "preview.png"
 DIGITS = 5
 """Significant digits on the page and in its JSON files: intervals are wider than the third."""
 METADATA = (
@@ -78,20 +79,26 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
     return rounded
 
 
-def render_page(data: Mapping[str, Any]) -> str:
-    """The page's HTML: style and script inline, each allowed by its hash and nothing else allowed."""
+def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
+    """The page's HTML: style and script inline, each allowed by its hash and nothing else allowed.
+
+    Args:
+        data: what the page draws from.
+        preview: address of the image that stands for the page where it is linked to.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     parts = "\n".join((HERE / "js" / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
-    script, style = f'(() => {{\n"use strict";\n{parts}}})();\n', (HERE / "style.css").read_text("utf-8")
+    script, style = f'(async () => {{\n"use strict";\n{parts}}})();\n', (HERE / "style.css").read_text("utf-8")
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.jinja").render(
         data=data,
-        payload=_embeddable(data),
+        payload=packed(data),
         script=script,
         style=style,
         script_hash=_csp_hash(script),
         icon=ICON,
+        preview=preview,
         description=_description(data["dataset"]),
         style_hash=_csp_hash(style),
         submission_fields=_fields(json_schema(Submission)),
@@ -217,12 +224,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return value
-
-
-def _embeddable(value: Any) -> str:
-    # Inside a script element only "<" can end the element or open a comment; U+2028/9 end lines in old parsers.
-    text = compact(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _csp_hash(text: str) -> str:

@@ -8,6 +8,7 @@ import dataclasses
 import gzip
 import io
 import json
+import random
 import shutil
 import threading
 from pathlib import Path
@@ -25,6 +26,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel
 
+ENTRIES = 200
 FIRST_VIEW_BYTES = 300_000
 FILTER_MS = 100
 ROWS = 20_000
@@ -217,8 +219,19 @@ def test_every_kind_of_page_passes_axe(
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_first_view_is_small_and_asks_its_own_host_alone(site: Path, browser: Any) -> None:
-    with SiteServer(("127.0.0.1", 0), site.parent) as server:
+def test_the_first_view_of_many_entries_is_small_and_asks_its_own_host_alone(
+    faceted: tuple[list[Results], dict[str, Any]], tmp_path: Path, browser: Any
+) -> None:
+    (first, *_), facts = faceted
+    rng = random.Random(0)
+
+    def entry(number: int) -> Results:
+        meta = dataclasses.replace(first.submission, name=f"surrogate {number}", contamination="unknown " * 100)
+        scores = [dataclasses.replace(s, value=rng.random(), low=rng.random(), high=rng.random()) for s in first.scores]
+        return dataclasses.replace(first, submission=meta, scores=scores)
+
+    build([entry(number) for number in range(ENTRIES)], facts, tmp_path)
+    with SiteServer(("127.0.0.1", 0), tmp_path) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = browser.new_page()
         seen: list[tuple[str, int]] = []

@@ -10,6 +10,7 @@ import html.parser
 import itertools
 import json
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ def test_only_the_page_s_own_script_and_style_may_run(site: Path) -> None:
     assert policy is not None
     assert policy.startswith("default-src 'none'; script-src 'self' 'sha256-")
     assert "unsafe" not in policy
-    scripts = [text for text in found.inline["script"] if not text.startswith("{")]
-    for (text,) in (scripts, found.inline["style"]):
+    for (text,) in (found.inline["script"][1:], found.inline["style"]):
         assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
 
 
@@ -65,28 +65,53 @@ def test_markup_in_submissions_makes_no_element(site: Path, hostile_text: str) -
     assert not [tag for tag, _ in found.elements if tag in ("img", "iframe", "object", "embed", "base", "form")]
     assert [a["rel"] for tag, a in found.elements if tag == "link"] == ["icon"]
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
-    embedded = json.loads(next(text for text in found.inline["script"] if text.startswith("{")))
-    (entry,) = [entry for entry in embedded["entries"] if entry["name"] == "hostile"]
-    assert entry["hardware"] == hostile_text
+    (entry,) = [entry for entry in embedded(site)["entries"] if entry["name"] == "hostile"]
+    assert entry["authors"] == [hostile_text]
+    assert unpacked(site, "entry/hostile-0-1-0")["hardware"] == hostile_text
+
+
+def embedded(site: Path) -> Any:
+    """What the first view draws from."""
+    return json.loads(gzip.decompress(base64.b64decode(Page(site.read_text("utf-8")).inline["script"][0])))
 
 
 def test_the_page_names_no_other_host_but_links(site: Path) -> None:
-    hosts = set(re.findall(r"(?:https?:)?//[a-z0-9.]+\.[a-z]+", site.read_text("utf-8")))
-    assert hosts == {"https://example.org", "http://www.w3.org", "https://arxiv.org"}
+    text = site.read_text("utf-8") + json.dumps(embedded(site))
+    hosts = set(re.findall(r"(?:https?:)?//[a-z0-9.]+\.[a-z]+", text))
+    assert hosts == {"http://www.w3.org", "https://arxiv.org"}
 
 
 def test_every_number_on_the_page_is_in_a_file_beside_it(site: Path) -> None:
-    found = Page(site.read_text("utf-8"))
-    embedded = json.loads(next(text for text in found.inline["script"] if text.startswith("{")))
-    assert json.loads((site.parent / "data" / "leaderboard.json").read_text("utf-8")) == embedded
-    slices = unpacked(site, "slices")
-    for entry in embedded["entries"]:
+    shown = embedded(site)
+    stated = json.loads((site.parent / "data" / "leaderboard.json").read_text("utf-8"))
+    entries = {entry["id"]: entry for entry in stated.pop("entries")}
+    assert stated.items() <= shown.items()
+    scores, slices = unpacked(site, "scores"), unpacked(site, "slices")
+    for entry in shown["entries"]:
         own = json.loads((site.parent / "data" / f"{entry['id']}.json").read_text("utf-8"))
         more = unpacked(site, f"entry/{entry['id']}")
         assert more.pop("draws").keys() >= {"forecast", "rank.spearman"}
-        assert own == {"columns": embedded["columns"], **entry, **more}
+        assert own == {"columns": shown["columns"], **entry, **more}
         assert own["scores"] == slices[entry["id"]]
-        assert entry["scores"]["all"] == own["scores"]["all"]
+        assert entries[entry["id"]].items() <= (own | {"scores": scores[entry["id"]]}).items()
+        assert own["scores"]["all"] == scores[entry["id"]]["all"]
+        headlines = [(i, score) for i, score in enumerate(entry["scores"]["all"]) if score]
+        assert len(headlines) == len(shown["tracks"])
+        assert all(score == own["scores"]["all"][i][:3] for i, score in headlines)
+
+
+def test_links_to_the_page_are_shown_with_a_picture(
+    faceted: tuple[list[Results], dict[str, Any]], site: Path, tmp_path: Path
+) -> None:
+    def named(page: Path) -> str | None:
+        found = Page(page.read_text("utf-8")).elements
+        return next(a["content"] for _, a in found if a.get("property") == "og:image")
+
+    assert named(site) == "preview.png"
+    size = site.with_name("preview.png").read_bytes()[16:24]
+    assert struct.unpack(">II", size) == (1200, 630)
+    elsewhere = build(*faceted, tmp_path, address="https://example.org/kbench/")
+    assert named(elsewhere) == "https://example.org/kbench/preview.png"
 
 
 def unpacked(site: Path, name: str) -> Any:
@@ -201,5 +226,5 @@ def test_an_entry_on_core_alone_is_shown_there_and_ranked_nowhere_else(
     assert [one["part"] for one in data["entries"][:-1]] == [None] * len(results)
     ranked = {place["id"] for place in data["overall"]} | {p["id"] for t in data["track_ranks"].values() for p in t}
     assert part.entry_id not in ranked
-    build([*results, part], facts, tmp_path)
-    assert part.entry_id in (tmp_path / "index.html").read_text("utf-8")
+    shown = embedded(build([*results, part], facts, tmp_path))["entries"]
+    assert [one["id"] for one in shown if one["part"] == "core"] == [part.entry_id]

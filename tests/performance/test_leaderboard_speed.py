@@ -98,6 +98,7 @@ def test_two_hundred_entries_are_built_in_time_and_stay_small(site: Path, figure
     assert site.is_file()
     assert figures["build_s"] < BUILD_SECONDS
     assert figures["bytes"] < MEGABYTES * 1e6
+    assert figures["page_bytes"] < PAGE_BYTES
 
 
 SORT = """(column) => new Promise((done) => {

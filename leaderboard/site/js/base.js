@@ -1,10 +1,19 @@
 // What every view uses: builders of elements, figures as text, shards, tables, downloads.
 // Text that came with a submission or a kernel is only ever set as text.
-const DATA = JSON.parse(document.getElementById("data").textContent);
+const main = document.querySelector("main");
+main.setAttribute("aria-busy", "true");
+// The visitor's choice of theme, before anything is drawn.
+function theme(next) {
+  document.documentElement.dataset.theme = next;
+  try { localStorage.setItem("kbench-theme", next); } catch { /* storage is off: the choice lasts for this page */ }
+}
+let stored = null;
+try { stored = localStorage.getItem("kbench-theme"); } catch { stored = null; }
+if (stored === "dark" || stored === "light") theme(stored);
+const DATA = await unpacked(document.getElementById("data").textContent);
 const BY_ID = new Map(DATA.entries.map((entry) => [entry.id, entry]));
 // Entries that answer the whole split; the others answer a part of it alone.
 const WHOLE = DATA.entries.filter((entry) => !entry.part);
-const main = document.querySelector("main");
 const SVG = "http://www.w3.org/2000/svg";
 
 const present = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);

@@ -77,9 +77,10 @@ function markTies(table) {
 }
 
 // ---- the view -----------------------------------------------------------------------------------------------------------
-async function withSlices() {
-  const found = await shard("slices");
-  for (const entry of DATA.entries) entry.scores = found[entry.id] || entry.scores;
+// The page itself holds headlines over all queries; the other metrics are one shard, and the slices another.
+async function withScores(name) {
+  const found = await shard(name);
+  for (const entry of DATA.entries) entry.scores = { ...entry.scores, ...found[entry.id] };
 }
 function boardView() {
   const holder = region("Ranking");
@@ -103,10 +104,9 @@ function boardView() {
     const track = TRACKS.find((candidate) => candidate.id === state.track);
     tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.track === track.id)));
     question.textContent = track.question;
-    if (sliceKey() !== "all") {
+    if (track !== OVERALL || sliceKey() !== "all") {
       main.setAttribute("aria-busy", "true");
-      await withSlices();
-      main.removeAttribute("aria-busy");
+      try { await withScores(sliceKey() === "all" ? "scores" : "slices"); } catch (error) { return missing(`The scores could not be loaded (${error.message}).`); } finally { main.removeAttribute("aria-busy"); }
     }
     if (track.id !== state.track || !holder.isConnected) return;
     drawMeanings(track, meanings);

@@ -24,13 +24,6 @@ function route() {
   if (Object.hasOwn(ROUTES, name)) ROUTES[name](parts, query);
   else missing(`This site has no page ${location.hash}.`);
 }
-function theme(next) {
-  document.documentElement.dataset.theme = next;
-  try { localStorage.setItem("kbench-theme", next); } catch { /* storage is off: the choice lasts for this page */ }
-}
-let stored = null;
-try { stored = localStorage.getItem("kbench-theme"); } catch { stored = null; }
-if (stored === "dark" || stored === "light") theme(stored);
 document.getElementById("theme").addEventListener("click", () => {
   const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   theme(dark ? "light" : "dark");

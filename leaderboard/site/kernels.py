@@ -117,7 +117,9 @@ def _baselines(corpus: Corpus, problem_id: str, kernels: Sequence[Row]) -> dict[
     gpus = sorted({row["gpu"] for row in kernels if row["gpu"]})
     found = {gpu: reference_speedups(corpus, problem_id, gpu) for gpu in gpus}
     return {
-        gpu: {name: shortened(value) for name, value in speedups.items()} for gpu, speedups in found.items() if speedups
+        gpu: {name: shortened(value, 5) for name, value in speedups.items()}
+        for gpu, speedups in found.items()
+        if speedups
     }
 
 
@@ -195,7 +197,8 @@ def _columns(rows: Sequence[Row]) -> Row:
         codes = [words.setdefault(row.get(name), len(words)) for row in rows]
         if words.keys() != {None}:
             texts[name] = {"words": list(words), "codes": codes}
-    figures = {name: [_short(row.get(name), 3) for row in rows] for name in FIGURES}
+    # Speedups are compared with those of references, so they keep more digits than the page shows.
+    figures = {name: [_short(row.get(name), 5 if name == "speedup" else 3) for row in rows] for name in FIGURES}
     return {"id": [row["kernel_id"][:SHORT_ID] for row in rows], "texts": texts, "figures": figures}
 
 

@@ -7,6 +7,7 @@ server process, which forks for each; the fork has limits on memory and time, an
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import os
@@ -77,7 +78,11 @@ class Reader:
         server = self._started()
         assert server.stdin is not None
         assert server.stdout is not None
-        _send(server.stdin, OK, data)
+        try:
+            _send(server.stdin, OK, data)
+        except BrokenPipeError:
+            self._stop()
+            raise DataError(f"{name} cannot be read (the reader did not start)") from None
         finished = False
         try:
             kind, payload = _receive(server.stdout)
@@ -101,6 +106,8 @@ class Reader:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._server is None:
             environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath}
+            # Some builds of Python find their own library by it.
+            environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
             self._server = subprocess.Popen(
                 [sys.executable, "-m", "kbench.loaders.storage.isolation", self._parser],
                 stdin=subprocess.PIPE,
@@ -117,8 +124,10 @@ class Reader:
         if server is None:
             return
         for pipe in (server.stdin, server.stdout):
-            if pipe is not None:
-                pipe.close()
+            # Closing writes what is left of a request; one that died early takes none of it.
+            with contextlib.suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
         janitor.end_group(server.pid)
         server.wait()
 

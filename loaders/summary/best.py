@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
@@ -14,6 +15,7 @@ from kbench.schemas import Status, UserError
 
 SHOWN_DIGITS = 12
 """Digits of an id in tables: enough to tell kernels apart, and to ask for one."""
+COMPILED, VENDOR = "torch.compile", "vendor"
 BRIEF = (
     "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "speedup", "speedup_low", "speedup_high",
     "registers", "spill_bytes", "shared_bytes", "search_method", "proposer", "model", "run_id", "step", "parent_id",
@@ -49,22 +51,52 @@ def label(row: Mapping[str, Any]) -> str:
     return f"{row['kernel_id'][:SHOWN_DIGITS]} ({speed})"
 
 
-def best_kernels(corpus: Corpus, problem: str, limit: int, **facets: Any) -> list[dict[str, Any]]:
+def best_kernels(
+    corpus: Corpus, problem: str | None, limit: int | None, *, where: str | None = None, beats: str | None = None,
+    **facets: Any,
+) -> list[dict[str, Any]]:  # fmt: skip
     """The fastest correct kernels of a problem, each with its share of the roofline.
+
+    Args:
+        corpus: the dataset.
+        problem: its id; None for the kernels of every problem.
+        limit: how many; None for all.
+        where: a condition on kernels.
+        beats: the beginning of a baseline's name, such as cuBLAS or torch.compile, or "vendor" for any library of a
+            vendor: only kernels that are faster than it, those furthest ahead first.
+        **facets: as in `Corpus.select`.
 
     Raises:
         UserError: the corpus has no correct kernel of that kind.
     """
-    chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where="speedup is not null", **facets)
-    rows: list[dict[str, Any]] = chosen.ordered(["-speedup"], limit).to_pylist()
+    condition = "speedup is not null" + (f" and ({where})" if where else "")
+    chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where=condition, **facets)
+    rows: list[dict[str, Any]] = chosen.ordered(["-speedup"], None if beats else limit).to_pylist()
+    if beats:
+        rows = _ahead(corpus, rows, beats)[:limit]
     if not rows:
-        told = ", ".join(f"{name} {value}" for name, value in facets.items() if value)
-        raise UserError(f"no correct kernel of {problem!r}" + (f" with {told}" if told else "") + " in the corpus")
+        asked = {**facets, "where": where, "faster than": beats}
+        told = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
+        named = f"of {problem!r} " if problem else ""
+        raise UserError(f"no correct kernel {named}" + (f"with {told} " if told else "") + "in the corpus")
     shares = roofline_shares(corpus, problem, [row["kernel_id"] for row in rows])
     return [row | {"roofline_share": shares.get((row["kernel_id"], row["gpu"]))} for row in rows]
 
 
-def roofline_shares(corpus: Corpus, problem: str, kernels: Sequence[str]) -> dict[tuple[str, str], float]:
+def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:
+    """Rows that are faster than a baseline, with its name and the ratio of the times."""
+    speedups = functools.cache(lambda problem, gpu: reference_speedups(corpus, problem, gpu))
+    found = [
+        row | {"baseline": name, "ahead": row["speedup"] / speedup}
+        for row in rows
+        for name, speedup in speedups(row["problem_id"], row["gpu"]).items()
+        if row["speedup"] > speedup
+        and (name != COMPILED if beaten.lower() == VENDOR else name.lower().startswith(beaten.lower()))
+    ]
+    return sorted(found, key=lambda row: -row["ahead"])
+
+
+def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str]) -> dict[tuple[str, str], float]:
     """Roofline floor over runtime by kernel and GPU: geometric mean over the workloads that have both."""
     columns = ("kernel_id", "gpu", "floor_us", "runtime_us")
     if "measurements" not in corpus.configs:
@@ -82,8 +114,8 @@ def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, floa
     if "references" not in corpus.configs:
         return {}
     rows = corpus.table("references", where=f"problem_id == {problem!r} and gpu == {gpu!r}").to_pylist()
-    vendor = next((row["vendor"] for row in rows if row["vendor"]), "vendor")
-    named = {"torch.compile": "compiled_us", vendor: "vendor_us"}
+    vendor = next((row["vendor"] for row in rows if row["vendor"]), VENDOR)
+    named = {COMPILED: "compiled_us", vendor: "vendor_us"}
     return {
         name: geometric_mean(row["reference_us"] / row[column] for row in rows)
         for name, column in named.items()

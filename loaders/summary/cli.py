@@ -25,17 +25,33 @@ def kernels() -> None:
 
 
 @kernels.command("best")
-@click.argument("problem")
+@click.argument("problem", required=False)
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="Only kernels written this way.")
 @gpu_option
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="How many.")
+@click.option("--where", help="Such as: source contains 'wgmma' and spill_bytes == 0.")
+@click.option(
+    "--beats",
+    metavar="NAME",
+    help="Only kernels faster than torch.compile, cuBLAS, … or vendor, which is any library; furthest ahead first.",
+)
+@click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="How many; 0 for all.")
 @diff_option
 @dataset_option
 @json_option
 def best(
-    problem: str, backend: str | None, gpu: str | None, limit: int, diff: bool, dataset: str | None, as_json: bool
+    problem: str | None,
+    backend: str | None,
+    gpu: str | None,
+    where: str | None,
+    beats: str | None,
+    limit: int,
+    diff: bool,
+    dataset: str | None,
+    as_json: bool,
 ) -> None:
-    """List the fastest correct kernels of PROBLEM; with --diff also what the first changed against its parent.
+    """List the fastest correct kernels of PROBLEM, or of every problem without it.
+
+    With --diff also what the first changed against its parent.
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch. The share of the roofline is the least possible time over the measured one.
@@ -45,18 +61,21 @@ def best(
 
     corpus = Corpus.open(dataset)
     main = corpus.main_gpu() if gpu is None else None
-    rows = best_kernels(corpus, problem, limit, backend=backend, gpu=main if gpu in (None, EVERY_GPU) else gpu)
+    device = main if gpu in (None, EVERY_GPU) else gpu
+    rows = best_kernels(corpus, problem, limit or None, where=where, beats=beats, backend=backend, gpu=device)
     if main:
         click.echo(f"kernels on {main}; of every GPU: --gpu {EVERY_GPU}", err=True)
     changed = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0].diff() if diff else []
     if as_json:
         echo_json({"kernels": rows} | ({"diff": "\n".join(changed)} if diff else {}))
         return
-    for line in layout([_cells(row) for row in rows]):
+    for line in layout([({} if problem else {"problem": row["problem_id"]}) | _cells(row) for row in rows]):
         click.echo(line)
-    for device in sorted({row["gpu"] for row in rows if row["gpu"]}):
-        for name, speedup in reference_speedups(corpus, problem, device).items():
-            click.echo(f"{name} on {device}: {speedup:.3f}x")
+    for name in sorted({row["gpu"] for row in rows if row["gpu"]} if problem else ()):
+        for baseline, speedup in reference_speedups(corpus, problem or "", name).items():
+            click.echo(f"{baseline} on {name}: {speedup:.3f}x")
+    if limit != len(rows):
+        click.echo(f"{len(rows):,} kernels", err=True)
     for line in [""] * diff + (changed or ["the fastest has no parent in the corpus"] * diff):
         click.echo(line)
 
@@ -66,7 +85,9 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
 
     low, high = row["speedup_low"], row["speedup_high"]
     interval = f" ({low:.3f}-{high:.3f})" if low is not None and high is not None else ""
+    ahead = {"ahead": f"{row['ahead']:.3f}x {row['baseline']}"} if "ahead" in row else {}
     return {
+        **ahead,
         "speedup": f"{row['speedup']:.3f}{interval}",
         "runtime_us": row["runtime_us"],
         "roofline": _percent(row["roofline_share"]),

@@ -51,7 +51,7 @@ def test_a_filter_recomputes_ranks_and_figures(tab: Any, faceted: tuple[list[Res
     shown = dict(zip(tab.names(), tab.column("skill"), strict=True))
     for name, value in expected.items():
         assert value is not None
-        assert float(shown[name].split()[0]) == pytest.approx(value, abs=6e-4)
+        assert float(shown[name].split()[0].replace("−", "-")) == pytest.approx(value, abs=6e-4)
     best = max(expected.values(), key=lambda value: value or 0.0)
     ranks = dict(zip(tab.names(), tab.column("rank"), strict=True))
     assert all(ranks[name].lstrip("=").startswith("1") for name, value in expected.items() if value == best)
@@ -101,11 +101,11 @@ def test_two_entries_are_compared_side_by_side_by_default_the_two_best(tab: Any)
     page = tab.open("#/entry/length-0-1-0")
     page.locator("select[data-compare]").select_option("prior-0-1-0")
     page.get_by_role("button", name="Compare").click()
-    tab.wait_for_heading("length and prior")
+    tab.wait_for_heading("length against prior")
     assert page.locator("main table").first.locator("thead th").all_text_contents()[3:5] == ["length", "prior"]
     assert page.locator("path.one").count() == page.locator("path.two").count() == 3
     page.locator('header nav a[data-page="compare"]').click()
-    tab.wait_for_heading(" and ".join(best))
+    tab.wait_for_heading(" against ".join(best))
     assert page.locator('select[aria-label="Entry 1"]').count() == 1
 
 

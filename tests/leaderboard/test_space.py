@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from playwright.sync_api import expect
 
 from kbench.benchmark.cli import evaluate
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import check_all, check_report, expected_of
+from kbench.leaderboard.board import SUBMISSIONS, check_all, check_report, expected_of
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.space import server as space
 from kbench.leaderboard.space.server import MOST_BYTES, SiteServer
@@ -33,8 +37,8 @@ def served(site: Path, questions: Questions) -> Iterator[SiteServer]:
         server.shutdown()
 
 
-def _post(server: SiteServer, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, dict[str, Any]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+def _post(port: int, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("POST", path, body, headers)
     answer = connection.getresponse()
     found = answer.status, json.loads(answer.read())
@@ -99,7 +103,7 @@ def test_from_a_folder_there_is_no_form(tab: Any) -> None:
     ],
 )
 def test_uploads_are_bounded(path: str, headers: dict[str, str], status: int, reason: str, served: SiteServer) -> None:
-    found, report = _post(served, path, headers)
+    found, report = _post(served.server_port, path, headers)
     assert found == status
     assert report["ok"] is False
     assert reason in report["errors"][0]["message"]
@@ -108,8 +112,31 @@ def test_uploads_are_bounded(path: str, headers: dict[str, str], status: int, re
 def test_a_server_without_checks_takes_no_upload(site: Path) -> None:
     with SiteServer(("127.0.0.1", 0), site.parent) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        assert _post(server, "/check?name=entry.zip", {})[0] == 404
+        assert _post(server.server_port, "/check?name=entry.zip", {})[0] == 404
         server.shutdown()
+
+
+def test_the_container_s_command_runs_for_a_user_without_a_home(site: Path, tmp_path: Path) -> None:
+    """As in the image: nothing beside it but the site, and what the package brings."""
+    text = (Path(space.__file__).parent / "Dockerfile").read_text("utf-8")
+    program, *words = json.loads(next(line for line in text.splitlines() if line.startswith("CMD"))[3:])
+    assert program == "kbench"
+    arguments = ["0" if word == "7860" else word for word in words]
+    shutil.copytree(site.parent, tmp_path / "site")
+    entry = SUBMISSIONS / "benchmark-2" / "prior"
+    good = Path(shutil.make_archive(str(tmp_path / "good"), "zip", entry)).read_bytes()
+    environment = {"HOME": "/nonexistent", "PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "kbench", *arguments, "--json"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            port = int(json.loads(running.stdout.readline())["address"].rstrip("/").rsplit(":", 1)[1])
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
+                assert space.SHOWN_FORM in page.read()
+            assert _post(port, "/check?name=good.zip", {}, good) == (200, {"ok": True, "errors": []})
+            assert _post(port, "/check?name=cut.zip", {}, good[:1000])[1]["ok"] is False
+        finally:
+            running.terminate()
 
 
 def test_the_space_s_card_says_how_it_is_run() -> None:

@@ -50,3 +50,10 @@ def test_a_reader_that_dies_says_so_whatever_it_was_reading(tmp_path: Path, monk
     with pytest.raises(DataError, match=r"^rows\.jsonl cannot be read \(the reader was ended by SIGKILL\)$"):
         reader.read(b"{}", "rows.jsonl")
     reader.close()
+
+
+def test_a_reader_that_does_not_start_says_so_and_can_be_asked_again() -> None:
+    reader = Reader("no_such_module:parse")
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"^x\.parquet cannot be read \(the reader (ended|did not start)\)$"):
+            reader.read(bytes(1 << 20), "x.parquet")

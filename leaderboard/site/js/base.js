@@ -40,7 +40,7 @@ const none = (value) => value === null || value === undefined;
 
 // ---- figures as text ------------------------------------------------------------------------------------------------
 const cost = (value) => (none(value) ? "—" : value === 0 ? "0" : Number(value.toPrecision(2)).toString());
-const show = (value, decimals = 3) => (none(value) ? "—" : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(decimals));
+const show = (value, decimals = 3) => (none(value) ? "—" : value.toFixed(Math.abs(value) >= 100 ? 0 : decimals).replace(/^-(0\.?0*)$/, "$1").replace("-", "−"));
 const whole = (value) => (none(value) ? "—" : value.toLocaleString("en-US"));
 const times = (value) => (none(value) ? "—" : `${value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)}×`);
 const percent = (value) => (none(value) ? "—" : `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`);

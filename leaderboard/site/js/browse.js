@@ -1,24 +1,33 @@
 // The kernel browser: columns in typed arrays, so that filters over tens of thousands of rows take milliseconds.
 const BROWSED = [["problem_id", "Problem"], ["family", "Family"], ["backend", "Backend"], ["gpu", "GPU"], ["search_method", "Found by"], ["proposer", "Proposer"], ["model", "Model"], ["status", "Status"]];
-const NUMBERS = [["speedup", "Speedup", times, "high"], ["runtime_us", "Runtime", micro, "low"], ["roofline", "Of roofline", percent, "high"], ["registers", "Registers", whole, "low"], ["spill_bytes", "Spills (B)", whole, "low"], ["step", "Step", whole, "low"]];
+const NUMBERS = [
+  ["speedup", "Speedup", times, "Over eager PyTorch on the same GPU, geometric mean over workloads"], ["ahead", "Over library", times, "The time of the vendor's library over the kernel's; only where the library computes the whole problem"],
+  ["runtime_us", "Runtime", micro, "Geometric mean over workloads"], ["roofline", "Of roofline", percent, "The least possible time over the measured time, geometric mean over workloads"],
+  ["registers", "Registers", whole, "Per thread"], ["spill_bytes", "Spills (B)", whole, "Bytes of registers spilled to memory, per thread"],
+];
 const QUERY_NAMES = { problem_id: "problem", search_method: "method" };
 const queryName = (name) => QUERY_NAMES[name] || name;
 const PAGE_ROWS = 50;
+const COMPILED = "torch.compile";
 let browser = null;
 
 function indexed(table) {
   const texts = Object.fromEntries(Object.entries(table.texts).map(([name, { words: names, codes }]) => [name, { names, codes: Uint16Array.from(codes) }]));
   const figures = Object.fromEntries(Object.entries(table.figures).map(([name, values]) => [name, Float64Array.from(values, (value) => value ?? NaN)]));
-  return { count: table.id.length, ids: table.id, texts, figures, limits: limits(table, texts) };
+  const found = limits(table, texts);
+  if (found.vendor) figures.ahead = figures.speedup.map((value, i) => value / found.vendor[i]);
+  return { count: table.id.length, ids: table.id, texts, figures, limits: found };
 }
 // For each thing to beat, the speedup that beats it in each row; NaN where it was not timed.
 function limits(table, texts) {
   const { problem_id: problems, gpu: gpus } = texts;
-  const of = (i) => Object.entries(table.baselines[problems.names[problems.codes[i]]]?.[gpus?.names[gpus.codes[i]]] || {});
-  const at = (i, compiled) => of(i).find(([name]) => (name === "torch.compile") === compiled)?.[1] ?? NaN;
-  const column = (compiled) => Float64Array.from(table.id, (_, i) => at(i, compiled));
-  const found = Object.values(table.baselines).some((one) => Object.keys(one).length) ? { compiled: column(true), vendor: column(false) } : {};
-  return Object.fromEntries(Object.entries(found).filter(([, values]) => values.some((value) => !Number.isNaN(value))));
+  const names = [...new Set(Object.values(table.baselines).flatMap(Object.values).flatMap(Object.keys))].sort();
+  const libraries = names.filter((name) => name !== COMPILED);
+  // cuBLASLt is part of cuBLAS: of names that begin alike the shortest stands for all.
+  const heads = libraries.filter((name) => !libraries.some((other) => other !== name && name.startsWith(other)));
+  const at = (i, counts) => Object.entries(table.baselines[problems.names[problems.codes[i]]]?.[gpus?.names[gpus.codes[i]]] || {}).find(([name]) => counts(name))?.[1] ?? NaN;
+  const column = (counts) => Float64Array.from(table.id, (_, i) => at(i, counts));
+  return { ...(names.includes(COMPILED) ? { [COMPILED]: column((name) => name === COMPILED) } : {}), ...(libraries.length ? { vendor: column((name) => name !== COMPILED) } : {}), ...Object.fromEntries(heads.map((head) => [head, column((name) => name.startsWith(head))])) };
 }
 // Which rows hold a word that contains the needle, anywhere in their source.
 function holding(index, count, needle) {
@@ -77,12 +86,12 @@ function drawBrowser(store, given) {
     return [name, el("select", { "data-facet": name, on: { change: () => draw() } }, option("", "all", chosen), ...names.filter((value) => value !== null).sort().map((value) => option(value, words(value), chosen)))];
   }));
   const search = el("input", { type: "search", value: given.get("q") || "", placeholder: "words in the source, id, problem", on: { input: () => draw() } });
-  const least = el("select", { "data-facet": "least", on: { change: () => draw() } }, ...[["", "any"], ["1", "faster than eager PyTorch"], ...(store.limits.compiled ? [["compiled", "faster than torch.compile"]] : []), ...(store.limits.vendor ? [["vendor", "faster than the vendor's library"]] : []), ["2", "over 2×"], ["4", "over 4×"], ["10", "over 10×"]].map(([value, text]) => option(value, text, given.get("faster") || "")));
+  const least = el("select", { "data-facet": "least", on: { change: () => draw() } }, ...[["", "any"], ["1", "faster than eager PyTorch"], ...Object.keys(store.limits).map((name) => [name, `faster than ${name === "vendor" ? "the vendor's library" : name}`]), ["2", "over 2×"], ["4", "over 4×"], ["10", "over 10×"]].map(([value, text]) => option(value, text, given.get("faster") || "")));
   const status = el("p", { class: "note", role: "status", "aria-live": "polite" });
   const body = el("tbody"), pager = el("div", { class: "pager" });
   let index = null;
-  const columns = [...BROWSED.filter(([name]) => ["problem_id", "backend", "gpu", "search_method", "proposer", "status"].includes(name) && store.texts[name] && (name !== "gpu" || store.texts.gpu.names.length > 1)), ...NUMBERS];
-  const heads = columns.map(([id, title, format]) => el("th", { scope: "col", class: format ? "num" : null, "data-column": id }, el("button", { type: "button", on: { click: () => { sorting.down = sorting.id === id ? !sorting.down : !!format && id !== "runtime_us"; sorting.id = id; draw(); } } }, title)));
+  const columns = [...BROWSED.filter(([name]) => ["problem_id", "backend", "gpu", "search_method", "proposer", "status"].includes(name) && store.texts[name] && (name !== "gpu" || store.texts.gpu.names.length > 1)), ...NUMBERS.filter(([name]) => store.figures[name])];
+  const heads = columns.map(([id, title, format, meaning]) => el("th", { scope: "col", class: format ? "num" : null, "data-column": id }, el("button", { type: "button", title: meaning, on: { click: () => { sorting.down = sorting.id === id ? !sorting.down : !!format && id !== "runtime_us"; sorting.id = id; draw(); } } }, title)));
   const text = (name, row) => store.texts[name].names[store.texts[name].codes[row]];
   const figure = (name, row) => (Number.isNaN(store.figures[name][row]) ? null : store.figures[name][row]);
   const choice = () => ({ texts: Object.fromEntries([...picks].filter(([, pick]) => pick.value).map(([name, pick]) => [name, pick.value])), least: least.value, needles: search.value.trim().toLowerCase().split(/\s+/).filter(Boolean), sort: sorting.id, down: sorting.down });
@@ -108,9 +117,9 @@ function drawBrowser(store, given) {
     pager.replaceChildren(step(-PAGE_ROWS, "‹ Previous"), step(PAGE_ROWS, "Next ›"));
   }
   const table = () => ({ columns: ["kernel_id", ...Object.keys(store.texts), ...Object.keys(store.figures)], rows: [...shown.rows].map((row) => [store.ids[row], ...Object.keys(store.texts).map((name) => text(name, row)), ...Object.keys(store.figures).map((name) => figure(name, row))]) });
-  page("Kernels", el("h1", {}, "Kernels"), el("p", { class: "lead" }, "Every kernel of the dataset. The search looks at ids, problems, methods and every word of the sources: try wmma, cp async, float4 or tl dot."),
+  page("Kernels", el("h1", {}, "Kernels"), el("p", { class: "lead" }, "Every kernel of the dataset. The search looks at ids, problems, methods and every word of the sources: try wgmma, cp async, float4 or tl dot."),
     el("div", { class: "controls" }, el("label", { class: "broad" }, "Search", search), ...facets.map(([name, title]) => el("label", {}, title, picks.get(name))), el("label", {}, "Speedup", least)),
     status, region("Kernels", el("table", {}, el("caption", { class: "unseen" }, "Kernels"), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Kernel"), ...heads)), body)), pager, downloads("kernels", table),
-    el("p", { class: "note" }, "Speedup is over eager PyTorch on the same GPU, geometric mean over workloads. ", link("data/kernels.parquet", "All kernels with every column but the source (Parquet)", { download: true })));
+    el("p", { class: "note" }, `Speedup is over eager PyTorch on the same GPU, geometric mean over workloads. ${store.limits.vendor ? "References run in the problem's data type with TF32 off; a kernel may use any precision that its problem's tolerance allows. " : ""}`, link("data/kernels.parquet", "All kernels with every column but the source (Parquet)", { download: true })));
   draw();
 }

@@ -14,7 +14,7 @@ function ticks(low, high, count = 5) {
 function decades(low, high) {
   const first = Math.floor(Math.log10(low) + 1e-9), last = Math.max(first + 1, Math.ceil(Math.log10(high) - 1e-9));
   const every = Math.ceil((last - first) / 6);
-  return Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, i) => 10 ** (first + i * every));
+  return Array.from({ length: Math.ceil((last - first) / every) + 1 }, (_, i) => 10 ** (first + i * every));
 }
 // Halves and doubles around one: what people read speedups in.
 function octaves(low, high) {
@@ -22,10 +22,11 @@ function octaves(low, high) {
   const every = Math.ceil((last - first) / 7);
   const from = Math.floor(first / every) * every;
   const found = [];
-  for (let power = from; power <= last || found.length < 2; power += every) found.push(2 ** power);
+  for (let power = from; power < last + every; power += every) found.push(2 ** power);
   return found;
 }
-const short = (value) => (value >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(0).replace("e+", "e") : Number(value.toPrecision(3)).toString());
+const short = (value) => (value < 0 ? `−${short(-value)}` : value >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(0).replace("e+", "e") : Number(value.toPrecision(3)).toString());
+const octave = (value) => (value < 1 ? `1/${Math.round(1 / value)}×` : `${short(value)}×`);
 function chartText(x, y, content, anchor, attributes = {}) {
   const node = svg("text", { x, y, "text-anchor": anchor, ...attributes });
   node.textContent = content;
@@ -87,19 +88,21 @@ function costChart(track, chosen = null, size = FRAME) {
   const label = `${track.headline_label} against seconds per 1,000 forecasts`;
   const { chart, x, y } = frame(label, { label: "seconds per 1,000 forecasts (log)", ticks: decades(Math.min(...costs), Math.max(...costs)), log: true }, { label: `${track.headline_label} ${arrow(track.id, track.headline)}`, ticks: ticks(Math.min(...values), Math.max(...values)) }, size);
   chart.setAttribute("role", "group");
-  const taken = [];
+  // Names lie beside, above or below their dots, on neither a dot nor another name; one without room is left to its hint.
+  const taken = points.map((point) => [x(point.cost) - 5, y(point.score.value) - 5, 10, 10]);
+  const free = ([left, top, width, height]) => left > size.left && left + width < size.width && top > 0 && !taken.some((other) => left < other[0] + other[2] && other[0] < left + width && top < other[1] + other[3] && other[1] < top + height);
   for (const { entry, cost: spent, score: s } of points) {
     const style = !chosen || chosen === entry ? "one" : "other";
     const at = [x(spent), y(s.value)];
     if (!none(s.low)) chart.append(svg("line", { class: `range-${style}`, x1: at[0], x2: at[0], y1: y(s.low), y2: y(s.high) }));
     const dot = svg("a", { href: entryLink(entry.id), "aria-label": entry.name }, hint(svg("circle", { class: `dot-${style}`, cx: at[0], cy: at[1], r: 5 }), `${entry.name}: ${show(s.value, s.decimals)}`));
     chart.append(dot);
-    // A name that would lie on another is left to the dot's own hint.
-    const right = at[0] > size.width * 0.75;
-    const box = [right ? at[0] - 8 - 6.2 * entry.name.length : at[0] + 8, at[1] - 8, 6.2 * entry.name.length, 14];
-    if (!taken.some((other) => box[0] < other[0] + other[2] && other[0] < box[0] + box[2] && Math.abs(box[1] - other[1]) < 13)) {
-      taken.push(box);
-      chart.append(chartText(at[0] + (right ? -8 : 8), at[1] + 4, entry.name, right ? "end" : "start", { class: "name" }));
+    const wide = 6.2 * entry.name.length;
+    const place = [["start", 8, 0, 4], ["end", -8, -wide, 4], ["middle", 0, -wide / 2, -10], ["middle", 0, -wide / 2, 18]].find(([, right, left, down]) => free([at[0] + right + left, at[1] + down - 11, wide, 13]));
+    if (place) {
+      const [anchor, right, left, down] = place;
+      taken.push([at[0] + right + left, at[1] + down - 11, wide, 13]);
+      chart.append(chartText(at[0] + right, at[1] + down, entry.name, anchor, { class: "name" }));
     }
   }
   return chart;
@@ -134,10 +137,11 @@ function histogram(label, groups) {
     });
     marks.forEach((mark, j) => {
       chart.append(svg("line", { class: "mark", x1: x(mark.at), x2: x(mark.at), y1: base - row + 30 - 11 * j, y2: base }));
-      chart.append(chartText(x(mark.at) + 3, base - row + 38 - 11 * j, mark.name, "start", { class: "name" }));
+      const right = x(mark.at) > width - 100;
+      chart.append(chartText(x(mark.at) + (right ? -3 : 3), base - row + 38 - 11 * j, mark.name, right ? "end" : "start", { class: "name" }));
     });
   });
-  for (const value of axis) chart.append(chartText(x(value), bottom + 12, `${short(value)}×`, "middle"));
+  for (const value of axis) chart.append(chartText(x(value), bottom + 12, octave(value), "middle"));
   chart.append(svg("line", { class: "mark", x1: x(1), x2: x(1), y1: top - 6, y2: bottom - 4 }), chartText(x(1), top - 10, "eager PyTorch", "middle"));
   chart.append(chartText((left + width - right) / 2, height - 6, "speedup over eager PyTorch (log)", "middle"));
   return chart;

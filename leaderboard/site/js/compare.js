@@ -3,12 +3,12 @@ async function compareView(one, two) {
   const entries = [BY_ID.get(one), BY_ID.get(two)];
   if (!entries[0] || !entries[1]) return missing("One of the two entries does not exist.");
   if (entries.some((entry) => entry.part)) return missing("Only entries that answer the whole split are compared here; those on core are ranked on the leaderboard.");
-  const title = `${entries[0].name} and ${entries[1].name}`;
+  const title = `${entries[0].name} against ${entries[1].name}`;
   await loading(title, async () => {
     await Promise.all(entries.map(entryData));
     return () => page(title, el("h1", {}, title), comparePicker(entries), legend(entries.map((entry) => entry.name)),
       verdictLine(entries), el("h2", {}, "Paired differences"),
-      el("p", { class: "lead" }, `${entries[0].name} minus ${entries[1].name}. Both are scored in the same bootstrap draws, so the interval is that of the difference. Undecided where it holds zero. The better value is bold.`),
+      el("p", { class: "lead" }, `${entries[0].name} minus ${entries[1].name}. Both are scored in the same bootstrap draws, so the interval is that of the difference. The verdict is undecided where the interval contains zero. The better value is bold.`),
       differenceTable(entries), entries.every((entry) => entry.problems) ? [el("h2", {}, "Where one beats the other"), problemDifferences(entries)] : null,
       el("h2", {}, "Curves"), entryCharts(entries));
   });
@@ -39,8 +39,8 @@ const differences = (entries) => DATA.tracks.flatMap((track) => track.metrics.ma
 function verdictLine(entries) {
   const found = differences(entries).filter((row) => row.metric === row.track.headline);
   const named = (verdict) => found.filter((row) => row.verdict === verdict).map((row) => row.track.title.toLowerCase());
-  const parts = [["better", "better on"], ["worse", "worse on"], ["undecided", "not told apart on"]].map(([verdict, text]) => [named(verdict), text]).filter(([names]) => names.length).map(([names, text]) => `${text} ${names.join(", ")}`);
-  return el("p", { class: "verdict", "data-verdict": true }, `By headline, ${entries[0].name} against ${entries[1].name} is ${parts.join("; ")}.`);
+  const parts = [["better", "better on"], ["worse", "worse on"], ["undecided", "undecided on"]].map(([verdict, text]) => [named(verdict), text]).filter(([names]) => names.length).map(([names, text]) => `${text} ${names.join(", ")}`);
+  return el("p", { class: "verdict", "data-verdict": true }, `Against ${entries[1].name}, by the headline of each track, ${entries[0].name} is ${parts.join("; ")}.`);
 }
 const VERDICTS = { better: "good", worse: "bad", undecided: "" };
 function differenceTable(entries) {

@@ -1,8 +1,10 @@
 // The landing page, entries by date, and the pages that are templates.
 function homeView() {
   const { scope, counts } = DATA.dataset;
-  const gpus = Object.keys(counts.gpu || {}).length ? Object.keys(counts.gpu) : scope.gpus;
-  const numbers = [[whole(counts.kernels ?? scope.kernels), "measured kernels"], [whole(counts.problems ?? scope.problems), "problems"], gpus.length > 1 ? [whole(gpus.length), "kinds of GPU"] : [gpus[0]?.replace("NVIDIA ", "") ?? "—", "GPU"], [whole(DATA.entries.length), "entries"], [whole(scope.queries), "queries scored"]];
+  const devices = Object.keys(counts.gpu || {}).length ? Object.keys(counts.gpu) : scope.gpus;
+  const gpus = devices.filter((name) => !/ of \d+ SMs\)$/.test(name)), cut = devices.length - gpus.length;
+  const parts = cut ? ` and ${cut} partition${cut > 1 ? "s" : ""}` : "";
+  const numbers = [[whole(counts.kernels ?? scope.kernels), "measured kernels"], [whole(counts.problems ?? scope.problems), "problems"], gpus.length > 1 ? [whole(gpus.length), `GPUs${parts}`] : [gpus[0]?.replace("NVIDIA ", "") ?? "—", `GPU${parts}`], [whole(DATA.entries.length), "entries"], [whole(scope.queries), "queries scored"]];
   const doors = [
     DATA.atlas && ["#/problems", "Problems", "What is computed, how fast it gets, and how the searches went."],
     DATA.atlas && ["#/kernels", "Kernels", "Filter, sort and search every kernel; read its source, its times and its ancestors."],
@@ -30,10 +32,10 @@ function scopeNotes() {
   const { scope, counts, private: hidden } = DATA.dataset;
   const part = counts.kernels ? ` of the dataset's ${whole(counts.kernels)} kernels and ${whole(counts.problems)} problems` : "";
   return el("section", { class: "scope-notes" }, el("h2", {}, "What the figures can and cannot tell"), el("ul", {},
-    el("li", {}, `Entries were asked ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems${part}: split ${scope.split} of benchmark ${scope.benchmark}, on ${scope.gpus.join(", ")}. Nothing else was scored.`),
+    el("li", {}, `Entries answered ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems${part}: split ${scope.split} of benchmark ${scope.benchmark}, on ${scope.gpus.join(", ")}. Nothing else was scored.`),
     el("li", {}, hidden ? "The labels of this split are private." : "The labels of this split are public. Whoever copies them can score well; entries better than a second measurement are flagged, blurred copies are not. Nothing here can prevent that."),
     el("li", {}, "A season is the remedy: its kernels are forecast before anyone has measured them, and measured only after entries are frozen. ", (DATA.dataset.seasons || []).length ? link("#/history", "Seasons so far") : null),
-    el("li", {}, `Intervals resample problems. Ranks on slices with fewer than ${DATA.dataset.least_problems} problems are shown as undecided; N stands beside every slice.`),
+    el("li", {}, `Intervals resample problems. Ranks on slices with fewer than ${DATA.dataset.least_problems} problems are shown as undecided; every slice says how many it has.`),
     el("li", {}, "Nobody can prove what a language model has read. Each entry states its contamination itself.")));
 }
 function homeLinks() {
@@ -52,7 +54,7 @@ function historyView() {
       value: (entry) => score(entry, one.id, one.headline, "all")?.value ?? null, cell: (entry) => scoreText(score(entry, one.id, one.headline, "all"))[0] })),
   ];
   const dated = WHOLE.map((entry) => ({ entry, at: Date.parse(entry.created_at), value: track && score(entry, track.id, track.headline, "all")?.value })).filter((one) => one.at && !none(one.value)).sort((a, b) => a.at - b.at);
-  page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores today. Scores are always computed anew on the same questions."),
+  page("Entries by date", el("h1", {}, "Entries by date"), el("p", { class: "lead" }, "When each entry says it was made, and what it scores. All are scored on the same queries."),
     track && new Set(dated.map((one) => one.at)).size > 1 ? el("div", { class: "card broad" }, el("h2", {}, `Best ${track.headline_label} so far`), bestSoFar(track, dated)) : null,
     sortTable("entries-by-date", "Entries by date", columns, DATA.entries, { id: "date", down: true }), seasons());
 }

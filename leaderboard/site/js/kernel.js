@@ -37,7 +37,7 @@ function drawKernel(data, rows, forecasts) {
     el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch on ${row.gpu}` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
     tiles([[times(row.speedup), "speedup"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]]),
     row.error ? [el("h2", {}, "Error"), el("pre", { class: "wrap", tabindex: "0" }, row.error)] : null,
-    row.status === "ok" ? [el("h2", {}, "Beside the others"), peers(data, row)] : null,
+    row.status === "ok" ? [el("h2", {}, "Compared with the others"), peers(data, row)] : null,
     el("h2", {}, "How it came to be"), lineage(data, chain, children), el("h2", {}, "Times"), ...rows.map(measuredTable),
     forecasts ? [el("h2", {}, "What entries forecast"), forecastTable(data, row, forecasts)] : null,
     el("h2", {}, "Source"), codeBlock(row.source, "Kernel source"),
@@ -52,7 +52,7 @@ function peers(data, row) {
   const lines = [["speedup", "Speedup", times], ["roofline", "Of roofline", percent], ["runtime_us", "Runtime", micro], ["registers", "Registers", whole], ["spill_bytes", "Spilled", bytes], ["shared_bytes", "Shared memory", bytes]];
   const faster = others.filter((one) => one.speedup > row.speedup).length;
   return el("div", {}, el("p", { class: "lead" }, `Place ${faster + 1} of ${others.length + 1} correct ${row.backend} kernels of this problem on ${row.gpu}.${Object.entries(data.baselines[row.gpu] || {}).map(([name, at]) => ` ${times(row.speedup / at)} the speed of ${name}.`).join("")}`),
-    others.length ? region("Beside the others", el("table", {}, el("thead", {}, el("tr", {}, ...["Figure", "This kernel", "Median of the others"].map((title, i) => el("th", { scope: "col", class: i ? "num" : null }, title)))),
+    others.length ? region("Compared with the others", el("table", {}, el("thead", {}, el("tr", {}, ...["Figure", "This kernel", "Median of the others"].map((title, i) => el("th", { scope: "col", class: i ? "num" : null }, title)))),
       el("tbody", {}, ...lines.map(([name, title, format]) => el("tr", {}, el("th", { scope: "row" }, title), el("td", { class: "num" }, format(row[name])), el("td", { class: "num" }, format(middle(name)))))))) : null);
 }
 const gain = (parent, child) => (parent.gpu === child.gpu && parent.speedup && child.speedup ? child.speedup / parent.speedup : null);

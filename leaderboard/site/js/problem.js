@@ -60,7 +60,7 @@ function drawProblem(data) {
   const best = rows.filter(isCorrect).sort((a, b) => b.speedup - a.speedup);
   page(problem.title, el("h1", {}, problem.title, badge(words(problem.family)), DATA.asked.includes(problem.problem_id) ? badge("scored") : null), el("p", { class: "lead" }, problem.description || ""),
     tiles([[whole(new Set(data.rows.map((row) => row.kernel_id)).size), "kernels"], [percent(rows.length ? best.length / rows.length : null), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
-    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} eager PyTorch on ${best[0].gpu} (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
+    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} the speed of eager PyTorch on ${best[0].gpu} (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
     el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct, data.baselines))),
     el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 20)),
     el("h2", {}, "How the searches went"), trajectories(rows), el("h2", {}, "Workloads"), workloadTable(data),
@@ -74,10 +74,11 @@ function speedupGroups(correct, baselines) {
   const gpus = new Set(correct.map((row) => row.gpu));
   for (const row of correct) {
     const note = gpus.size > 1 ? row.gpu.replace("NVIDIA ", "").replace(/^.*\((.*)\)$/, "$1") : "", name = `${row.backend} ${note}`;
-    if (!groups.has(name)) groups.set(name, { name: row.backend, note, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
+    if (!groups.has(name)) groups.set(name, { name: row.backend, gpu: row.gpu, note, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
     groups.get(name).values.push(row.speedup);
   }
-  return [...groups.keys()].sort().map((name) => groups.get(name));
+  const isMain = ({ gpu }) => Number(gpu === DATA.main_gpu);
+  return [...groups.values()].sort((a, b) => a.name.localeCompare(b.name) || isMain(b) - isMain(a) || b.note.localeCompare(a.note, "en", { numeric: true }));
 }
 function bestTable(problem, rows) {
   const columns = [
@@ -110,7 +111,7 @@ function trajectories(measured) {
   const all = [...methods.values()].flat(2);
   if (!all.length) return el("p", {}, "No run found a correct kernel.");
   const size = { width: innerWidth < 640 ? 380 : 720, height: 280, left: 60, right: 16, top: 12, bottom: 40 };
-  const { chart, x, y } = frame("Best speedup so far by kernels measured", { label: "kernels measured in the run", ticks: ticks(1, Math.max(2, ...all.map((p) => p[0]))) }, { label: "best speedup so far (log)", ticks: octaves(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1]))), log: true, format: (value) => `${short(value)}×` }, size);
+  const { chart, x, y } = frame("Best speedup so far by kernels measured", { label: "kernels measured in the run", ticks: ticks(1, Math.max(2, ...all.map((p) => p[0]))) }, { label: "best speedup so far (log)", ticks: octaves(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1]))), log: true, format: octave }, size);
   names.forEach((name, i) => methods.get(name).forEach((points) => chart.append(hint(svg("path", { class: SERIES[i % SERIES.length], d: steps(points, x, y) }), words(name)))));
   return el("div", { class: "card broad" }, legend(names.map((name) => `${words(name)} (${methods.get(name).length} run${methods.get(name).length > 1 ? "s" : ""})`)), chart);
 }

@@ -33,7 +33,7 @@ PAGES = {
     "forecast": "#/leaderboard?track=forecast",
     "problems": "#/problems",
     "problem": "#/problem/selective_scan",
-    "kernels": "#/kernels?q=wgmma&faster=1",
+    "kernels": "#/kernels?q=wgmma&faster=cuBLAS",
     "kernel": "#/kernel/selective_scan/ea24da5d0eba",
     "entry": "#/entry/static-0-1-0",
     "compare": "#/compare/static-0-1-0/nearest-0-1-0",

@@ -13,7 +13,7 @@ function sliceKey() {
   const parts = FACETS.filter((facet) => state[facet] && DATA.facets[facet].length > 1).map((facet) => `${facet}=${state[facet]}`);
   return parts.length ? parts.join("&") : "all";
 }
-const sliceName = (key) => (key === "all" ? "all test queries" : key === CORE ? "core, a fixed part for models that cost money" : key.replaceAll("&", ", "));
+const sliceName = (key) => (key === "all" ? "all test queries" : key === CORE ? "core, a fixed part for models that cost money" : words(key).replaceAll("&", ", ").replaceAll("=", " "));
 const COLUMN = new Map(DATA.columns.map((name, i) => [name, i]));
 const metricOf = (track, metric) => DATA.metrics[`${track}.${metric}`];
 const arrow = (track, metric) => (metricOf(track, metric).better === "high" ? "↑" : "↓");

@@ -26,7 +26,7 @@ function octaves(low, high) {
   return found;
 }
 const short = (value) => (value < 0 ? `−${short(-value)}` : value >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(0).replace("e+", "e") : Number(value.toPrecision(3)).toString());
-const octave = (value) => (value < 1 ? `1/${Math.round(1 / value)}×` : `${short(value)}×`);
+const octave = (value) => (value < 1 ? `1/${Math.round(1 / value)}×` : `${whole(value)}×`);
 function chartText(x, y, content, anchor, attributes = {}) {
   const node = svg("text", { x, y, "text-anchor": anchor, ...attributes });
   node.textContent = content;

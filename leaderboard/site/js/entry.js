@@ -27,7 +27,7 @@ function drawEntry(entry) {
 function entryFacts(entry) {
   const pairs = [["Version", entry.version], ["Authors", entry.authors.join(", ")], ["Organisation", entry.organisation], ["Licence", entry.license], ["Looks at", entry.inputs],
     ["Weights", entry.open ? "open" : "closed"], ["Hardware", entry.hardware], ["Training data", entry.training_data], ["Contamination", entry.contamination],
-    ["Cost", `${cost(entry.cost.seconds_per_1000)} s${none(entry.cost.tokens_per_1000) ? "" : ` and ${cost(entry.cost.tokens_per_1000)} tokens`} per 1,000 forecasts`], ["Answered", `${cost(100 * entry.answered_share)} % of queries`], ["Submitted", entry.created_at]];
+    ["Cost", none(entry.cost.seconds_per_1000) ? "not stated" : `${cost(entry.cost.seconds_per_1000)} s${none(entry.cost.tokens_per_1000) ? "" : ` and ${cost(entry.cost.tokens_per_1000)} tokens`} per 1,000 forecasts`], ["Answered", `${cost(100 * entry.answered_share)} % of queries`], ["Submitted", entry.created_at]];
   return facts([...pairs, ...entry.links.map((href) => ["Link", link(href, href, { rel: "noopener noreferrer nofollow" })])]);
 }
 const card = (title, chart, text) => el("div", { class: "card" }, el("h3", {}, title), chart, el("p", {}, text));
@@ -39,10 +39,10 @@ function entryCharts(entries) {
   const risk = curve("risk_coverage"), regret = curve("regret");
   const unit = { ticks: ticks(0, 1), format: share };
   return el("div", { class: "cards" },
-    card("Reliability", lineChart("Share correct against stated probability", reliability, { ...unit, label: "stated probability" }, { ...unit, label: "share correct" }, { diagonal: true, dots: true }), "On the dashed line, stated confidence equals accuracy. Bars are 95 % intervals."),
+    card("Reliability", lineChart("Share correct against stated probability", reliability, { ...unit, label: "stated probability" }, { ...unit, label: "share correct" }, { diagonal: true, dots: true }), `On the dashed line, stated confidence equals accuracy.${entries.some((entry) => entry.reliability) ? " Bars are 95 % intervals." : ""}`),
     card("Risk against coverage", lineChart("Share wrong against share answered", risk, { ...unit, label: "share answered" }, { label: "share wrong", ticks: ticks(0, most(risk)), format: share }), "Lower is better: answer the surest queries first and measure the rest."),
     card("Regret against budget", lineChart("Regret against share of the pool measured", regret, { label: "share of the pool measured (log)", ticks: decades(0.01, 1), log: true, format: share }, { label: "regret", ticks: ticks(0, most(regret)), format: share }, { dots: true }), "How much slower the best kernel found is than the pool's best."),
-    entries.length === 1 && DATA.tracks.length ? card("Cost against quality", costChart(DATA.tracks[0], entries[0]), "Each dot is an entry; this one is highlighted.") : null,
+    entries.length === 1 && !entries[0].part && DATA.tracks.length ? card("Cost against quality", costChart(DATA.tracks[0], entries[0]), "Each dot is an entry; this one is highlighted.") : null,
     entries.length === 1 && entries[0].reliability ? reliabilityTable(entries[0]) : null);
 }
 function reliabilityTable(entry) {
@@ -89,7 +89,7 @@ function sliceTable([entry]) {
   const keys = Object.keys(entry.scores).filter((key) => key !== "all" && !key.includes("&")).sort();
   const head = DATA.tracks.map((track) => el("th", { scope: "col", class: "num" }, `${track.title}: ${track.headline_label}`));
   return region("Headlines by slice", el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Slice"), el("th", { scope: "col", class: "num" }, "Problems"), ...head)),
-    el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, words(key)), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track) => el("td", { class: "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
+    el("tbody", {}, ...keys.map((key) => el("tr", {}, el("td", {}, words(key).replace("=", " ")), el("td", { class: "num" }, whole(DATA.dataset.slices[key]?.pairs[1])), ...DATA.tracks.map((track) => el("td", { class: "num" }, ...scoreText(score(entry, track.id, track.headline, key)))))))));
 }
 function compareForm(entry) {
   const others = WHOLE.filter((other) => other !== entry);

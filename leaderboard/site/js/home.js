@@ -66,7 +66,7 @@ function seasons() {
     { id: "gpu", title: "GPU", text: true, value: (one) => one.gpu }, { id: "kernels", title: "Kernels", value: (one) => one.kernels }, { id: "queries", title: "Queries", value: (one) => one.queries },
     { id: "entries", title: "Entries", value: (one) => one.entries.length, meaning: "Forecasts that are frozen" },
   ];
-  const results = found.filter((one) => one.closed_at).map((one) => [el("h3", {}, `Results of ${one.name}`), sortTable(`season-${one.name}`, `Results of ${one.name}`, [{ id: "entry", title: "Entry", text: true, value: ([id]) => id },
+  const results = found.filter((one) => one.closed_at).map((one) => [el("h3", {}, `Results of ${one.name}`), sortTable(`season-${one.name}`, `Results of ${one.name}`, [{ id: "entry", title: "Entry", text: true, value: ([id]) => id, cell: ([id]) => (BY_ID.has(id) ? link(entryLink(id), id) : id) },
     ...DATA.tracks.map((track) => ({ id: track.id, title: `${track.title}: ${track.headline_label}\u00a0${arrow(track.id, track.headline)}`, meaning: metricOf(track.id, track.headline).meaning, value: ([, scores]) => scores[track.id], cell: ([, scores]) => show(scores[track.id]) }))],
   Object.entries(one.results), { id: DATA.tracks[0].id, down: true })]);
   return found.length ? [el("h2", {}, "Seasons"), el("p", { class: "lead" }, "Kernels that nobody had measured when the forecasts were made. Their labels cannot have been copied."), sortTable("seasons", "Seasons", columns, found, { id: "opened", down: true }), results] : null;

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kill_commands import Command, Runner, begun, contents, known, left_aside, ready_runner
+from commands import Command, begun, known
+from kill_commands import Runner, contents, left_aside, ready_runner
 
 CLONE_NEWNS, CLONE_NEWUSER, MS_REC_PRIVATE = 0x20000, 0x10000000, 0x44000
 CAPABILITIES = 0x20080522

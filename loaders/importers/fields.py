@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
+from kbench.schemas.ids import content_hash
+
 SHOWN_CHARACTERS = 60
 UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 """Microseconds in one of each."""
@@ -19,6 +21,8 @@ LARGEST_SOURCE = 1_000_000
 """Characters of a kernel's text."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])?")
 """Terminal escapes: colours, cursor movements, titles."""
+NOT_SPELLED = re.compile(r"""[^\sA-Za-z0-9_.,:;/()\[\]'"-]|(?<![A-Za-z0-9])-(?=[0-9.])""")
+"""What tells names apart and is lost in lower snake case: letters of other scripts, operators, signs of numbers."""
 
 
 class RowError(Exception):
@@ -170,7 +174,7 @@ def sequence(data: Mapping[str, Any], field: str) -> Sequence[Any]:
 
 
 def slug(value: str, field: str) -> str:
-    """A name in lower snake case, as ids here are.
+    """A name in lower snake case, as ids here are; a hash follows where that would make different names one.
 
     Raises:
         RowError: nothing of the value is left, or what is left does not begin with a letter.
@@ -178,4 +182,4 @@ def slug(value: str, field: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_")
     if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
         raise RowError(field, value, "cannot be made a name of letters, digits and underscores")
-    return name
+    return f"{name}_{content_hash('name', value)[:8]}" if NOT_SPELLED.search(value) else name

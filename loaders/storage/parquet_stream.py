@@ -77,6 +77,8 @@ def chunks(request: bytes) -> Iterator[bytes]:
         opened = pa.OSFile(asked["path"], "rb")
         file = pq.ParquetFile(opened)
         schema = file.schema_arrow
+        if len(set(schema.names)) < len(schema.names):
+            raise DataError("names a column twice; rename one")
         yield _stream(schema.empty_table())
         if asked["columns"] == []:
             return

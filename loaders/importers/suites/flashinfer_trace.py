@@ -25,6 +25,7 @@ from kbench.loaders.importers.fields import (
     optional_text,
     plain,
     positive,
+    shown,
     slug,
     source_text,
     text,
@@ -90,7 +91,7 @@ def _row(path: Path, context: Context, line: int, record: Mapping[str, Any], tra
     figures, errors = _figures(context, evaluation)
     backend, source, more = trace_set.source(definition, solution)
     kernel = kernel_row(
-        f"flashinfer_{slug(definition, 'definition')}", FAMILY, backend, source, gpu=gpu,
+        slug(f"flashinfer_{definition}", "definition"), FAMILY, backend, source, gpu=gpu,
         origin=f"flashinfer-trace {plain(path.name)}", license=context.license(), split=context.settings.split,
         **more, **figures,
     )  # fmt: skip
@@ -107,8 +108,8 @@ def _workload(workload: Mapping[str, Any]) -> str:
 def _hardware(environment: Any) -> str | None:
     if not isinstance(environment, Mapping):
         return None
-    device = name_text(environment, "device")
-    return name_text(environment, "hardware") or (None if device is None or device.startswith("cuda") else device)
+    found = filter(None, (name_text(environment, field) for field in ("hardware", "device")))
+    return next((name for name in found if not name.startswith("cuda")), None)
 
 
 def _figures(context: Context, evaluation: Mapping[str, Any]) -> tuple[Row, Row]:
@@ -160,13 +161,16 @@ class _TraceSet:
         self._files = functools.cache(self._listed)
         self.source = functools.lru_cache(maxsize=1024)(self._source)
 
-    def _listed(self, folder: str) -> Mapping[str, Path]:
+    def _listed(self, folder: str) -> Mapping[tuple[str, str | None], Path]:
+        """Files below a folder by name alone, and by name and the folder they lie in."""
         found = sorted((self._root / folder).rglob("*.json")) if self._root is not None else []
-        return {path.stem: path for path in reversed(found)}
+        alone = {(path.stem, None): path for path in reversed(found)}
+        return alone | {(path.stem, path.parent.name): path for path in reversed(found)}
 
-    def _file(self, folder: str, name: str) -> Any:
-        """The JSON file of this name below a folder; None when there is none."""
-        found = self._files(folder).get(name)
+    def _file(self, folder: str, name: str, within: str | None = None) -> Any:
+        """The JSON file of this name below a folder, best in a folder of its definition; None when there is none."""
+        files = self._files(folder)
+        found = files.get((name, within)) or files.get((name, None))
         data = None if found is None or self._root is None else read_inside(found, self._root)
         try:
             return None if data is None else json.loads(data)
@@ -174,11 +178,13 @@ class _TraceSet:
             raise RowError(folder, f"{name}.json", f"cannot be read ({type(error).__name__})") from None
 
     def _source(self, definition: str, solution: str) -> Source:
-        found = self._file("solutions", solution)
+        found = self._file("solutions", solution, definition)
         if found is not None:
             try:
+                if found.get("definition", definition) != definition:
+                    raise RowError("solution", solution, f"its file is of definition {shown(found['definition'])}")
                 whole = "\n".join(str(item["content"]) for item in found["sources"])
-            except (KeyError, TypeError):
+            except (AttributeError, KeyError, TypeError):
                 raise RowError("solution", solution, "its file holds no sources") from None
             return written(source_text({"sources": whole}, "sources"))
         self._context.null(

@@ -5,6 +5,7 @@ Scores are seconds, lower is better; the results of a run list nanoseconds of ea
 
 from __future__ import annotations
 
+import decimal
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,7 +92,8 @@ def _boards(path: Path) -> dict[int, str]:
         return {}
     schema, tables = open_parquet(beside, ["id", "name"])
     found = [row for table in tables for row in table.to_pylist()] if {"id", "name"} <= set(schema.names) else []
-    return {row["id"]: row["name"] for row in found if isinstance(row["id"], int) and isinstance(row["name"], str)}
+    named = {row["id"]: row["name"] for row in found if isinstance(row["id"], int) and isinstance(row["name"], str)}
+    return {board: name for board, name in named.items() if plain(name).strip()}
 
 
 def _items(
@@ -155,7 +157,8 @@ def _figures(context: Context, data: Mapping[str, Any]) -> tuple[Row, list[tuple
         context.null("runtime_us", "the run has neither a score nor the times of its cases")
         return {}, []
     if score is not None:
-        runtime = microseconds(score, context.known("unit", UNIT), "score")
+        number = float(score) if isinstance(score, decimal.Decimal) else score
+        runtime = microseconds(number, context.known("unit", UNIT), "score")
     else:
         runtime = math.exp(sum(math.log(time) for _, time in cases) / len(cases))
     return {"status": Status.OK.value, "runtime_us": runtime}, cases

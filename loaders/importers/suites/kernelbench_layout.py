@@ -106,10 +106,16 @@ def _problems(path: Path, outer: int | None, context: Context | None = None) -> 
                 level, key = (
                     stated.get(a, stated.get(b)) for a, b in (("level", "level_id"), ("problem_id", "task_id"))
                 )
-                yield level if isinstance(level, int) else outer, str(key), value
+                yield _level(level, outer), str(key), value
         else:
             yield from _members(stream, path, outer)
         stream.end()
+
+
+def _level(stated: Any, outer: int | None) -> int | None:
+    """A record's level: a number, or text such as 2 or level_2; the file's where it states none."""
+    match = re.fullmatch(r"(?:level[_ -]?)?([0-9]{1,3})", str(stated), re.IGNORECASE)
+    return int(match.group(1)) if match else outer
 
 
 def _members(stream: JsonStream, path: Path, outer: int | None) -> Iterator[tuple[int | None, str, Any]]:

@@ -76,6 +76,8 @@ def _row(path: Path, context: Context, record: Any, unit: str | None, gpu: str |
     if not given or not all(isinstance(one, Mapping) and isinstance(one.get("Name"), str) for one in given):
         raise RowError("Configuration", given, "must be a list of parameters with Name and Value")
     values = {one["Name"]: one.get("Value") for one in given}
+    if len(values) < len(given):
+        raise RowError("Configuration", given, "names a parameter twice")
     return kernel_row(
         slug(f"ktt_{text(record, 'KernelName')}", "KernelName"), FAMILY, Backend.CONFIG, configuration(values),
         keys=tuple(sorted(values)), gpu=gpu, origin=f"ktt {plain(path.name)}", license=context.license(),

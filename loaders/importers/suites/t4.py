@@ -37,6 +37,8 @@ INVALIDITY = {
     "constraints": Status.REJECTED,
 }
 CORRECT = "correct"
+GENERIC = ("results", "t4", "t4_results", "output")
+"""Names of files that name no kernel."""
 NAMED = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"} | {u: u for u in UNITS}
 SPELLED = (
     NAMED
@@ -171,6 +173,6 @@ class _Space:
 
 
 def _kernel_named(path: Path) -> str:
-    """The kernel's name where no field has it: the file's, or its folder's when the file is named after its GPU."""
+    """The kernel's name where no field has it: the file's, or its folder's when the file's names a GPU or nothing."""
     own = stem(path).removesuffix("_T4").removesuffix("-results")
-    return plain(path.absolute().parent.name) if gpu_named(path) else own
+    return plain(path.absolute().parent.name) if gpu_named(path) or own.lower() in GENERIC else own

@@ -114,16 +114,24 @@ def _records(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
     elif start[:1] == b"{":
         yield from json_lines(path, context.advance)
     else:
-        yield from _csv(path)
+        yield from _csv(path, context)
 
 
-def _csv(path: Path) -> Iterator[tuple[int, Any]]:
+def _csv(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)
     with io.TextIOWrapper(open_unpacked(path), encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         try:
+            header = reader.fieldnames or ()
+            if len(set(header)) < len(header):
+                raise DataError(f"{path} names a column twice: {shown(header)}; rename one")
             for record in reader:
-                yield reader.line_num, record
+                # A comma outside quotes moves every later value to another column, and a line cut short has too few.
+                if None in record or None in record.values():
+                    error = RowError("row", list(record.values()), f"must have {len(header)} values, as the header has")
+                    context.bad(path, reader.line_num, error)
+                else:
+                    yield reader.line_num, record
         except csv.Error as error:
             raise DataError(f"{path}, line {reader.line_num}: is not CSV ({error})") from None
         except UnicodeDecodeError as error:
@@ -148,12 +156,18 @@ def _value(record: Mapping[str, Any], expression: str) -> Any:
     if missing:
         known = ", ".join(shown(name) for name in list(record)[:8])
         raise RowError(missing[0], None, f"the row has no such column; it has {known}")
-    return "_".join(str(record[part]) for part in parts)
+    words = [str(record[part]).strip() for part in parts if record[part] is not None]
+    if len(words) < len(parts) or not all(words):
+        raise RowError(expression, [record[part] for part in parts], "must hold something in each of its columns")
+    # 1_1 + 2 is not 1 + 1_2.
+    return ("_" if all(word.isalnum() for word in words[:-1]) else "+").join(words)
 
 
 def _number(value: Any, field: str) -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() in EMPTY) or value != value:
         return None
+    if isinstance(value, bool):
+        raise RowError(field, value, "must be a number")
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -161,7 +175,9 @@ def _number(value: Any, field: str) -> float | None:
 
 
 def _row(path: Path, context: Context, number: int, values: dict[str, Any]) -> Row:
-    name = plain(str(values["problem"])).strip()
+    name = _words(values, "problem")
+    if name == NOT_STATED:
+        raise RowError("problem", values["problem"], "must be there, in every row")
     backend, source, more = _source(path, context, number, values)
     family = slug(str(values.get("family") or "imported"), "family")
     gpu = context.gpu(path, name_text(values, "gpu"), "the row names none")
@@ -175,11 +191,11 @@ def _row(path: Path, context: Context, number: int, values: dict[str, Any]) -> R
 
 def _words(values: Mapping[str, Any], field: str) -> str:
     value = values.get(field)
-    return NOT_STATED if value is None or str(value).strip() == "" else plain(str(value))
+    return NOT_STATED if value is None or value != value else plain(str(value)).strip() or NOT_STATED
 
 
 def _backend(values: Mapping[str, Any]) -> Backend | None:
-    if values.get("backend") is None:
+    if _words(values, "backend") == NOT_STATED:
         return None
     try:
         return Backend(str(values["backend"]).lower())

@@ -18,17 +18,24 @@ class UserError(KbenchError, ValueError):
     exit_code = 2
 
 
+LONGEST_NAME = 100
+"""Characters of an unknown name that a message shows."""
+
+
 class UnknownNameError(UserError, LookupError):
     """A name that is not in a closed list; the message carries the nearest names."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
+        text = str(name)
+        if len(text) > LONGEST_NAME:  # looking for names near to it would take for ever
+            name = text[:LONGEST_NAME] + "…"
         near = difflib.get_close_matches(str(name), names, n=3)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names[:12])}"
         if not near and len(names) > 12:
             hint += f", … ({len(names)} in all)"
         super().__init__(f"unknown {kind} {name!r}; {hint}")
-        self.kind, self.name, self.near = kind, str(name), near
+        self.kind, self.name, self.near = kind, text, near
 
 
 class DataError(UserError):

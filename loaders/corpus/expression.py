@@ -22,7 +22,7 @@ EQUALITIES = (ast.Eq, ast.NotEq)
 """What truth values can be compared by."""
 SYNTAX = "use comparisons, and, or, not, in [..], contains and is null, such as: runtime_us < 10 and backend == 'cuda'"
 SQL_WORDS = re.compile(r"\b(AND|OR|NOT|IN|IS|CONTAINS)\b")
-SUBSTRING = re.compile(r"(\w+)\s+(not\s+)?contains\s*$")
+SUBSTRING = re.compile(r"\b(\w+)\s+(not\s+)?contains\s*$")
 """What stands before the text that a column contains."""
 ID_DIGITS = 32
 """Digits of an id of ours; fewer are read as its beginning."""

@@ -29,7 +29,15 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place when the block ends well; nothing changes when it does not."""
+    """A file to write that takes its place when the block ends well; nothing changes when it does not.
+
+    Raises:
+        UserError: a folder, device or pipe stands there.
+    """
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))  # /dev/stdout stays a link
+    if path.exists() and not path.is_file():
+        raise UserError(f"path {str(path)!r} is a folder, device or pipe; name a regular file")
     with _aside(path) as (file, aside):
         yield file
         _finish(file)
@@ -150,8 +158,10 @@ def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     try:
         with _folder_aside(out) as aside:
             yield aside
-            _exchange(aside, out)
+            _exchange(aside, out, replace=replace)
     except OSError as error:
+        if error.errno == errno.ENOTEMPTY:  # another process was faster
+            raise UserError(f"--out {str(out)!r} exists now and is not an empty folder; choose another") from None
         reason = error.strerror or str(error)
         raise InfrastructureError(f"writing to {str(out)!r} failed: {reason}; nothing was kept") from error
 
@@ -159,6 +169,8 @@ def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
 @contextmanager
 def _folder_aside(out: Path) -> Iterator[Path]:
     """An empty folder beside a place, gone after the block unless it was moved; what it was exchanged with goes too."""
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(out))
     out.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(out)
     aside = out.with_name(f".{out.name}.{os.getpid()}{ENDING}")
@@ -188,13 +200,13 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _exchange(aside: Path, out: Path) -> None:
-    """Put a folder in the place of another, which is then where the first was, in one step."""
+def _exchange(aside: Path, out: Path, *, replace: bool = True) -> None:
+    """Put a folder in the place of another, which is then where the first was, in one step; or of an empty one."""
     for folder, _, files in os.walk(aside):
         for name in files:
             _sync(Path(folder) / name)
         _sync(Path(folder))
-    if not out.exists():
+    if not replace or not out.exists():
         aside.rename(out)
     elif not _renamed_at_once(aside, out):
         # A file system that cannot exchange: for a moment there is no folder, and what was there is beside it.

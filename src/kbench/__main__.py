@@ -16,6 +16,7 @@ SAID = "kbench: interrupted\n"
 
 def main() -> None:
     """Run the command and end with its exit code, 130 after an interrupt."""
+    open_closed_streams()
     try:
         signal.signal(signal.SIGINT, interrupt)
         from kbench.cli import main as run
@@ -27,6 +28,13 @@ def main() -> None:
     # What runs at exit must not answer another interrupt with a traceback.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     sys.exit(code)
+
+
+def open_closed_streams() -> None:
+    """Give streams that the caller has closed to the null device: the next file opened would take their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

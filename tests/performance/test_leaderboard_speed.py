@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kbench.leaderboard.board import SUBMISSIONS, load_questions, score_all
+from kbench.leaderboard.board import load_questions, score_all, shipped
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
@@ -69,10 +69,10 @@ def _variant(result: Results, number: int) -> Results:
 
 @pytest.fixture(scope="module")
 def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    questions = load_questions(None, None, benchmark=1)
-    shipped = score_all([SUBMISSIONS / "benchmark-1"], questions)
+    questions = load_questions(None, None)
+    scored = score_all(shipped(questions), questions)
     facts = dataset_facts(questions, Corpus.open(None))
-    entries = [_variant(shipped[number % len(shipped)], number) for number in range(ENTRIES)]
+    entries = [_variant(scored[number % len(scored)], number) for number in range(ENTRIES)]
     figures["slices_per_entry"] = len({score.slice for score in entries[0].scores})
     out = tmp_path_factory.mktemp("site")
     started = time.process_time()

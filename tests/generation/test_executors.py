@@ -195,7 +195,6 @@ class DyingMeasurer(ReplayMeasurer):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_ray_survives_a_killed_worker_and_finds_what_replay_finds(
     tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded: Recorded,

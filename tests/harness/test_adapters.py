@@ -63,7 +63,6 @@ def test_a_models_parameters_are_the_inputs_it_does_not_take() -> None:
     loaded.unload()
 
 
-@pytest.mark.timeout(120)
 def test_a_published_form_that_computes_with_torch_runs_beside_its_judge_where_that_is_allowed(tmp_path: Path) -> None:
     kernel = KernelSource("gelu_tanh", Backend.CUDA, CUSTOM)
     settings: dict[str, Any] = {"gpu": None, "cache": tmp_path, "workloads": ("tiny",), "builders": 1}
@@ -179,7 +178,6 @@ def test_the_task_does_differ_from_our_problem_in_what_it_reads_and_writes() -> 
     assert found == {"fp8_quant": ("bfloat16", "float8_e4m3fn"), "fp8_quant_float32": ("float32", "float32")}
 
 
-@pytest.mark.timeout(120)
 def test_a_kernel_of_the_fp8_quant_task_is_verified_and_timed_and_wrong_ones_are_not(tmp_path: Path) -> None:
     source = (PUBLISHED / "fp8_quant_triton.py").read_text()
     texts = {

@@ -103,7 +103,6 @@ def run_session(server: subprocess.Popen[str], rng: random.Random, kills: int) -
     return int(server.stdout.readline()), hits
 
 
-@pytest.mark.timeout(180)
 def test_killing_workers_and_parents_at_two_hundred_moments_loses_and_repeats_nothing(
     server: subprocess.Popen[str], tmp_path: Path
 ) -> None:

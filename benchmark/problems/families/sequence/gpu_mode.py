@@ -150,8 +150,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "the task's published rtol 1e-2; atol far below it because a softmax over 32,000 classes is small",
         ),
         cases=(
-            shifted("logits", by=96.0), large("logits", factor=20.0, atol_scale=1.0),
-            constant_rows("logits", rtol_scale=20.0), outliers("logits", factor=30.0, atol_scale=1.0),
+            shifted("logits", by=96.0),
+            # A loss is a difference of two numbers near 170, whose last digits are worth 1.5e-5.
+            large("logits", factor=20.0, atol_scale=50.0),
+            constant_rows("logits", rtol_scale=20.0), outliers("logits", factor=30.0, atol_scale=50.0),
         ),
     ),
     problem(

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 from kbench.loaders.storage.atomic import replace_together
 from kbench.loaders.storage.scratch import temporary_folder
 
+LEARN_FROM_SHOTS = ("online",)
+"""Built-ins that know nothing but the measured kernels that a query names."""
+
 
 def write_baselines(
     corpus: Tables,
     questions: Questions,
     folder: Path,
-    names: Sequence[str] = BASELINES,
+    names: Sequence[str] | None = None,
     tell: Callable[[str], None] = lambda name: None,
 ) -> list[Path]:
     """Forecast with every built-in and write each one's submission.
@@ -32,9 +35,10 @@ def write_baselines(
         corpus: what they learn from.
         questions: what they are asked.
         folder: gets one folder per surrogate, which replaces one of the same name.
-        names: which built-ins.
+        names: which built-ins; by default all that answer such questions.
         tell: called with each name before its work begins.
     """
+    names = names or ((*BASELINES, *LEARN_FROM_SHOTS) if questions.shots else BASELINES)
     for name in names:
         tell(name)
         write_submission(name, corpus, questions, folder / name)

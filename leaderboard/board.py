@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,13 +32,27 @@ if TYPE_CHECKING:
 CORE = "core"
 SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries, one folder for each version of the benchmark."""
+PARTS = ((CORE, 0), (CORE, 8))
+"""Parts of the split that have entries of their own: the subset, and how many measured kernels a query names."""
 
 
 def shipped(questions: Questions) -> list[Path]:
     """The folders of shipped entries that answer these questions; some answer a part of the split alone."""
-    whole = SUBMISSIONS / f"benchmark-{questions.benchmark}"
-    part = whole.with_name(f"{whole.name}-{questions.subset}")
-    return [whole, part] if questions.subset is not None and part.is_dir() else [whole]
+    own, whole = own_folder(questions), SUBMISSIONS / f"benchmark-{questions.benchmark}"
+    # What was answered without any measured kernel in view does not compare with what was.
+    found = [own] if questions.shots else [whole, own]
+    return [folder for folder in dict.fromkeys(found) if folder.is_dir()]
+
+
+def own_folder(questions: Questions) -> Path:
+    """The folder of shipped entries that answer these questions and no others."""
+    return SUBMISSIONS / "-".join(filter(None, (f"benchmark-{questions.benchmark}", part_name(questions))))
+
+
+def part_name(questions: Questions) -> str:
+    """What the questions are called when they are a part of the split, such as core or core-8-shots."""
+    shots = f"{questions.shots}-shots" if questions.shots else None
+    return "-".join(filter(None, (questions.subset, shots)))
 
 
 def load_questions(
@@ -84,7 +98,7 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
 
 def asked_of(questions: Questions, dataset: str | None, labels: Path | None) -> Expected:
     """What a submission must answer, with the rest of the split read from the corpus where a part of it is scored."""
-    if questions.subset is None or labels is not None:
+    if (questions.subset is None and not questions.shots) or labels is not None:
         return expected_of(questions)
     return expected_of(questions, load_questions(dataset, None, questions.split, questions.benchmark))
 
@@ -193,25 +207,25 @@ def score_all(
     return score_entries(read_entries(paths, questions, refuse, expected), questions, settings, tell)
 
 
-def score_part(
+def score_parts(
     questions: Questions, dataset: str | None, tell: Callable[[str], None], refuse: Callable[[str], None]
-) -> list[Results]:
-    """Shipped entries that answer core alone, scored on it: their figures are those of the slice core.
+) -> Iterator[tuple[Questions, list[Results]]]:
+    """Shipped entries that answer a part of the split alone, scored on it: their figures are those of a slice.
 
     Args:
         questions: of the whole split.
         dataset: the corpus they came from.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
+
+    Yields:
+        each part that has such entries, and what they score.
     """
-    core = (
-        load_questions(dataset, None, questions.split, questions.benchmark, CORE) if questions.benchmark > 1 else None
-    )
-    paths = shipped(core)[1:] if core is not None else []
-    if core is None or not submission_paths(paths):
-        return []
-    scored = score_all(paths, core, tell=tell, refuse=refuse, expected=expected_of(core, questions))
-    return [as_part(result, CORE) for result in scored]
+    for subset, shots in PARTS if questions.benchmark > 1 else ():
+        part = load_questions(dataset, None, questions.split, questions.benchmark, subset, shots)
+        if (folder := own_folder(part)).is_dir():
+            scored = score_all([folder], part, tell=tell, refuse=refuse, expected=expected_of(part, questions))
+            yield part, [as_part(result, part_name(part)) for result in scored]
 
 
 def as_part(result: Results, part: str) -> Results:

@@ -29,7 +29,7 @@ paths_argument = click.argument("paths", nargs=-1, required=True, type=click.Pat
 def question_options(command: F) -> F:
     """Which questions: those of a corpus, or private labels."""
     labels = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
-    return dataset_option(labels(split_option(subset_option(benchmark_option(command)))))
+    return dataset_option(labels(split_option(subset_option(shots_option(benchmark_option(command))))))
 
 
 @click.group(cls=NearGroup, lazy={"season": "kbench.leaderboard.season.cli:season"})
@@ -52,6 +52,7 @@ def check(
     labels: Path | None,
     split: str,
     subset: str | None,
+    shots: int,
     benchmark: int | None,
     format_only: bool,
     as_json: bool,
@@ -59,7 +60,7 @@ def check(
     """List everything wrong with submissions; exit 1 when anything is."""
     from kbench.leaderboard.board import asked_of, check_all, check_report, load_questions
 
-    asked = None if format_only else load_questions(dataset, labels, split, benchmark, subset)
+    asked = None if format_only else load_questions(dataset, labels, split, benchmark, subset, shots)
     expected = None if asked is None else asked_of(asked, dataset, labels)
     outcomes = check_all(paths, expected)
     if as_json:
@@ -86,6 +87,7 @@ def score(
     labels: Path | None,
     split: str,
     subset: str | None,
+    shots: int,
     benchmark: int | None,
     out: Path | None,
     resamples: int,
@@ -97,7 +99,7 @@ def score(
     from kbench.leaderboard.board import asked_of, load_questions, score_all
     from kbench.leaderboard.scoring.results import summary, write_results
 
-    questions = load_questions(dataset, labels, split, benchmark, subset)
+    questions = load_questions(dataset, labels, split, benchmark, subset, shots)
     expected = asked_of(questions, dataset, labels)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples, seed=seed)
@@ -138,6 +140,7 @@ def verify(
     labels: Path | None,
     split: str,
     subset: str | None,
+    shots: int,
     benchmark: int | None,
     as_json: bool,
 ) -> None:
@@ -148,7 +151,7 @@ def verify(
 
     stored = read_all_results(results)
     settings = BootstrapSettings(resamples=stored[0].resamples, seed=stored[0].seed)
-    questions = load_questions(dataset, labels, split, benchmark, subset)
+    questions = load_questions(dataset, labels, split, benchmark, subset, shots)
     paths = shipped(questions) if submissions is None else [submissions]
     made = score_all(paths, questions, settings, _tell("scoring"), expected=asked_of(questions, dataset, labels))
     found = differences(made, results)
@@ -164,19 +167,30 @@ def verify(
 @submissions_option
 @dataset_option
 @split_option
+@subset_option
+@shots_option
 @benchmark_option
 @json_option
-def baselines(submissions: Path | None, dataset: str | None, split: str, benchmark: int | None, as_json: bool) -> None:
+def baselines(
+    submissions: Path | None,
+    dataset: str | None,
+    split: str,
+    subset: str | None,
+    shots: int,
+    benchmark: int | None,
+    as_json: bool,
+) -> None:
     """Forecast with every built-in surrogate again and write its submission."""
     from kbench.benchmark.tasks.build import build_questions
+    from kbench.benchmark.tasks.few_shot import with_shots
     from kbench.benchmark.tasks.versions import benchmark_of
     from kbench.leaderboard.baselines import write_baselines
-    from kbench.leaderboard.board import shipped
+    from kbench.leaderboard.board import own_folder
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark)
-    questions = build_questions(corpus, split)
-    paths = write_baselines(corpus, questions, submissions or shipped(questions)[0], tell=_tell("forecasting with"))
+    questions = with_shots(build_questions(corpus, split, subset=subset), corpus, shots)
+    paths = write_baselines(corpus, questions, submissions or own_folder(questions), tell=_tell("forecasting with"))
     if as_json:
         echo_json({"dataset": questions.dataset, "submissions": [str(path) for path in paths]})
         return
@@ -214,6 +228,7 @@ def build(
     labels: Path | None,
     split: str,
     subset: str | None,
+    shots: int,
     benchmark: int | None,
     out: Path,
     links: tuple[tuple[str, str], ...],
@@ -224,7 +239,7 @@ def build(
 
     The site works from disk and contacts no other host.
     """
-    from kbench.leaderboard.board import asked_of, load_questions, read_entries, score_entries, score_part, shipped
+    from kbench.leaderboard.board import asked_of, load_questions, read_entries, score_entries, score_parts, shipped
     from kbench.leaderboard.scoring.results import read_all_results
     from kbench.leaderboard.season.life import SEASONS
     from kbench.leaderboard.site.answers import answers_of
@@ -232,7 +247,7 @@ def build(
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.loaders.corpus.corpus import Corpus
 
-    questions = load_questions(dataset, labels, split, benchmark, subset)
+    questions = load_questions(dataset, labels, split, benchmark, subset, shots)
     corpus = Corpus.open(dataset) if labels is None else None
     refused: list[str] = []
     answers = None
@@ -245,9 +260,10 @@ def build(
         kept = cache if labels is None else None
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
         answers = answers_of(entries, questions, corpus)
-        if submissions is None and labels is None and subset is None:
-            found += score_part(questions, dataset, _tell("scoring on core"), refused.append)
-    facts = {**dataset_facts(questions, corpus), "seasons": season_facts(SEASONS)}
+    shipped_alone = results is None and submissions is None and labels is None and subset is None and not shots
+    parts = list(score_parts(questions, dataset, _tell("scoring"), refused.append)) if shipped_alone else []
+    found = [*found, *(result for _, scored in parts for result in scored)]
+    facts = {**dataset_facts(questions, corpus, [part for part, _ in parts]), "seasons": season_facts(SEASONS)}
     page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
@@ -290,7 +306,6 @@ def serve(folder: Path, host: str, port: int, checks: bool, as_json: bool) -> No
 @leaderboard.command("export-queries", short_help="Write queries without their answers.")
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @question_options
-@shots_option
 @click.option("--gpu", metavar="GPU", help="Ask about this GPU, or all; the one with the most kernels by default.")
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
 @json_option

@@ -34,7 +34,7 @@ def submission(evaluation: Evaluation) -> Submission:
     contamination = next((CONTAMINATION[name] for name in parts if name in CONTAMINATION), "none known")
     made = Submission(
         schema_version=Submission.VERSION,
-        name=evaluation.name.replace("_", "-")[:64] or "surrogate",
+        name=_name(evaluation),
         version=__version__ if built_in else "1",
         authors=("The kbench authors",) if built_in else (f"{UNKNOWN}name the authors",),
         organisation=None,
@@ -54,6 +54,12 @@ def submission(evaluation: Evaluation) -> Submission:
         created_at=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
     return dataclasses.replace(made, **_release_facts(evaluation)) if is_published(evaluation) else made
+
+
+def _name(evaluation: Evaluation) -> str:
+    """The surrogate's, and the shots if it had any: with and without them it is two entries."""
+    shots = f"-{evaluation.questions.shots}-shots" if evaluation.questions.shots else ""
+    return (evaluation.name.replace("_", "-")[: 64 - len(shots)] or "surrogate") + shots
 
 
 def _kind(target: SurrogateTarget) -> str:

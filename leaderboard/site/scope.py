@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.leaderboard.board import part_name
 from kbench.leaderboard.scoring.results import read_all_results
 from kbench.leaderboard.scoring.score import slice_masks
 from kbench.leaderboard.season.record import FILE, read_season
@@ -24,12 +25,13 @@ LEAST_PROBLEMS = 5
 """Fewest problems of a slice that the page ranks entries on."""
 
 
-def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, Any]:
+def dataset_facts(questions: Questions, corpus: Corpus | None, parts: Sequence[Questions] = ()) -> Mapping[str, Any]:
     """What the page says about the dataset and about what entries were asked.
 
     Args:
         questions: what was asked.
         corpus: the whole dataset; None where the labels are private.
+        parts: of these questions that some entries answer alone.
     """
     per_bin = np.bincount(questions.pairs.bin, minlength=bins.COUNT + 1)
     gpus = sorted({query.gpu for query in questions.queries})
@@ -48,7 +50,7 @@ def dataset_facts(questions: Questions, corpus: Corpus | None) -> Mapping[str, A
             "gpus": gpus,
         },
         "least_problems": LEAST_PROBLEMS,
-        "slices": _slices(questions),
+        "slices": _slices(questions) | {part_name(part): _sizes(part.pairs, part.pools) for part in parts},
         "bins": [{"bin": n, "label": bins.label(n), "queries": int(per_bin[n])} for n in bins.NUMBERS],
         "facets": {
             "family": sorted({*questions.pairs.family.tolist(), *questions.pools.family.tolist()}),
@@ -99,9 +101,13 @@ def _slices(questions: Questions) -> dict[str, dict[str, list[int]]]:
         else []
     )
     return {
-        key: {"pairs": _size(questions.pairs.take(pairs)), "pools": _size(questions.pools.take(pools))}
+        key: _sizes(questions.pairs.take(pairs), questions.pools.take(pools))
         for key, pairs, pools in (("all", *everything), *core, *slice_masks(questions))
     }
+
+
+def _sizes(pairs: PairLabels, pools: PoolLabels) -> dict[str, list[int]]:
+    return {"pairs": _size(pairs), "pools": _size(pools)}
 
 
 def _size(labels: PairLabels | PoolLabels) -> list[int]:

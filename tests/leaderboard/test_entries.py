@@ -17,7 +17,7 @@ from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts.table import align
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, shipped, submission_paths
+from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, part_name, shipped, submission_paths
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.places import shipped as shipped_folder
@@ -84,9 +84,9 @@ def test_an_entry_made_for_another_release_counts_where_its_queries_are_the_same
     for fingerprint, fields in ((sorted(published_releases())[-1], []), ("0" * 32, ["dataset_fingerprint"])):
         (entry / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": fingerprint}), "utf-8")
         assert [flaw.field for flaw in check(entry, expected_of(newest)).flaws] == fields
-    (first,) = published_releases() - {newest.dataset}
-    (entry / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": first}), "utf-8")
-    assert check(entry, expected_of(newest)).ok
+    for earlier in published_releases() - {newest.dataset}:
+        (entry / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": earlier}), "utf-8")
+        assert check(entry, expected_of(newest)).ok
 
 
 def test_shipped_entries_for_core_answer_it(newest: Questions, core: Questions) -> None:
@@ -95,6 +95,17 @@ def test_shipped_entries_for_core_answer_it(newest: Questions, core: Questions) 
     for path in submission_paths([part]):
         checked = check(path, expected_of(core, newest))
         assert checked.ok, f"{path.name}: {checked.flaws[0]}"
+
+
+def test_shipped_entries_with_shots_answer_core_with_shots(newest: Questions) -> None:
+    shown = load_questions(None, None, subset="core", shots=8)
+    (folder,) = shipped(shown)
+    assert part_name(shown) == "core-8-shots"
+    for path in submission_paths([folder]):
+        checked = check(path, expected_of(shown, newest))
+        assert checked.ok, f"{path.name}: {checked.flaws[0]}"
+        assert checked.submission is not None
+        assert checked.submission.name.replace(" ", "-").endswith("-8-shots")
 
 
 def test_the_shipped_dataset_names_its_tasks_for_the_hub() -> None:

@@ -3,7 +3,8 @@ const OVERALL = { id: "overall", title: "Overall", question: "Who does well on e
 const TRACKS = [OVERALL, ...DATA.tracks];
 const FACETS = ["family", "backend", "gpu"];
 const FILTERS = [...FACETS, "access", "part"];
-const CORE = "core";
+const CORE = "core", CORE_SHOTS = "core-8-shots";
+const PARTS = new Map([[CORE, "core"], [CORE_SHOTS, "core, 8 shots"]]);
 const state = { track: OVERALL.id, part: "", family: "", backend: "", gpu: "", access: "", search: "", sort: null };
 
 // ---- scores and ranks ---------------------------------------------------------------------------------------------------
@@ -13,7 +14,7 @@ function sliceKey() {
   const parts = FACETS.filter((facet) => state[facet] && DATA.facets[facet].length > 1).map((facet) => `${facet}=${state[facet]}`);
   return parts.length ? parts.join("&") : "all";
 }
-const sliceName = (key) => (key === "all" ? "all test queries" : key === CORE ? "core, a fixed part for models that cost money" : words(key).replaceAll("&", ", ").replaceAll("=", " "));
+const sliceName = (key) => (key === "all" ? "all test queries" : key === CORE ? "core, a fixed part for models that cost money" : key === CORE_SHOTS ? "core, where a query names up to eight measured kernels of its problem" : words(key).replaceAll("&", ", ").replaceAll("=", " "));
 const COLUMN = new Map(DATA.columns.map((name, i) => [name, i]));
 const metricOf = (track, metric) => DATA.metrics[`${track}.${metric}`];
 const arrow = (track, metric) => (metricOf(track, metric).better === "high" ? "↑" : "↓");
@@ -49,7 +50,7 @@ function rankings(entries, track, key) {
   });
   return new Map(ordered.map((row) => [row.entry.id, row]));
 }
-const visibleEntries = () => DATA.entries.filter((entry) => (!entry.part || entry.part === state.part) && (!state.access || (state.access === "open") === entry.open));
+const visibleEntries = () => DATA.entries.filter((entry) => (entry.part ? entry.part === state.part : state.part !== CORE_SHOTS) && (!state.access || (state.access === "open") === entry.open));
 // Unfiltered, places come from the bootstrap; there are none for a filter, so its ranges come from intervals.
 function places(track, entries, key) {
   if (key === "all" && !state.access && (track === OVERALL ? DATA.tracks.some((one) => decided(one, key)) : decided(track, key))) {
@@ -96,7 +97,7 @@ function boardView() {
   // Core is not cut further: choosing it clears the facets, and choosing a facet leaves it.
   const leaveCore = (chosen) => { parts.value = ""; change({ ...chosen, part: "" }); };
   const enterPart = (part) => { for (const pick of controls.querySelectorAll("select")) if (FACETS.includes(pick.dataset.facet)) pick.value = ""; change({ part, family: "", backend: "", gpu: "" }); };
-  const parts = el("select", { "data-facet": "part", on: { change: (event) => enterPart(event.target.value) } }, el("option", { value: "" }, "all"), option(CORE, CORE, state.part));
+  const parts = el("select", { "data-facet": "part", on: { change: (event) => enterPart(event.target.value) } }, el("option", { value: "" }, "all"), ...[...PARTS].filter(([part]) => DATA.dataset.slices[part]).map(([part, title]) => option(part, title, state.part)));
   const controls = el("div", { class: "controls" }, DATA.dataset.slices[CORE] ? el("label", {}, "Queries", parts) : null,
     choice("family", "Family", DATA.facets.family), choice("backend", "Backend", DATA.facets.backend), choice("gpu", "GPU", DATA.facets.gpu),
     choice("access", "Weights", ["open", "closed"]), el("label", {}, "Search", search));
@@ -182,7 +183,7 @@ function drawTable(track, holder, count, change) {
   const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
   fill(body, shown.map((entry) => rows.get(entry.id)));
   holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
-  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on core alone`} · ${sliceText(track, key)} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${rangeText(key)}`;
+  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on a part alone`} · ${sliceText(track, key)} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${rangeText(key)}`;
 }
 function sliceText(track, key) {
   const asked = track === OVERALL ? [["pairs", DATA.dataset.slices[key]?.pairs], ["pool kernels", DATA.dataset.slices[key]?.pools]] : [[track.asks_about === "pairs" ? "pairs" : "pool kernels", sizeOf(track, key)]];
@@ -236,7 +237,7 @@ function boardHash() {
 function readBoardHash(query) {
   const given = new URLSearchParams(query || "");
   for (const name of FILTERS) state[name] = given.get(name) || "";
-  if (state.part !== CORE || !DATA.dataset.slices[CORE]) state.part = "";
+  if (!PARTS.has(state.part) || !DATA.dataset.slices[state.part]) state.part = "";
   for (const facet of FACETS) if (state.part || !DATA.facets[facet].includes(state[facet])) state[facet] = "";
   state.track = TRACKS.some((track) => track.id === given.get("track")) ? given.get("track") : OVERALL.id;
   state.search = given.get("q") || "";

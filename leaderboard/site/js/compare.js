@@ -2,7 +2,7 @@
 async function compareView(one, two) {
   const entries = [BY_ID.get(one), BY_ID.get(two)];
   if (!entries[0] || !entries[1]) return missing("One of the two entries does not exist.");
-  if (entries.some((entry) => entry.part)) return missing("Only entries that answer the whole split are compared here; those on core are ranked on the leaderboard.");
+  if (entries.some((entry) => entry.part)) return missing("Only entries that answer the whole split are compared here; those on a part are ranked on the leaderboard.");
   const title = `${entries[0].name} against ${entries[1].name}`;
   await loading(title, async () => {
     await Promise.all(entries.map(entryData));

@@ -24,14 +24,15 @@ from kbench.loaders.corpus.writer import CorpusWriter, compact
 from kbench.loaders.storage.lines import sealed
 from kbench.schemas import Measurement, from_dict, to_dict
 
-CORRECTIONS = "corrections"
+CORRECTIONS = "corrections*"
+"""Folders of kernels that were measured again."""
 CARD_FILES = ("README.md", "croissant.json", "ledger.json")
 """A corpus of measurements alone is evidence and needs no card."""
 
 
 def main() -> None:
     dataset, runs = Path(sys.argv[1]), Path(sys.argv[2])
-    change = put_back(dataset) if "--whole" in sys.argv else take_out(dataset, runs / CORRECTIONS)
+    change = put_back(dataset) if "--whole" in sys.argv else take_out(dataset, sorted(runs.glob(CORRECTIONS)))
     for folder in sorted(path for path in runs.rglob("*") if path.is_dir()):
         before = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         if found_files(folder):
@@ -44,11 +45,12 @@ def main() -> None:
         sys.stdout.write(f"{folder}: {before:,} to {after:,} bytes\n")
 
 
-def take_out(dataset: Path, corrections: Path) -> Any:
+def take_out(dataset: Path, corrections: list[Path]) -> Any:
     """A measurement without what the dataset holds."""
     rows = published_rows(dataset)
     known = {key: to_dict(from_dict(Measurement, row)) for key, row in rows.items()}
-    replaced = set(Corpus.open(corrections).table("measurements").column("kernel_id").to_pylist())
+    tables = [Corpus.open(folder).table("measurements", columns=["kernel_id"]) for folder in corrections]
+    replaced = {kernel for table in tables for kernel in table.column("kernel_id").to_pylist()}
 
     def change(row: Mapping[str, Any]) -> dict[str, Any]:
         # Logs of older versions lack later fields.

@@ -15,6 +15,7 @@ from kbench.generation.log.log import by_run, read_log
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
 from kbench.harness.record.record import Aggregate
+from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.schemas import Kernel, UserError
 
@@ -26,8 +27,11 @@ from kbench.schemas import Kernel, UserError
 @json_option
 def proposed(runs: tuple[Path, ...], problems: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Collect kernels that searches proposed and nobody has measured, as `--executor none` leaves them."""
+    from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.writer import CorpusWriter
 
+    if is_corpus(out) and set(Corpus.open(out).configs) - {"kernels", "problems"}:
+        raise UserError(f"--out {str(out)!r} is a corpus with measurements, which would be lost; choose another")
     wanted = {named(problem).id for problem in problems}
     rows = proposed_rows(runs, wanted)
     if not rows:

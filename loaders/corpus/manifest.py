@@ -118,6 +118,8 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
         DataError: the manifest is damaged, or a file it names is missing or cut short.
     """
     path = folder / NAME
+    if path.is_fifo():  # reading it would wait for ever
+        raise DataError(f"{path} is a pipe; fetch the corpus again")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -215,7 +217,7 @@ def _hash(name: str, value: Any) -> str:
 
 def _inside(value: Any) -> str:
     path = Path(_must(str, "path", value))
-    if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet":
+    if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet" or not str(value).isprintable():
         # A manifest from elsewhere must not make the loader read outside the corpus.
         raise _DamageError(f"path is {value!r:.60}, not a Parquet file in the folder")
     return str(value)

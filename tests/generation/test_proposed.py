@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import Status
 
-from .conftest import settings_for
+from .conftest import measurement, settings_for
 
 
 def test_what_a_search_without_measuring_proposed_becomes_a_corpus_without_figures(tmp_path: Path, how: Drive) -> None:
@@ -36,3 +38,8 @@ def test_what_a_search_without_measuring_proposed_becomes_a_corpus_without_figur
     }
     none = CliRunner().invoke(generate, ["proposed", str(folder), "--problem", "softmax", "--out", str(out)])
     assert "waits to be measured" in str(none.exception)
+    with CorpusWriter(out) as writer:
+        writer.append("measurements", [measurement(rows[0]["kernel_id"], rows[0]["problem_id"], Status.OK, 2.0)])
+    measured = CliRunner().invoke(generate, ["proposed", str(folder), "--out", str(out)])
+    assert "is a corpus with measurements" in str(measured.exception)
+    assert Corpus.open(out).rows("measurements") == 1

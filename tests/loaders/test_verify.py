@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from kbench.loaders.corpus import verify as verify_module
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import shipped
+from kbench.loaders.corpus.shards import read_parquet
 from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import DataError
 
 SCRIPT = Path(__file__).parents[2] / "docs/evidence/scripts/faults/tampering.py"
 spec = importlib.util.spec_from_file_location("faults_tampering", SCRIPT)
@@ -40,6 +43,12 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name in tampering.CASES if not name.startswith("bit ")] + ["bit 0 flipped"])
 def test_a_tampered_corpus_is_refused(name: str, small: Path, tmp_path: Path) -> None:
     assert tampering.try_case(name, small, tmp_path) is not None
+
+
+def test_a_shard_that_is_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="is a pipe"):
+        read_parquet(tmp_path / "x.parquet")
 
 
 def test_what_was_verified_is_not_read_again(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,17 @@ def _gone(folder: Path, rng: random.Random) -> None:
     rng.choice(sorted(folder.rglob("*.parquet"))).unlink()
 
 
+def pipe(pattern: str) -> Case:
+    """The first file of this name is a pipe, which nobody writes to."""
+
+    def case(folder: Path, rng: random.Random) -> None:
+        path = sorted(folder.rglob(pattern))[0]
+        path.unlink()
+        os.mkfifo(path)
+
+    return case
+
+
 BYTES = ("bytes", "sha256")
 ALL = (*BYTES, "rows", "rows_hash")
 CASES: dict[str, Case] = {
@@ -141,6 +152,9 @@ CASES: dict[str, Case] = {
         lambda m: m["configs"]["pairs"]["files"].append(m["configs"]["pairs"]["files"][0])
     ),
     "a path outside": edit_entry(path="../outside.parquet"),
+    "a path with half a character": edit_entry(path="pairs/\ud800.parquet"),
+    "a shard that is a pipe": pipe("*.parquet"),
+    "a manifest that is a pipe": pipe("manifest.json"),
     "two files exchanged": _swap,
     "a file cut short": _cut,
     "a file missing": _gone,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 from kbench.loaders.storage.atomic import replace_together
 from kbench.loaders.storage.scratch import temporary_folder
 
-LEARN_FROM_SHOTS = ("online",)
-"""Built-ins that know nothing but the measured kernels that a query names."""
+LEARN_FROM_SHOTS = ("nearest", "online", "static")
+"""Built-ins that use the measured kernels a query names; the others answer as without them."""
 
 
 def write_baselines(
@@ -35,10 +35,10 @@ def write_baselines(
         corpus: what they learn from.
         questions: what they are asked.
         folder: gets one folder per surrogate, which replaces one of the same name.
-        names: which built-ins; by default all that answer such questions.
+        names: which built-ins; by default all, with shots those that use them.
         tell: called with each name before its work begins.
     """
-    names = names or ((*BASELINES, *LEARN_FROM_SHOTS) if questions.shots else BASELINES)
+    names = names or (LEARN_FROM_SHOTS if questions.shots else BASELINES)
     for name in names:
         tell(name)
         write_submission(name, corpus, questions, folder / name)

@@ -208,7 +208,11 @@ def score_all(
 
 
 def score_parts(
-    questions: Questions, dataset: str | None, tell: Callable[[str], None], refuse: Callable[[str], None]
+    questions: Questions,
+    dataset: str | None,
+    tell: Callable[[str], None],
+    refuse: Callable[[str], None],
+    cache: Path | None = None,
 ) -> Iterator[tuple[Questions, list[Results]]]:
     """Shipped entries that answer a part of the split alone, scored on it: their figures are those of a slice.
 
@@ -217,6 +221,7 @@ def score_parts(
         dataset: the corpus they came from.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
+        cache: folder that keeps results.
 
     Yields:
         each part that has such entries, and what they score.
@@ -224,7 +229,8 @@ def score_parts(
     for subset, shots in PARTS if questions.benchmark > 1 else ():
         part = load_questions(dataset, None, questions.split, questions.benchmark, subset, shots)
         if (folder := own_folder(part)).is_dir():
-            scored = score_all([folder], part, tell=tell, refuse=refuse, expected=expected_of(part, questions))
+            entries = read_entries([folder], part, refuse, expected_of(part, questions))
+            scored = score_entries(entries, part, tell=tell, cache=cache)
             yield part, [as_part(result, part_name(part)) for result in scored]
 
 

@@ -261,7 +261,7 @@ def build(
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
         answers = answers_of(entries, questions, corpus)
     shipped_alone = results is None and submissions is None and labels is None and subset is None and not shots
-    parts = list(score_parts(questions, dataset, _tell("scoring"), refused.append)) if shipped_alone else []
+    parts = list(score_parts(questions, dataset, _tell("scoring"), refused.append, cache)) if shipped_alone else []
     found = [*found, *(result for _, scored in parts for result in scored)]
     facts = {**dataset_facts(questions, corpus, [part for part, _ in parts]), "seasons": season_facts(SEASONS)}
     page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)

@@ -1,7 +1,8 @@
 """Every correct kernel of the dataset, planned and verified again. Usage: planned_dataset.py OUT SECONDS [DONE...]
 
-Writes planned.jsonl: for each kernel its verdict per workload, random and adversarial inputs included, and what its
-plans launch. Files named DONE hold kernels that need not be looked at again, so that a long job can go on.
+The memory after each tensor is unmapped, so that a kernel that goes past its end fails. Writes planned.jsonl: for each
+kernel its verdict per workload, random and adversarial inputs included, and what its plans launch. Files named DONE
+hold kernels that need not be looked at again, so that a long job can go on.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def main() -> None:
     rows = load(gpu=GPU, where="status == 'ok'", columns=COLUMNS).to_arrow().to_pylist()
     rows = sorted((row for row in rows if row["kernel_id"] not in seen), key=lambda row: row["problem_id"])
     began, count = time.monotonic(), 0
-    with Harness(gpu=0, half_width=0.01) as harness, (folder / "planned.jsonl").open("w") as file:
+    with Harness(gpu=0, fenced=True, spares=3) as harness, (folder / "planned.jsonl").open("w") as file:
         cache, facts = BuildCache(default_folder()), None
 
         def source() -> Any:

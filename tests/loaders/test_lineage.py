@@ -147,7 +147,7 @@ def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> 
     ids, problems, clusters = (column.to_pylist() for column in table.columns)
     assert set(problems) == set(splits)
     families = lineages(corpus)
-    assert len(families) > 0.7 * len(set(ids))
+    assert len(families) > 0.6 * len(set(ids))
     sides: dict[str, set[str]] = defaultdict(set)
     for kernel, problem in zip(ids, problems, strict=True):
         if kernel in families:

@@ -19,7 +19,7 @@ from kbench.loaders.storage.atomic import replace_together
 from kbench.loaders.storage.scratch import temporary_folder
 
 LEARN_FROM_SHOTS = ("nearest", "online", "static")
-"""Built-ins that use the measured kernels a query names; the others answer as without them."""
+"""Built-ins that use the measured kernels of a query; the other built-ins ignore them."""
 
 
 def write_baselines(

@@ -28,7 +28,7 @@ class UnknownNameError(UserError, LookupError):
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
         text = str(name)
-        if len(text) > LONGEST_NAME:  # looking for names near to it would take for ever
+        if len(text) > LONGEST_NAME:  # finding names close to it would take minutes
             name = text[:LONGEST_NAME] + "…"
         near = difflib.get_close_matches(str(name), names, n=3)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names[:12])}"

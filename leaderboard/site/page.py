@@ -140,7 +140,7 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
     for score in result.scores:
         key = (score.track, score.metric)
         facets = {part.split("=", 1)[0] for part in score.slice.split("&")}
-        if key not in position or not ("=" not in score.slice or facets <= set(PAGE_FACETS)):
+        if key not in position or ("=" in score.slice and not facets <= set(PAGE_FACETS)):
             continue
         row = table.setdefault(score.slice, [[] for _ in position])
         full = [score.value, score.low, score.high, score.ceiling]

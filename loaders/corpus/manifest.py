@@ -118,7 +118,7 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
         DataError: the manifest is damaged, or a file it names is missing or cut short.
     """
     path = folder / NAME
-    if path.is_fifo():  # reading it would wait for ever
+    if path.is_fifo():  # reading it would never end
         raise DataError(f"{path} is a pipe; fetch the corpus again")
     try:
         text = path.read_text(encoding="utf-8")

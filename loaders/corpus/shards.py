@@ -68,7 +68,7 @@ def read_parquet(path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if path.is_fifo():  # opening it would wait for ever
+    if path.is_fifo():  # opening it would never end
         raise DataError(f"{path} is a pipe, not Parquet; fetch it again")
     try:
         return pq.ParquetFile(path).read()

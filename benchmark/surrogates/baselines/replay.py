@@ -35,7 +35,7 @@ class ReplaySurrogate:
         """Refuse forecasts made for other data.
 
         Raises:
-            UserError: the file, or submission.json beside it, names another dataset.
+            UserError: the file, or submission.json beside it, names a dataset that is no release of this one.
         """
         found = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
         found = found or str(self._submission.get("dataset_fingerprint", ""))

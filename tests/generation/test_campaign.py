@@ -230,7 +230,7 @@ def test_the_live_study_is_analysed_and_assembled_from_its_log(tmp_path: Path, h
         drive(tmp_path / "run", runs, dataclasses.replace(how, deadline_s=deadline_s))
     live = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "search" / "live.py")
     courses, pace, proposed = live.read(tmp_path / "run")
-    found = live.study(courses)
+    found = live.study(courses, live.PAIRS, live.PAIRS, live.AT)
     assert list(found["by_measurements"]) == [8, 16, 24, 48, 64]
     assert found["by_measurements"][24] == found["by_measurements"][64]
     last = found["by_measurements"][24]

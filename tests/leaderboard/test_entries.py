@@ -66,7 +66,8 @@ def test_an_entry_may_answer_core_alone_and_one_that_answers_all_takes_part(
     assert asked < {query.query_id for query in newest.queries}
     whole, part = SUBMISSIONS / "benchmark-2" / "length", tmp_path / "part"
     part.mkdir()
-    shutil.copy(whole / "submission.json", part)
+    about = json.loads((whole / "submission.json").read_text("utf-8"))
+    (part / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": newest.dataset}), "utf-8")
     table = pq.read_table(whole / "forecasts.parquet")
     pq.write_table(table.filter(pc.is_in(table["query_id"], pa.array(sorted(asked)))), part / "forecasts.parquet")
     assert check(part, expected_of(core, newest)).ok

@@ -141,15 +141,25 @@ def compared(cells: Sequence[Cell], value: Value, arm: str, base: str, seed: int
     }  # fmt: skip
 
 
-def study(courses: Courses, pairs: Sequence[tuple[str, str]] = PAIRS) -> dict[str, Any]:
-    """All comparisons. A cell takes part at a number of measurements that all its arms have reached."""
+Pairs = Sequence[tuple[str, str]]
+
+
+def study(courses: Courses, pairs: Pairs, planned_pairs: Pairs, at: Sequence[int]) -> dict[str, Any]:
+    """All comparisons. A cell takes part at a number of measurements that all its arms have reached.
+
+    Args:
+        courses: the searches.
+        pairs: the arms to compare.
+        planned_pairs: the arms whose best is the measure.
+        at: numbers of measurements.
+    """
     arms = list(dict.fromkeys(itertools.chain.from_iterable(pairs)))
-    planned = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
+    planned = list(dict.fromkeys(itertools.chain.from_iterable(planned_pairs)))
     whole = [cell for cell in sorted(courses) if all(courses[cell][arm].best for arm in {*arms, *planned})]
     top = {cell: max(courses[cell][arm].best[-1] for arm in planned) for cell in whole}
     whole = [cell for cell in whole if top[cell] > 0]
     result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, "by_gpu_seconds": {}}
-    for n in AT:
+    for n in at:
         reached = [cell for cell in whole if all(courses[cell][arm].reached(n) for arm in arms)]
         if reached:
             result["by_measurements"][n] = _point(reached, pairs, lambda c, a, n=n: courses[c][a].after(n) / top[c])
@@ -187,13 +197,40 @@ def per_cell(courses: Courses, proposed: Mapping[str, Any]) -> list[dict[str, An
     return rows
 
 
+def draw(courses: Courses, path: Path) -> None:
+    """The mean share of the best of each arm after every measurement that all searches have reached."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    mpl.rcParams.update({"svg.hashsalt": "kbench", "font.size": 9})
+    arms = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
+    top = {cell: max(found[arm].best[-1] for arm in arms) for cell, found in courses.items()}
+    last = min(len(found[arm].best) for found in courses.values() for arm in arms if not found[arm].ended)
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for arm in sorted(arms, key=lambda arm: ("surrogate" in arm, arm)):
+        shares = [statistics.mean(courses[c][arm].after(n) / top[c] for c in courses) for n in range(1, last + 1)]
+        style = "-" if "surrogate" in arm else "--"
+        axes.plot(range(1, last + 1), shares, style, color="C0" if "evolve" in arm else "C1", label=arm)
+    axes.set(xlabel="measurements", ylabel="best speedup, share of the cell's best", ylim=(0.7, 1.0))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(path, metadata={"Date": None})
+
+
 @click.command()
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True)
-def main(run: Path, out: Path) -> None:
+@click.option(
+    "--pair", "pairs", type=(str, str), multiple=True, default=PAIRS, help="Arms to compare, such as evolve random."
+)
+@click.option("--at", type=int, multiple=True, default=AT, help="A number of measurements to compare after.")
+@click.option("--plot", type=click.Path(path_type=Path), help="SVG file for the curves of the planned arms.")
+def main(run: Path, out: Path, pairs: Pairs, at: Sequence[int], plot: Path | None) -> None:
     """Write the figures and print the table."""
     courses, pace, proposed = read(run)
-    found, further = study(courses), study(courses, FURTHER)
+    found, further = study(courses, pairs, pairs, at), study(courses, FURTHER, pairs, at)
     whole = {**found, "further": further, "pace": pace, "per_cell": per_cell(courses, proposed)}
     out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     for part, name in itertools.product((found, further), ("by_measurements", "by_gpu_seconds")):
@@ -203,6 +240,8 @@ def main(run: Path, out: Path) -> None:
                 counts = f"ahead {one['ahead']}, equal {one['equal']}, behind {one['behind']} of {one['cells']}"
                 click.echo(f"  {pair:36} {one['gain']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]  {counts}")
     click.echo(json.dumps(pace))
+    if plot is not None:
+        draw(courses, plot)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 
 SPLITS = ("test", "validation")
-SIMULATIONS = 300
+SIMULATIONS = 1000
 RESAMPLES = 300
 BESIDE = ("rps_skill", "level_skill", "ece_per_problem", "spearman", "regret_at_10", "median_regret_at_10",
           "capped_regret_at_10", "gain_at_10", "auroc")  # fmt: skip

@@ -137,6 +137,11 @@ def table(rows: Mapping[str, Tally]) -> str:
     return "\n".join(lines)
 
 
+def origin(kernel: Mapping[str, Any]) -> str:
+    """Who wrote a kernel. What a language model wrote inside searches came after the reader; the rest was at hand."""
+    return f"{kernel['proposer']} in searches" if kernel["model"] else kernel["proposer"]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Checked:
     """One plan beside what was read of its kernel."""
@@ -151,7 +156,7 @@ class Checked:
         if self.workload == "tiny":
             return ("all, tiny workload",)
         backend = self.kernel["backend"]
-        return (f"{backend}, {self.kernel['proposer']}", f"{backend}, all", "all")
+        return (f"{backend}, {origin(self.kernel)}", f"{backend}, all", "all")
 
     def differs(self) -> bool:
         """Whether anything but the shared memory of Triton, which no source states, is read wrong."""
@@ -165,8 +170,10 @@ class Checked:
     def to_json(self) -> dict[str, Any]:
         """For the list of disagreements."""
         named = {name: self.kernel[name] for name in ("kernel_id", "problem_id", "backend", "proposer")}
-        found = dataclasses.asdict(self.found) if self.found else None
-        return named | {"workload": self.workload, "read": found, "planned": dataclasses.asdict(self.truth)}
+        if self.found is None:
+            return named | {"workload": self.workload, "read": None}
+        pair = {"read": dataclasses.asdict(self.found), "planned": dataclasses.asdict(self.truth)}
+        return named | {"workload": self.workload} | pair
 
 
 def read_kernel(source: str, problem: Mapping[str, Any]) -> list[Trace]:
@@ -225,7 +232,7 @@ def coverage(kernels: Sequence[Mapping[str, Any]], problems: Mapping[str, Any]) 
             # A kernel allocates its outputs itself, so it cannot have allocated less.
             less_than_outputs=any(trace.allocated < outputs_of(workload)[0] for trace, workload in sizes),
         )
-        rows[f"{kernel['backend']}, {kernel['proposer']}"] += tally
+        rows[f"{kernel['backend']}, {origin(kernel)}"] += tally
         if tally.total() > 1:
             of_problem[kernel["problem_id"]] += tally
     return {"rows": dict(sorted(rows.items())), "of_problem": dict(sorted(of_problem.items()))}
@@ -241,7 +248,7 @@ def plans_in(path: Path) -> list[dict[str, Any]]:
 def main() -> None:
     """Check, print, write."""
     corpus = Corpus.open()
-    columns = ["kernel_id", "problem_id", "backend", "proposer", "source"]
+    columns = ["kernel_id", "problem_id", "backend", "proposer", "model", "source"]
     kernels = corpus.table("kernels", columns=columns, where="status == 'ok'", gpu=corpus.gpus()[:1]).to_pylist()
     by_id = {row["kernel_id"]: row for row in kernels}
     problems = {row["problem_id"]: row for row in corpus.select("problems").to_arrow().to_pylist()}
@@ -249,6 +256,7 @@ def main() -> None:
         each
         for path in PLANS
         for line in plans_in(path)
+        if line["kernel_id"] in by_id  # Others were found incorrect.
         for each in checked(line, by_id[line["kernel_id"]], problems[line["problem_id"]])
     ]
     rows, covered = tallies(every), coverage(kernels, problems)

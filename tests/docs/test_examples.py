@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import random
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 
 import kbench
 from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.cli import cli
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.settings import RunSettings
@@ -26,15 +25,6 @@ EXAMPLES = ROOT / "examples"
 KERNELS = sorted((EXAMPLES / "kernels").glob("*.py"))
 NOTEBOOK = json.loads((EXAMPLES / "tour.ipynb").read_text("utf-8"))
 CODE_CELLS = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
-
-
-def imported(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_example_kernels_are_correct_kernels_of_the_dataset() -> None:
@@ -58,7 +48,7 @@ def test_the_example_problem_passes_its_check() -> None:
 
 
 def test_the_example_method_begins_with_fresh_candidates() -> None:
-    method = imported("my_method").METHOD
+    method = import_file(EXAMPLES / "my_method.py").METHOD
     settings = RunSettings(
         problem_id="softmax", backend=kbench.Backend.TRITON, method="random", proposer="genome", seed=0, seeds=4,
         batch=4, filter=None, budget=Budget(measurements=8),

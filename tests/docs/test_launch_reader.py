@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.surrogates.static.reader.values import Launch, Trace
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "launch_reader.py"
-spec = importlib.util.spec_from_file_location("launch_reader", SCRIPT)
-assert spec is not None
-assert spec.loader is not None
-script = importlib.util.module_from_spec(spec)
-# Dataclasses look their module up by name.
-sys.modules["launch_reader"] = script
-spec.loader.exec_module(script)
+script = import_file(SCRIPT)
 
 WORKLOAD = {"name": "large", "outputs": ["y: float32[4,8]", "at: int64[4]"]}
 PLAN = {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.schemas import KernelSource, Status
 
 ROOT = Path(__file__).parents[2]
@@ -30,15 +29,6 @@ class Found:
         self.speedup = 2.0 if good and timed else None
 
 
-def module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 @pytest.mark.parametrize(
     ("timed", "expected"),
     [
@@ -49,13 +39,13 @@ def module(path: Path) -> ModuleType:
 def test_a_written_kernel_earns_its_speedup_or_without_a_gpu_its_correctness(
     timed: bool, expected: dict[str, dict[str, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scoring = module(ROOT / "environments/kbench_write/kbench_write/scoring.py")
+    scoring = import_file(ROOT / "environments/kbench_write/kbench_write/scoring.py")
     monkeypatch.setattr(scoring, "judge", lambda timed: lambda kernel: Found(kernel, timed))
     assert {reply: scoring.score(reply, "relu", "triton", timed=timed) for reply in expected} == expected
 
 
 def test_the_evaluator_for_openevolve_scores_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator = module(ROOT / "examples/openevolve_evaluator.py")
+    evaluator = import_file(ROOT / "examples/openevolve_evaluator.py")
     monkeypatch.setattr(evaluator, "judge", Found)
     program = tmp_path / "program.py"
     program.write_text("def run(x):\n    return x\n")

@@ -1,6 +1,5 @@
 """A Hub of the test's own, and commands run against it in fresh processes (the client reads its settings at import)."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,21 +10,12 @@ from typing import Any
 
 import pytest
 
+from kbench.benchmark.problems.foreign.user_code import import_file
+
 ROOT = Path(__file__).parents[2]
 
 
-def load_module(path: Path) -> Any:
-    """A module beside the tests, which are no package."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-server = load_module(Path(__file__).parent / "server.py")
+server = import_file(Path(__file__).parent / "server.py")
 
 
 @pytest.fixture
@@ -69,7 +59,7 @@ def kbench(fresh: Run) -> Run:
 @pytest.fixture(scope="session")
 def made_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus whose rows may be passed on."""
-    makers = load_module(ROOT / "tests" / "loaders" / "conftest.py")
+    makers = import_file(ROOT / "tests" / "loaders" / "conftest.py")
     folder: Path = makers.write_corpus(tmp_path_factory.mktemp("ours") / "corpus", 24)
     return folder
 
@@ -77,7 +67,7 @@ def made_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def release_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
     """The release in miniature: files by repository."""
-    makers = load_module(ROOT / "tests" / "loaders" / "importers" / "conftest.py")
+    makers = import_file(ROOT / "tests" / "loaders" / "importers" / "conftest.py")
     base = tmp_path_factory.mktemp("release")
     found: dict[str, dict[str, bytes]] = {}
     for path in makers.write_release(base):

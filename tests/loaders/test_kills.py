@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
+
+from kbench.benchmark.problems.foreign.user_code import import_file
 
 SCRIPT = Path(__file__).parents[2] / "docs/evidence/scripts/faults/kills.py"
 
 
 def test_a_killed_writer_leaves_the_state_before_or_after() -> None:
-    spec = importlib.util.spec_from_file_location("faults_kills", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    kills = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(kills)
-    found = kills.attack(0.08)
+    found = import_file(SCRIPT).attack(0.08)
     assert {name: one["wrong"] for name, one in found.items()} == {"together": 0, "swapped": 0, "appended": 0}
     assert {one.get("left", 0) for one in found.values()} == {0}
     assert sum(one["cut_short"] for one in found.values()) > 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
 import pytest
 
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.loaders.corpus import verify as verify_module
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import shipped
@@ -16,11 +16,7 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError
 
 SCRIPT = Path(__file__).parents[2] / "docs/evidence/scripts/faults/tampering.py"
-spec = importlib.util.spec_from_file_location("faults_tampering", SCRIPT)
-assert spec is not None
-assert spec.loader is not None
-tampering = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tampering)
+tampering = import_file(SCRIPT)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from kbench.benchmark.problems.check import (
 )
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import COMPUTE_UNITS, as_tuple
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.problems.retired import RETIRED
 from kbench.schemas import Problem, UnknownNameError, from_dict, to_dict
 
@@ -40,11 +40,7 @@ FP16_EXEMPTIONS: dict[str, str] = {}
 def independent_formulations() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for path in sorted((Path(__file__).parent / "independent").glob("*.py")):
-        spec = importlib.util.spec_from_file_location(f"independent_{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = import_file(path)
         clash = found.keys() & module.CHECKS.keys()
         assert not clash, f"{path.name} repeats {sorted(clash)}"
         found.update(module.CHECKS)

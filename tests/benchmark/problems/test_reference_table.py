@@ -1,31 +1,21 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from kbench.benchmark.problems import problem
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.schemas import UserError
 
 SCRIPT = Path(__file__).parents[3] / "docs" / "evidence" / "scripts" / "references.py"
 
 
-def beside_the_script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, SCRIPT.with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-table = beside_the_script("reference_table")
+table = import_file(SCRIPT.with_name("reference_table.py"))
 BEGIN, END, insert_table = table.BEGIN, table.END, table.insert_table
 rates, render_table, shares = table.rates, table.render_table, table.shares
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ import pytest
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.llm.batch import write_requests
 from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import UserError
 
@@ -29,12 +29,7 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"faults_{name}", ROOT / f"docs/evidence/scripts/faults/{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(ROOT / f"docs/evidence/scripts/faults/{name}.py")
 
 
 endpoints = script("endpoints")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.problems.registry import known
 from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families, families_for
@@ -50,15 +49,6 @@ def sources(problem_id: str, backend: Backend, count: int, seed: int) -> list[st
     found = families_for(problem_id, backend)
     drawn = [found[index % len(found)] for index in range(count)]
     return [family.render(problem_id, sample(family, problem_id, rng)) for family in drawn]
-
-
-def loaded(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_problem_has_a_family_in_each_backend() -> None:
@@ -119,7 +109,7 @@ def test_sampled_triton_kernels_are_right_in_the_interpreter() -> None:
 
 @pytest.mark.parametrize("problem_id", EMULATED)
 def test_a_sampled_cuda_kernel_is_right_on_the_emulated_gpu(problem_id: str, tmp_path: Path) -> None:
-    emulator = loaded(EMULATION / "emulator.py", "emulator")
+    emulator = import_file(EMULATION / "emulator.py")
     definition = problem(problem_id)
     run = emulator.load(sources(problem_id, Backend.CUDA, 1, seed=5)[0], tmp_path)
     inputs = definition.draw(definition.tiny, seed=12)
@@ -159,7 +149,7 @@ def test_nine_in_ten_sampled_kernels_are_right_on_a_gpu(backend: Backend, tmp_pa
         for number, text in enumerate(sources(problem_id, backend, 3, seed=8)):
             path = tmp_path / f"{problem_id}_{number}.py"
             path.write_text(text)
-            run = loaded(path, path.stem).run
+            run = import_file(path).run
             for size in (definition.tiny, *definition.sizes):
                 inputs = definition.draw(size, seed=13, device="cuda")
                 specs = definition.outputs(size.params)

@@ -6,7 +6,6 @@ The interpreter's numbers have no bfloat16, so float16 takes its place.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import torch
 
 from kbench.benchmark.problems.definition import as_tuple
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.problems.registry import problem
 
 
@@ -22,11 +22,7 @@ def excess(problem_id: str, source: str, folder: Path) -> float:
     """Largest |out - expected| over what the tolerance allows, on the tiny workload."""
     path = folder / f"kernel_{abs(hash(source))}.py"
     path.write_text(source.replace("torch.bfloat16", "torch.float16"))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_file(path)
     definition = problem(problem_id)
     inputs = definition.draw(definition.tiny, seed=11)
     expected = definition.expected(inputs)

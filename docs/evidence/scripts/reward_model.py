@@ -1,10 +1,10 @@
 """A reward model of preferences: pairwise accuracy on unseen problems, and what best-of-n gains with it.
 
 A small scorer on the features of `static` learns from the `trl-preference` export of the train split, with the loss of
-TRL's RewardTrainer. It has no setting that was chosen by its results. Surrogates can be scored beside it by name, so
-that a language model takes part as soon as there is one.
+TRL's RewardTrainer. It has no setting that was chosen by its results. The same scorer can learn from what a small
+language model makes of the kernels (lm_embeddings.py), and surrogates can be scored beside both by name.
 
-PYTHONPATH=src python docs/evidence/scripts/reward_model.py [--surrogate NAME …]    # writes reward-model.json
+PYTHONPATH=src python docs/evidence/scripts/reward_model.py [--surrogate NAME …] [--embeddings FILE]
 """
 
 from __future__ import annotations
@@ -231,9 +231,17 @@ def surrogate_scores(name: str, asked: Sequence[Query], wanted: Any, corpus: Any
     return scores
 
 
+def embeddings(path: Path, kernels: Sequence[Judged]) -> Any:
+    """A language model's numbers for each kernel."""
+    found = np.load(path)
+    at = {key: place for place, key in enumerate(found["kernel_id"].tolist())}
+    return found["embedding"][[at[kernel.kernel_id] for kernel in kernels]].astype(np.float32)
+
+
 @click.command()
 @click.option("--surrogate", "surrogates", multiple=True, default=("static",), show_default=True)
-def main(surrogates: tuple[str, ...]) -> None:
+@click.option("--embeddings", "embedded", type=click.Path(exists=True, path_type=Path))
+def main(surrogates: tuple[str, ...], embedded: Path | None) -> None:
     """Train, score, write."""
     stated = Corpus.open()
     corpus = benchmark_of(stated)
@@ -247,10 +255,14 @@ def main(surrogates: tuple[str, ...]) -> None:
     train = pairs["train"]
     problem = np.array([kernel.problem_id for kernel in kernels])
     folds = folds_of(stated, sorted(set(train.problem.tolist())))
-    scores = cross_fitted(rows, train, np.array([folds.get(name, -1) for name in problem]))
+    fold = np.array([folds.get(name, -1) for name in problem])
     held_out = np.isin(problem, [*pairs["test"].problem, *pairs["test_near"].problem])
     length = np.array([float(len(one.candidate_source)) for one in asked])
-    models = {"reward model": scores, "longest source": length, "shortest source": -length}
+    models = {"reward model": cross_fitted(rows, train, fold), "longest source": length, "shortest source": -length}
+    if embedded is not None:
+        states = embeddings(embedded, kernels)
+        models["reward model on a language model"] = cross_fitted(states, train, fold)
+        models["reward model on both"] = cross_fitted(np.hstack([rows, states]), train, fold)
     models |= {name: surrogate_scores(name, asked, held_out, corpus) for name in surrogates}
     value = np.array([math.nan if kernel.speedup is None else math.log2(kernel.speedup) for kernel in kernels])
     written: dict[tuple[str, str], list[int]] = defaultdict(list)

@@ -27,6 +27,7 @@ from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
 
 if TYPE_CHECKING:
+    from kbench.benchmark.tasks.asked import Tables
     from kbench.benchmark.tasks.questions import Questions
 
 CORE = "core"
@@ -56,7 +57,7 @@ def part_name(questions: Questions) -> str:
 
 
 def load_questions(
-    dataset: str | None,
+    dataset: str | Tables | None,
     labels: Path | None,
     split: str = "test",
     benchmark: int | None = None,
@@ -67,7 +68,7 @@ def load_questions(
     """The questions entries are scored on: of a corpus, or of a maintainer's private labels.
 
     Args:
-        dataset: a corpus; the shipped one by default.
+        dataset: a corpus, or an opened one as a version of the benchmark asks it; the shipped one by default.
         labels: private labels instead.
         split: which split of the corpus.
         benchmark: which version of the benchmark; the newest by default.
@@ -79,8 +80,9 @@ def load_questions(
         return read_labels(labels)
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark, gpu)
-    return with_shots(build_questions(corpus, split, subset=subset), corpus, shots)
+    if dataset is None or isinstance(dataset, str):
+        dataset = benchmark_of(Corpus.open(dataset, verified=True), benchmark, gpu)
+    return with_shots(build_questions(dataset, split, subset=subset), dataset, shots)
 
 
 def expected_of(questions: Questions, whole: Questions | None = None) -> Expected:
@@ -96,7 +98,7 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
     return Expected(questions.dataset, ids, pairs, others, published_releases())
 
 
-def asked_of(questions: Questions, dataset: str | None, labels: Path | None) -> Expected:
+def asked_of(questions: Questions, dataset: str | Tables | None, labels: Path | None) -> Expected:
     """What a submission must answer, with the rest of the split read from the corpus where a part of it is scored."""
     if (questions.subset is None and not questions.shots) or labels is not None:
         return expected_of(questions)
@@ -209,7 +211,7 @@ def score_all(
 
 def score_parts(
     questions: Questions,
-    dataset: str | None,
+    corpus: Tables,
     tell: Callable[[str], None],
     refuse: Callable[[str], None],
     cache: Path | None = None,
@@ -218,7 +220,7 @@ def score_parts(
 
     Args:
         questions: of the whole split.
-        dataset: the corpus they came from.
+        corpus: the one they came from, as their version of the benchmark asks it.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
         cache: folder that keeps results.
@@ -227,10 +229,10 @@ def score_parts(
         each part that has such entries, and what they score.
     """
     for subset, shots in PARTS if questions.benchmark > 1 else ():
-        part = load_questions(dataset, None, questions.split, questions.benchmark, subset, shots)
+        part = load_questions(corpus, None, questions.split, subset=subset, shots=shots)
         if (folder := own_folder(part)).is_dir():
             entries = read_entries([folder], part, refuse, expected_of(part, questions))
-            scored = score_entries(entries, part, tell=tell, cache=cache)
+            scored = score_entries(entries, part, tell=tell, cache=cache, sliced=False)
             yield part, [as_part(result, part_name(part)) for result in scored]
 
 
@@ -246,6 +248,7 @@ def score_entries(
     settings: BootstrapSettings | None = None,
     tell: Callable[[str], None] = lambda name: None,
     cache: Path | None = None,
+    sliced: bool = True,
 ) -> list[Results]:
     """Score entries; flags compare each with all the others.
 
@@ -255,25 +258,23 @@ def score_entries(
         settings: of the bootstrap.
         tell: called with each entry's name before it is scored.
         cache: folder that keeps results, so that an unchanged entry is not scored again.
+        sliced: whether to score each slice as well.
     """
     settings = settings or BootstrapSettings()
-    kept = None if cache is None else ResultsCache(cache, questions, settings)
+    kept = None if cache is None else ResultsCache(cache, questions, settings, sliced)
     limits = Limits(questions, settings)
+
+    def score(entry: Entry) -> Results:
+        tell(entry.name)
+        return score_submission(entry.submission, entry.checked.forecasts, questions, settings, limits, sliced)
+
     scored: list[Results] = []
     for entry in entries:
-        score = functools.partial(_scored, entry, questions, settings, tell, limits)
-        result = score() if kept is None else kept.results(entry.checked.digest, score)
+        result = score(entry) if kept is None else kept.results(entry.checked.digest, functools.partial(score, entry))
         others = {other.name: other.table for other in entries if other is not entry}
         found = flags(entry.submission, entry.table, questions, others, result.scores)
         scored.append(dataclasses.replace(result, flags=found))
     return scored
-
-
-def _scored(
-    entry: Entry, questions: Questions, settings: BootstrapSettings, tell: Callable[[str], None], limits: Limits
-) -> Results:
-    tell(entry.name)
-    return score_submission(entry.submission, entry.checked.forecasts, questions, settings, limits)
 
 
 def _name(checked: Checked) -> str:

@@ -239,6 +239,7 @@ def build(
 
     The site works from disk and contacts no other host.
     """
+    from kbench.benchmark.tasks.versions import benchmark_of
     from kbench.leaderboard.board import asked_of, load_questions, read_entries, score_entries, score_parts, shipped
     from kbench.leaderboard.scoring.results import read_all_results
     from kbench.leaderboard.season.life import SEASONS
@@ -247,21 +248,23 @@ def build(
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.loaders.corpus.corpus import Corpus
 
-    questions = load_questions(dataset, labels, split, benchmark, subset, shots)
-    corpus = Corpus.open(dataset) if labels is None else None
+    corpus = Corpus.open(dataset, verified=True) if labels is None else None
+    asked = None if corpus is None else benchmark_of(corpus, benchmark)
+    questions = load_questions(asked, labels, split, subset=subset, shots=shots)
     refused: list[str] = []
     answers = None
     if results is not None:
         found = read_all_results(results)
     else:
         paths = shipped(questions) if submissions is None else [submissions]
-        entries = read_entries(paths, questions, refused.append, asked_of(questions, dataset, labels))
+        entries = read_entries(paths, questions, refused.append, asked_of(questions, asked, labels))
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
         kept = cache if labels is None else None
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
-        answers = answers_of(entries, questions, corpus)
-    shipped_alone = results is None and submissions is None and labels is None and subset is None and not shots
-    parts = list(score_parts(questions, dataset, _tell("scoring"), refused.append, cache)) if shipped_alone else []
+        answers = answers_of(entries, questions, asked)
+    parts = []
+    if asked is not None and results is None and submissions is None and subset is None and not shots:
+        parts = list(score_parts(questions, asked, _tell("scoring"), refused.append, cache))
     found = [*found, *(result for _, scored in parts for result in scored)]
     facts = {**dataset_facts(questions, corpus, [part for part, _ in parts]), "seasons": season_facts(SEASONS)}
     page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, encode
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -37,12 +42,19 @@ class Figure:
     @property
     def low(self) -> float:
         """Lower end of the percentile interval."""
-        return self._quantile((1 - LEVEL) / 2)
+        return self.interval[0]
 
     @property
     def high(self) -> float:
         """Upper end."""
-        return self._quantile((1 + LEVEL) / 2)
+        return self.interval[1]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends; NaN where no draw is defined."""
+        known = self.draws[~np.isnan(self.draws)]
+        low, high = np.quantile(known, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)) if len(known) else (math.nan, math.nan)
+        return float(low), float(high)
 
     def minus(self, other: Figure) -> Figure:
         """Paired difference: both must come from the same draws."""
@@ -58,10 +70,6 @@ class Figure:
             return self
         mean = float(np.nanmean(self.draws))
         return Figure(self.value, np.clip(2 * self.value - mean + (self.draws - mean) * factor, low, high))
-
-    def _quantile(self, share: float) -> float:
-        known = self.draws[~np.isnan(self.draws)]
-        return float(np.quantile(known, share)) if len(known) else math.nan
 
 
 class Bootstrap:
@@ -84,6 +92,15 @@ class Bootstrap:
         """How often each cluster occurs: once in the data, which come first, and as drawn in each resample."""
         if resamples:
             self.weights[1:] = np.random.default_rng(seed).multinomial(self.count, chances, size=resamples)
+        self._made: dict[Callable[..., Any], tuple[Any, Any]] = {}
+
+    def once(self, make: Callable[[Bootstrap, R], T], rows: R) -> T:
+        """What several metrics need of the same rows: made for the first that asks."""
+        known, made = self._made.get(make, (None, None))
+        if known is not rows:
+            made = make(self, rows)
+            self._made[make] = rows, made
+        return made  # type: ignore[no-any-return]
 
     def totals(self, values: Floats, group: Ints | None = None, groups: int = 1) -> Floats:
         """Sums over the rows of the data and of every resample: [1 + resamples, groups].

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown, percent
 from kbench.benchmark.metrics.rank.regret import measured
@@ -25,17 +25,22 @@ BUDGETS = (0.1, 0.05, 0.2)
 ORDERS = 128
 
 
-def replay(scores: Floats, speeds: Floats, budget: float, generator: np.random.Generator) -> tuple[float, float]:
+def drawn_orders(size: int, generator: np.random.Generator) -> Ints:
+    """Random orders in which the kernels of a pool of this size come: [ORDERS, size]."""
+    return generator.permuted(np.tile(np.arange(size), (ORDERS, 1)), axis=1)
+
+
+def replay(scores: Floats, speeds: Floats, budget: float, orders: Ints) -> tuple[float, float]:
     """Log gain of the filtered search over the plain one, and the best it found relative to the pool's best.
 
     Args:
         scores: forecasts, higher means faster.
         speeds: measured speedups; 0 for a kernel that failed.
         budget: share of the pool that is measured.
-        generator: draws the orders.
+        orders: in which the kernels come.
     """
     count = measured(len(speeds), budget)
-    orders = generator.permuted(np.tile(np.arange(len(speeds)), (ORDERS, 1)), axis=1)[:, : DRAW * count]
+    orders = orders[:, : DRAW * count]
     # A search that finds no correct kernel keeps the worst one there is, so that ratios stay finite.
     worst = speeds[speeds > 0].min()
     plain = np.maximum(speeds[orders[:, :count]].max(axis=1), worst)

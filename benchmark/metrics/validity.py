@@ -17,12 +17,13 @@ from kbench.benchmark.tracks import VALIDITY
 
 def auroc(scores: npt.ArrayLike, happened: npt.ArrayLike) -> float:
     """AUROC, ties counting one half; NaN unless both outcomes occur."""
-    from sklearn.metrics import roc_auc_score
+    from sklearn.metrics import auc, roc_curve
 
     predicted, truth = as_vectors(scores, happened)
     if not len(truth) or truth.min() == truth.max():
         return float("nan")
-    return float(roc_auc_score(truth, predicted))
+    false_rate, true_rate, _ = roc_curve(truth, predicted)
+    return float(auc(false_rate, true_rate))
 
 
 def _comparisons(happened: Floats) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, encode
 from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
-from kbench.benchmark.metrics.search import BUDGETS, replay
+from kbench.benchmark.metrics.search import BUDGETS, drawn_orders, replay
 from kbench.benchmark.surrogates.forecasts.table import ForecastTable
 from kbench.benchmark.tasks.labels import PoolLabels
 from kbench.benchmark.tasks.questions import Questions
@@ -143,20 +143,17 @@ def search_rows(labels: PoolLabels, pools: list[Ints], scores: Floats, seed: int
     """Replayed searches of every pool at every budget; all surrogates see the same orders."""
     speeds = _speeds(labels)
 
-    def replayed(scores: Floats, budget: float) -> Floats:
-        """Log gain and share of the best, of every repeat and pool."""
-        searches = [
-            replay(one[rows], speeds[rows], budget, np.random.default_rng((seed, index)))
-            for one in scores
-            for index, rows in enumerate(pools)
-        ]
-        return np.array(searches)
+    def replayed(index: int, rows: Ints) -> list[list[tuple[float, float]]]:
+        """Log gain and share of the best by budget, of every repeat and then of the oracle."""
+        orders = drawn_orders(len(rows), np.random.default_rng((seed, index)))
+        return [[replay(one[rows], speeds[rows], budget, orders) for one in (*scores, speeds)] for budget in BUDGETS]
 
-    found = {budget: replayed(scores, budget) for budget in BUDGETS}
+    found = np.array([replayed(index, rows) for index, rows in enumerate(pools)])
+    by_budget = {budget: found[:, at].transpose(2, 1, 0) for at, budget in enumerate(BUDGETS)}
     return SearchRows(
-        log_gain={budget: pair[:, 0] for budget, pair in found.items()},
-        best_share={budget: pair[:, 1] for budget, pair in found.items()},
-        oracle_log_gain={budget: np.tile(replayed(speeds[None], budget)[:, 0], len(scores)) for budget in BUDGETS},
+        log_gain={budget: gain[:-1].ravel() for budget, (gain, _) in by_budget.items()},
+        best_share={budget: best[:-1].ravel() for budget, (_, best) in by_budget.items()},
+        oracle_log_gain={budget: np.tile(gain[-1], len(scores)) for budget, (gain, _) in by_budget.items()},
     )
 
 

@@ -149,13 +149,14 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
 
 
 def _record(track: str, metric: str, name: str, figure: Figure, ceiling: float | None, rows: int) -> Score:
+    low, high = figure.interval
     return Score(
         track=track,
         metric=metric,
         slice=name,
         value=finite(figure.value),
-        low=finite(figure.low),
-        high=finite(figure.high),
+        low=finite(low),
+        high=finite(high),
         ceiling=None if ceiling is None else finite(ceiling),
         rows=rows,
     )

@@ -19,10 +19,18 @@ from kbench.schemas.ids import content_hash
 class ResultsCache:
     """Results in a folder, one file per entry and state of everything that its scores depend on."""
 
-    def __init__(self, folder: Path, questions: Questions, settings: BootstrapSettings) -> None:
-        """Open a cache; the folder is made when the first results are kept."""
+    def __init__(self, folder: Path, questions: Questions, settings: BootstrapSettings, sliced: bool) -> None:
+        """Open a cache; the folder is made when the first results are kept.
+
+        Args:
+            folder: where results are kept.
+            questions: what entries are asked.
+            settings: of the bootstrap.
+            sliced: whether results hold figures of slices.
+        """
         self._folder = folder
-        self._scored_with = (questions.fingerprint, str(settings.resamples), str(settings.seed), _code_digest())
+        settled = (settings.resamples, settings.seed, "sliced" if sliced else "whole")
+        self._scored_with = (questions.fingerprint, *map(str, settled), _code_digest())
 
     def results(self, digest: str, score: Callable[[], Results]) -> Results:
         """The kept results of a submission, or newly made ones.

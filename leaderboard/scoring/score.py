@@ -56,6 +56,7 @@ def score_submission(
     questions: Questions,
     settings: BootstrapSettings | None = None,
     limits: Limits | None = None,
+    sliced: bool = True,
 ) -> Results:
     """Score checked forecasts.
 
@@ -65,11 +66,12 @@ def score_submission(
         questions: the frozen questions and their labels.
         settings: resamples and seed; the same for every entry that is to be compared.
         limits: of these questions and settings, shared by entries that are scored together.
+        sliced: whether to score each slice as well; otherwise there are figures over all queries alone.
 
     Returns:
         The same to the bit for the same inputs on any machine.
     """
-    return exact_results(submission, forecasts, questions, settings, limits).rounded()
+    return exact_results(submission, forecasts, questions, settings, limits, sliced).rounded()
 
 
 def exact_results(
@@ -78,6 +80,7 @@ def exact_results(
     questions: Questions,
     settings: BootstrapSettings | None = None,
     limits: Limits | None = None,
+    sliced: bool = True,
 ) -> Results:
     """Figures as they were computed, in all their bits: the last few are the processor's own."""
     settings = settings or BootstrapSettings()
@@ -85,8 +88,9 @@ def exact_results(
     table = align(forecasts, [query.query_id for query in questions.queries])
     failed = table.failed[:, asked_queries(submission, questions)]
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
-    scored = score(asked, table, settings, bounds=limits.of("all", asked))
-    scores = [*(s for s in scored.scores() if not _is_page_slice(s.slice)), *_slices(asked, table, settings, limits)]
+    scored = score(asked, table, settings, sliced=sliced, bounds=limits.of("all", asked))
+    scores = [one for one in scored.scores() if not _is_page_slice(one.slice)]
+    scores += _slices(asked, table, settings, limits) if sliced else []
     return Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,

@@ -28,7 +28,7 @@ from kbench.leaderboard.site.kernels import SHORT_ID
 from kbench.leaderboard.site.shards import shortened
 
 if TYPE_CHECKING:
-    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.benchmark.tasks.asked import Tables
 
 MISSES = 20
 PAIR_METRICS: tuple[Metric, ...] = (SKILL, LEVEL_SKILL, ACCURACY)
@@ -102,7 +102,7 @@ class Answers:
             )
 
 
-def answers_of(entries: Sequence[Entry], questions: Questions, corpus: Corpus | None) -> Answers | None:
+def answers_of(entries: Sequence[Entry], questions: Questions, corpus: Tables | None) -> Answers | None:
     """The forecasts of entries; None where labels are private, which single answers would tell."""
     if corpus is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 from collections import defaultdict
@@ -205,13 +206,15 @@ def _columns(rows: Sequence[Row]) -> Row:
 def _words(sources: Sequence[str]) -> Mapping[str, list[int]]:
     """For each word of the sources, where runs of kernels that hold it begin and end, as steps from one to the next."""
     runs: dict[str, list[int]] = defaultdict(list)
-    for at, source in enumerate(sources):
+    end = 0
+    for source, alike in itertools.groupby(sources):
+        at, end = end, end + len(list(alike))
         for word in set(WORD.findall(source.lower())):
             ends = runs[word]
             if ends and ends[-1] == at:
-                ends[-1] = at + 1
+                ends[-1] = end
             else:
-                ends += [at, at + 1]
+                ends += [at, end]
     return {word: [b - a for a, b in zip([0, *ends], ends, strict=False)] for word, ends in sorted(runs.items())}
 
 

@@ -12,7 +12,7 @@ from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures, headline
 from kbench.benchmark.metrics.rows import PairRows, ValidityRows
-from kbench.benchmark.metrics.search import replay
+from kbench.benchmark.metrics.search import drawn_orders, replay
 from kbench.benchmark.scoring.ceiling import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score
@@ -196,20 +196,21 @@ def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: l
 
 def test_search_with_perfect_forecasts_finds_the_best_of_what_it_draws() -> None:
     generator = np.random.default_rng(0)
-    speeds = generator.random(100) + 0.1
-    gain, best = replay(speeds, speeds, 0.25, np.random.default_rng(1))
+    speeds, orders = generator.random(100) + 0.1, drawn_orders(100, np.random.default_rng(1))
+    gain, best = replay(speeds, speeds, 0.25, orders)
     assert best == pytest.approx(1.0)
     assert gain > 0
-    none, _ = replay(np.zeros(100), speeds, 0.25, np.random.default_rng(1))
+    none, _ = replay(np.zeros(100), speeds, 0.25, orders)
     assert none == 0.0
-    backwards, _ = replay(-speeds, speeds, 0.1, np.random.default_rng(1))
+    backwards, _ = replay(-speeds, speeds, 0.1, orders)
     assert backwards < 0
 
 
 def test_failures_cost_a_search_its_budget() -> None:
     speeds = np.concatenate([np.zeros(90), np.ones(10)])
-    blind, _ = replay(np.zeros(100), speeds, 0.05, np.random.default_rng(2))
-    warned, best = replay(speeds, speeds, 0.05, np.random.default_rng(2))
+    orders = drawn_orders(100, np.random.default_rng(2))
+    blind, _ = replay(np.zeros(100), speeds, 0.05, orders)
+    warned, best = replay(speeds, speeds, 0.05, orders)
     assert (blind, warned) == (0.0, 0.0)
     assert best == 1.0
 

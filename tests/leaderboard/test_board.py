@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.leaderboard.board import check_all, submission_paths
+from kbench.benchmark.scoring.score import BootstrapSettings
+from kbench.benchmark.tasks import Questions
+from kbench.leaderboard.board import check_all, read_entries, score_entries, submission_paths
 from kbench.leaderboard.scoring.results import Results, read_results, write_results
 from kbench.schemas import DataError
 
@@ -38,6 +40,21 @@ def test_packed_results_are_read_and_damaged_ones_named(results: list[Results], 
         packed.write_bytes(damaged)
         with pytest.raises(DataError, match="not a results file"):
             read_results(packed)
+
+
+def test_results_kept_without_slices_are_never_served_where_slices_are_asked(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    entries, settings = read_entries([submissions["prior"]], questions), BootstrapSettings(resamples=10)
+    scored: list[str] = []
+    whole, full, *again = (
+        score_entries(entries, questions, settings, scored.append, tmp_path, sliced)[0].scores
+        for sliced in (False, True, False, True)
+    )
+    assert len(scored) == 2, "each of the two is scored once and then kept"
+    assert again == [whole, full]
+    assert {score.slice for score in whole} == {"all"} < {score.slice for score in full}
+    assert list(whole) == [score for score in full if score.slice == "all"]
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select.risk_coverage import shared_losses
+from kbench.benchmark.metrics.select.surest_first import SurestFirst, bins_surest_first, signs_surest_first
 from kbench.benchmark.tracks import SELECT
 
 
@@ -30,43 +30,21 @@ def aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
     return area(shared_losses(losses, confidences), len(losses))
 
 
-def level_areas(counts: Floats, losses: Floats) -> Floats:
-    """Areas of [resamples, levels] running sums, losses spread evenly within a level."""
-    before, lost = np.zeros_like(counts), np.zeros_like(losses)
-    before[:, 1:], lost[:, 1:] = counts[:, :-1], losses[:, :-1]
-    rows = counts - before
-    rate = np.divide(losses - lost, rows, out=np.zeros_like(rows), where=rows > 0)
-    growth = np.divide(counts, before, out=np.ones_like(counts), where=before > 0)
-    # ∫ (lost + (c − before)·rate)/c dc from `before` to `counts`.
-    parts = rate * rows + (lost - before * rate) * np.log(growth)
-    result: Floats = parts.sum(axis=1) / counts[:, -1]
-    return result
-
-
-def aurc_figure(bootstrap: Bootstrap, loss: Floats, confidence: Floats) -> Figure:
+def aurc_figure(answers: SurestFirst) -> Figure:
     """AURC with draws over levels of confidence, moved so that they belong to the exact value."""
-    levels = bootstrap.levels(confidence)
-    areas = level_areas(levels.running(np.ones_like(loss)), levels.running(loss))
-    return Figure.of(areas).moved_to(aurc(loss, confidence))
-
-
-def _exact_bin(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    return aurc_figure(bootstrap, 1.0 - correct(rows.probabilities, rows.bins), rows.confidence)
-
-
-def _sign(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    return aurc_figure(bootstrap, rows.sign_loss, rows.sign_confidence)
+    return Figure.of(answers.areas).moved_to(aurc(answers.loss, answers.confidence))
 
 
 AURC = Metric(
     name="aurc", track=SELECT, label="AURC",
     meaning="Share of wrong bins, averaged as more and more pairs are answered, surest first.",
-    figure=_exact_bin, better=Better.LOW, headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+    figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(bins_surest_first, rows)), better=Better.LOW,
+    headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
 )  # fmt: skip
 SIGN_AURC = Metric(
     name="sign_aurc", track=SELECT, label="Sign AURC",
     meaning="The same area for answers to 'faster or slower than the anchor'.",
-    figure=_sign, better=Better.LOW,
+    figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(signs_surest_first, rows)), better=Better.LOW,
 )  # fmt: skip
 
 
@@ -85,11 +63,9 @@ def _least_areas(counts: Floats, losses: Floats) -> Floats:
 
 
 def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    loss = 1.0 - correct(rows.probabilities, rows.bins)
-    levels = bootstrap.levels(rows.confidence)
-    counts, losses = levels.running(np.ones_like(loss)), levels.running(loss)
-    excess = level_areas(counts, losses) - _least_areas(counts, losses)
-    return Figure.of(excess).moved_to(excess_aurc(loss, rows.confidence))
+    answers = bootstrap.once(bins_surest_first, rows)
+    excess = answers.areas - _least_areas(answers.rows, answers.losses)
+    return Figure.of(excess).moved_to(excess_aurc(answers.loss, answers.confidence))
 
 
 EXCESS_AURC = Metric(

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Booleans, Floats
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.metric import Better, Metric, Shown, percent
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
+from kbench.benchmark.metrics.select.surest_first import SurestFirst, bins_surest_first, signs_surest_first
 from kbench.benchmark.tracks import SELECT
 
 RISKS = (0.05, 0.1, 0.2)
@@ -29,33 +28,16 @@ def coverage_at_risk(loss: npt.ArrayLike, confidence: npt.ArrayLike, risk: float
     return float(curve.coverage[allowed[-1]]) if len(allowed) else 0.0
 
 
-def coverage_figure(
-    bootstrap: Bootstrap, loss: Floats, confidence: Floats, risk: float, failed: Booleans | None = None
-) -> Figure:
+def coverage_figure(answers: SurestFirst, risk: float) -> Figure:
     """Coverage of all rows with draws over levels of confidence; a failure to answer is never covered."""
-    failed = np.zeros(len(loss), dtype=np.bool_) if failed is None else failed
-    answered = np.where(failed, 0.0, 1.0)
-    levels = bootstrap.levels(confidence)
-    rows = levels.running(np.ones_like(loss))[:, -1]
-    counts, losses = levels.running(answered), levels.running(loss * answered)
+    counts, losses = answers.answered_rows, answers.answered_losses
     covered = np.where(losses <= (risk + SLACK) * counts, counts, 0.0).max(axis=1)
-    exact = coverage_at_risk(loss, np.where(failed, np.nan, confidence), risk)
-    return Figure(exact, (covered / rows)[1:])
-
-
-def exact_bin_coverage(bootstrap: Bootstrap, rows: PairRows, risk: float) -> Figure:
-    """Coverage when an answer is wrong unless its bin is the correct one."""
-    loss = 1.0 - correct(rows.probabilities, rows.bins)
-    return coverage_figure(bootstrap, loss, rows.confidence, risk, rows.failed)
-
-
-def sign_coverage(bootstrap: Bootstrap, rows: PairRows, risk: float) -> Figure:
-    """Coverage when the answer is 'faster' or 'slower'."""
-    return coverage_figure(bootstrap, rows.sign_loss, rows.sign_confidence, risk, rows.failed)
+    exact = coverage_at_risk(answers.loss, np.where(answers.failed, np.nan, answers.confidence), risk)
+    return Figure(exact, (covered / answers.rows[:, -1])[1:])
 
 
 def _metric(risk: float, sign: bool) -> Metric:
-    coverage, share = (sign_coverage if sign else exact_bin_coverage), f"{100 * risk:.0f} %"
+    ordered, share = (signs_surest_first if sign else bins_surest_first), f"{100 * risk:.0f} %"
     answers = "answers to 'faster or slower'" if sign else "bins"
     shown = Shown.TERMINAL if sign and risk == 0.1 else Shown.BOARD if not sign and risk > 0.05 else Shown.FILES
     return Metric(
@@ -64,7 +46,7 @@ def _metric(risk: float, sign: bool) -> Metric:
         label=f"{'Sign coverage' if sign else 'Coverage'} at {share} risk",
         meaning=f"Largest share of pairs that can be answered with at most {share} wrong {answers}.",
         better=Better.HIGH,
-        figure=lambda bootstrap, rows: coverage(bootstrap, rows, risk),
+        figure=lambda bootstrap, rows: coverage_figure(bootstrap.once(ordered, rows), risk),
         shown=shown,
     )
 
@@ -74,13 +56,13 @@ SIGN_COVERAGE_AT_RISK = tuple(_metric(risk, sign=True) for risk in RISKS)
 
 
 def _seconds(
-    coverage: Callable[[Bootstrap, PairRows, float], Figure],
+    ordered: Callable[[Bootstrap, PairRows], SurestFirst],
 ) -> Callable[[Bootstrap, PairRows], Figure | None]:
     def figure(bootstrap: Bootstrap, rows: PairRows) -> Figure | None:
         seconds = rows.measure_seconds
         if seconds is None:
             return None
-        covered = coverage(bootstrap, rows, PRICED_RISK)
+        covered = coverage_figure(bootstrap.once(ordered, rows), PRICED_RISK)
         return Figure((1.0 - covered.value) * seconds, (1.0 - covered.draws) * seconds)
 
     return figure
@@ -89,10 +71,10 @@ def _seconds(
 GPU_SECONDS_PER_DECISION = Metric(
     name="gpu_seconds_per_decision", track=SELECT, label="GPU-seconds per decision",
     meaning="GPU-seconds per query when everything beyond 10 % risk is measured instead.",
-    figure=_seconds(exact_bin_coverage), better=Better.LOW, bounds=(0.0, None), shown=Shown.TERMINAL,
+    figure=_seconds(bins_surest_first), better=Better.LOW, bounds=(0.0, None), shown=Shown.TERMINAL,
 )  # fmt: skip
 SIGN_GPU_SECONDS_PER_DECISION = Metric(
     name="sign_gpu_seconds_per_decision", track=SELECT, label="GPU-seconds per sign",
     meaning="The same cost when only 'faster or slower than the anchor' has to be decided.",
-    figure=_seconds(sign_coverage), better=Better.LOW, bounds=(0.0, None),
+    figure=_seconds(signs_surest_first), better=Better.LOW, bounds=(0.0, None),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select.aurc import EXCESS_AURC, aurc_figure
 from kbench.benchmark.metrics.select.coverage_at_risk import coverage_figure
+from kbench.benchmark.metrics.select.surest_first import SurestFirst
 from kbench.benchmark.metrics.validity import auroc_figure
 
 
@@ -57,7 +58,8 @@ def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:
     probabilities, numbers, clusters = drawn(3000)
     bootstrap = Bootstrap(clusters, resamples=5, seed=1)
     loss, sure = 1 - correct(probabilities, numbers), probabilities.max(axis=1)
-    area, coverage = aurc_figure(bootstrap, loss, sure), coverage_figure(bootstrap, loss, sure, 0.8)
+    answers = SurestFirst.of(bootstrap, loss, sure)
+    area, coverage = aurc_figure(answers), coverage_figure(answers, 0.8)
     excess = EXCESS_AURC.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
     assert excess is not None
     for draw in range(5):

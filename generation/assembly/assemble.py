@@ -44,7 +44,7 @@ def assemble(
         references: files of reference times (`kbench problems references`).
         counters: files of hardware counters (`kbench kernels counters`); those of other kernels are left out.
         release: 1 or 2, whose labels the kernels get (kernel_rows).
-        samples: corpus that holds the samples which the logs and corpora leave out.
+        samples: corpus that holds the samples and texts which the logs and corpora leave out.
 
     Returns:
         what the corpus holds and what it cost.
@@ -55,11 +55,11 @@ def assemble(
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
-    gathered = gather(folders)
+    published = Samples(samples)
+    gathered = gather(folders, published.entry)
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
     gathered, places = corrected(gathered, corrections)
-    published = Samples(samples)
     gathered = published.complete(gathered)
     kernels = kernel_rows(gathered, release)
     lost = orphans(kernels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,12 @@ class Gathered:
     """The identities of every source text."""
 
 
-def gather(folders: Sequence[Path]) -> Gathered:
+def gather(folders: Sequence[Path], whole: Callable[[LogEntry], LogEntry] = lambda entry: entry) -> Gathered:
     """Read run folders.
+
+    Args:
+        folders: run folders or log files.
+        whole: puts back what was left out of an entry.
 
     Raises:
         DataError: a log is damaged, a run appears twice, a candidate's parent is unknown, or a figure was not made by
@@ -107,7 +111,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
     events: list[Event] = []
     environments: dict[str, Environment] = {}
     for folder in folders:
-        for run_id, entries in by_run(read_log(folder)).items():
+        for run_id, entries in by_run(map(whole, read_log(folder))).items():
             if run_id in states:
                 raise DataError(f"run {run_id!r} is in {str(folder)!r} and in an earlier folder; give each run once")
             state = replay(entries)

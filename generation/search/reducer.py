@@ -44,6 +44,11 @@ def _step_started(state: RunState, payload: Payload) -> RunState:
 
 def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
     slot = payload["slot"]
+    if payload["source"] is None:
+        raise DataError(
+            f"run {state.run_id!r} leaves out the text of kernel {payload['kernel_id']}, which a published corpus has; "
+            "assemble the log with --samples"
+        )
     node = Node(
         kernel_id=payload["kernel_id"], source=payload["source"], step=state.step, slot=slot,
         parent_id=payload["parent_id"], other_id=payload["other_id"], island=state.requests[slot].island,

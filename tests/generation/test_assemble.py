@@ -18,8 +18,8 @@ from kbench.generation.assembly.assemble import assemble
 from kbench.generation.assembly.kernels import MACHINE_SIGMA
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN, quotient
-from kbench.generation.assembly.samples import KEPT, published_rows, thin
-from kbench.generation.campaign.drive import Drive, drive
+from kbench.generation.assembly.samples import KEPT, published_rows, published_sources, thin, without_source
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.log import LogWriter, read_log
 from kbench.generation.log.pack import pack
@@ -363,12 +363,12 @@ def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_
 
 def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
     """The campaign's log without what the corpus holds."""
-    published = published_rows(corpus)
+    published, texts = published_rows(corpus), published_sources(corpus)
     with LogWriter(folder) as writer:
         for entry in read_log(campaign):
             rows = [thin(row, published, ()) for row in entry.payload.get("measurements", ())]
             payload = {**entry.payload, "measurements": rows} if rows else entry.payload
-            writer.append([dataclasses.replace(entry, payload=payload)])
+            writer.append([without_source(dataclasses.replace(entry, payload=payload), texts)])
     return folder
 
 
@@ -381,8 +381,10 @@ def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
     assert sizes[0] < sizes[1]
     assemble([log], tmp_path / "again", samples=whole)
     assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(whole).fingerprint
-    with pytest.raises(DataError, match="has no samples; name the corpus that has them with --samples"):
+    with pytest.raises(DataError, match="has no source; name the corpus that has it with --samples"):
         assemble([log], tmp_path / "without")
+    with pytest.raises(DataError, match="leaves out the text of kernel"):
+        recorded_states(log)
 
 
 def test_a_measurement_stays_whole_unless_the_same_one_is_published_or_it_was_replaced() -> None:

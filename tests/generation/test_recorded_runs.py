@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from kbench.generation.assembly.samples import Samples
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.log.log import read_log
 from kbench.generation.search.action import StartStep, next_action
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.state import RunState
 
-LLM = Path(__file__).parents[2] / "docs" / "evidence" / "runs" / "llm"
+ROOT = Path(__file__).parents[2]
+LLM = ROOT / "docs" / "evidence" / "runs" / "llm"
 
 
 def test_every_recorded_step_of_the_language_models_searches_follows_from_the_log_before_it() -> None:
     states: dict[str, RunState] = {}
     checked: Counter[str] = Counter()
-    for entry in read_log(LLM):
+    for entry in map(Samples(ROOT / "benchmark" / "dataset").entry, read_log(LLM)):
         state = states.get(entry.run_id)
         if state is not None and entry.kind == "step_started":
             todo = next_action(state)

@@ -1,8 +1,8 @@
-"""Leave out of the logs what the dataset holds of their measurements. Usage: thin_logs.py DATASET RUNS [--whole]
+"""Leave out of the logs what the dataset holds of their kernels. Usage: thin_logs.py DATASET RUNS [--whole]
 
 RUNS is a folder of run logs and of corpora with measurements, as docs/evidence/runs. Each log is packed again and each
-corpus written again. `--whole` puts the samples back, which must come before a kernel of the dataset is relabelled or
-measured again. Assembling thin logs needs `kbench data assemble --samples DATASET`.
+corpus written again. `--whole` puts texts and samples back, which must come before a kernel of the dataset is
+relabelled or measured again. Assembling thin logs needs `kbench data assemble --samples DATASET`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ import dataclasses
 import lzma
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.assembly.samples import Samples, is_thin, published_rows, thin
+from kbench.generation.assembly.samples import (
+    Samples,
+    is_thin,
+    published_rows,
+    published_sources,
+    thin,
+    without_source,
+)
 from kbench.generation.log.entry import LogEntry
 from kbench.generation.log.log import found_files, read_log
 from kbench.generation.log.pack import pack
@@ -32,11 +39,14 @@ CARD_FILES = ("README.md", "croissant.json", "ledger.json")
 
 def main() -> None:
     dataset, runs = Path(sys.argv[1]), Path(sys.argv[2])
+    published = published_sources(dataset)
+    samples = Samples(dataset)
+    text = samples.entry if "--whole" in sys.argv else lambda entry: without_source(entry, published)
     change = put_back(dataset) if "--whole" in sys.argv else take_out(dataset, sorted(runs.glob(CORRECTIONS)))
     for folder in sorted(path for path in runs.rglob("*") if path.is_dir()):
         before = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         if found_files(folder):
-            rewrite_log(folder, change)
+            rewrite_log(folder, change, text)
         elif (folder / "manifest.json").exists() and not folder.name.startswith("season"):
             rewrite_corpus(folder, change)
         else:
@@ -70,12 +80,12 @@ def put_back(dataset: Path) -> Any:
     return change
 
 
-def rewrite_log(folder: Path, change: Any) -> None:
+def rewrite_log(folder: Path, change: Any, text: Callable[[LogEntry], LogEntry]) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         aside = Path(name)
         with (aside / "events.jsonl").open("wb") as file:
             for entry in read_log(folder):
-                file.write(sealed(changed(entry, change).line()))
+                file.write(sealed(changed(text(entry), change).line()))
         for part in found_files(folder):
             part.unlink()
         pack(aside, folder)

@@ -4,9 +4,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kbench.loaders.card import plots
 
+# A busy machine is no failure.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 DRAW = plots._svg
 Drawing = Callable[[], contextlib.AbstractContextManager[None]]
 

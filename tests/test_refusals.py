@@ -6,6 +6,7 @@ docs/evidence/scripts/faults/refusals.py tries every command that writes.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from kbench.loaders.storage.atomic import replacing
 
 ROOT = Path(__file__).parents[1]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
@@ -72,6 +75,13 @@ def test_a_disk_without_room_is_one_line_and_nothing_half_written_is_kept(name: 
     left = list((folder / "there").iterdir())
     # A log keeps its place, with no line in it that is not whole.
     assert [path.name for path in left] == (["out.jsonl"] if name == "references" else [])
+
+
+def test_what_a_full_disk_refuses_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "out.json"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.filename == str(tmp_path / "out.json")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_builds_that_cannot_be_written_is_one_line_that_names_the_variable(

@@ -14,6 +14,7 @@ from kbench.generation.assembly.pairs import build_pairs
 from kbench.generation.assembly.plans import planned
 from kbench.generation.assembly.repeats import corrected, repeated
 from kbench.generation.assembly.samples import Samples
+from kbench.loaders.importers.run import REPORT
 from kbench.loaders.storage.lines import read_records
 from kbench.schemas import DataError, KernelCounters, ReferenceTime, UserError
 
@@ -88,4 +89,6 @@ def assemble(
         writer.replace("repeats", published.whole(again))
         writer.replace("plans", planned(plans, gathered.kernels))
         writer.replace("events", gathered.events)
+    # Of the rows that an import had put there.
+    (out / REPORT).unlink(missing_ok=True)
     return ledger_of(gathered, moved, kernels, len(pairs))

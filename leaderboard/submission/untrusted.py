@@ -159,4 +159,8 @@ def _row(line: bytes, name: str) -> dict[str, Any]:
     unknown = sorted(set(row) - set(arrow_schema(Forecast).names))
     if unknown:
         raise DataError(f"{name} has unknown field {shown(unknown[0])}")
+    for field, value in row.items():
+        # Arrow would take true for 1.
+        if any(isinstance(one, bool) for one in (value if isinstance(value, list) else [value])):
+            raise DataError(f"{name} holds true or false in {field}, which has none")
     return row

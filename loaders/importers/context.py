@@ -160,12 +160,14 @@ class Context:
             if told is not None and told != stated:
                 self.note(f"--gpu {told} was not used: {shown(stated)} is stated")
             return stated
+        if told is not None:
+            return told
         named = gpu_named(file)
-        if told is None and named is not None:
+        if named is not None:
             self.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")
-        if told is None and named is None:
+        else:
             self.null("gpu", f"{missing}; state it with --gpu, or --gpu {plain(file.name)}=NAME")
-        return told or named
+        return named
 
     def license(self, stated: str | None = None, missing: str = "the file states none") -> str | None:
         """The licence of a row: what the file states, else what the caller says; `missing` is recorded for neither."""

@@ -11,14 +11,19 @@ import zlib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from kbench.loaders.importers.fields import RowError, plain, source_text
 from kbench.schemas import DataError, UserError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 GZIP = b"\x1f\x8b"
 BOM, WIDE_BOMS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 LARGEST_KERNEL_BYTES = 1_000_000
+LONGEST_FILE_NAME = 255
+"""Bytes; a sample or solution with a longer name has no file."""
 SEPARATORS = re.compile(r"[\s_.,()+-]+")
 DATA_CENTRE = re.compile(
     r"a10g?|a16|a30|a40|a100|a800|[bh][12]00|b300|gb[23]00|gh200|h20|h800|k80|l20|l40s?|p40|p100|v100|"
@@ -116,6 +121,18 @@ def _digest(path: Path, *_: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
+def records(table: pa.Table, path: Path) -> list[dict[str, Any]]:
+    """The rows of a Parquet file's table.
+
+    Raises:
+        DataError: a value is none that Python has, such as a date in the year 20,000.
+    """
+    try:
+        return table.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError) as error:
+        raise DataError(f"{path} holds a value that cannot be read ({error}); leave its column out") from None
+
+
 def stem(path: Path) -> str:
     """A file's name without its endings .gz, .json, …"""
     name = path.name
@@ -124,6 +141,7 @@ def stem(path: Path) -> str:
     return plain(name)
 
 
+@lru_cache(maxsize=256)
 def gpu_named(path: Path) -> str | None:
     """The GPU a file is named after, as `a100_pcie.json` or `RTX_3090.json.gz` are; None when no model is in the name.
 
@@ -151,6 +169,8 @@ def read_inside(path: Path, folder: Path) -> bytes | None:
     Raises:
         RowError: it is a link that leads out of the folder, no regular file, empty, or too large.
     """
+    if len(path.name.encode(errors="replace")) > LONGEST_FILE_NAME:
+        return None
     if not path.is_file():
         if path.is_symlink() or path.exists():
             raise RowError("kernel file", path.name, "is no regular file")

@@ -131,19 +131,30 @@ class JsonStream:
             return CutShortError(f"{self.path} is cut short: it ends inside a value", True)
         return DataError(f"{self.path} is not JSON ({error.msg} at {shown(self._text[error.pos : error.pos + 20])})")
 
-    def members(self) -> Iterator[str]:
-        """The keys of the object that begins here; take each one's value before asking for the next."""
+    def members(self, *, once: bool = True) -> Iterator[str]:
+        """The keys of the object that begins here; take each one's value before asking for the next.
+
+        Args:
+            once: refuse a key that came before; off where there may be millions of them.
+
+        Raises:
+            DataError: the object names a key twice, or is none.
+        """
         self.take("{")
-        first = True
+        first, seen = True, set[str]()
         while self.peek() != "}":
             if not first:
                 self.take(",")
             first = False
             if self.peek() != '"':
                 self.take('"')
-            key = self.value()
+            key = str(self.value())
             self.take(":")
-            yield str(key)
+            if key in seen:
+                raise DataError(f"{self.path} holds the key {shown(key)} twice; keep one")
+            if once:
+                seen.add(key)
+            yield key
         self.take("}")
 
     def elements(self) -> Iterator[int]:

@@ -23,8 +23,10 @@ _KERNEL = dict.fromkeys(field_types(Kernel))
 _MEASUREMENT = dict.fromkeys(field_types(Measurement))
 KEPT_SOURCES = 32
 """Texts whose structure is remembered: entries about one text follow each other, and a text may have a megabyte."""
-_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILINE)
+_TRITON = re.compile(r"^[ \t]*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILINE)
 _CUDA = re.compile(r"\b__global__\b")
+_NUMBER = re.compile(r"(?<![\w.\\])[1-9][0-9]*(?![\w.])")
+"""Whole numbers that stand alone: one is as good as another in a structure."""
 
 Row = dict[str, Any]
 Items = Iterator[tuple[str, Row, object]]
@@ -60,8 +62,13 @@ def named(**names: Any) -> Source:
     return Backend.CONFIG, configuration(names), {"keys": tuple(names), NAMED: True}
 
 
+def _structure(source: str) -> tuple[str, str]:
+    """Structure and cluster of a text; kernels of a search often differ in numbers alone, and so in neither."""
+    return _structure_of(_NUMBER.sub("1", source))
+
+
 @functools.lru_cache(maxsize=KEPT_SOURCES)
-def _structure(backend: Backend, source: str) -> tuple[str, str]:
+def _structure_of(source: str) -> tuple[str, str]:
     found = structure_id(source)
     return found, cluster_id(found)
 
@@ -69,7 +76,7 @@ def _structure(backend: Backend, source: str) -> tuple[str, str]:
 @functools.lru_cache(maxsize=256)
 def _space_structure(problem_id: str, keys: tuple[str, ...]) -> tuple[str, str]:
     """All configurations of one space differ in literals alone, so they are one structure."""
-    found = content_hash("structure", "config", problem_id, *keys)
+    found = content_hash("structure", "config", problem_id, *(key.encode(errors="surrogatepass") for key in keys))
     return found, cluster_id(found)
 
 
@@ -100,7 +107,7 @@ def kernel_row(
         keys: names of a configuration's parameters, for the backend `config`.
         **figures: further fields.
     """
-    structure, cluster = _space_structure(problem_id, keys) if keys else _structure(backend, source)
+    structure, cluster = _space_structure(problem_id, keys) if keys else _structure(source)
     return _KERNEL | {
         "kernel_id": kernel_id(problem_id, backend, source),
         "problem_id": problem_id,
@@ -131,7 +138,8 @@ def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> R
         **figures: further fields.
     """
     copied = {name: kernel[name] for name in ("kernel_id", "problem_id", "gpu", "status", "error")}
-    identity = content_hash("measurement", kernel["kernel_id"], str(kernel["gpu"]), workload, kernel["origin"], place)
+    at = place.encode(errors="surrogatepass")
+    identity = content_hash("measurement", kernel["kernel_id"], str(kernel["gpu"]), workload, kernel["origin"], at)
     return _MEASUREMENT | copied | {"measurement_id": identity, "workload": workload, **figures}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import math
 import sqlite3
@@ -16,19 +18,25 @@ from kbench.loaders.checks import columns as checks
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.context import NEW, Context
-from kbench.loaders.importers.fields import RowError
+from kbench.loaders.importers.fields import RowError, plain
 from kbench.loaders.importers.rows import NAMED, Row
-from kbench.schemas import Status, arrow_schema
+from kbench.schemas import Kernel, Status, arrow_schema
+from kbench.schemas.record import field_types
 
 BATCH_ROWS, BATCH_CHARACTERS = 4096, 16 << 20
 """A batch is written when it has so many rows, or so much source text."""
+CACHE_KIB = 64 << 10
+"""Memory of the store of keys and kernels."""
 FIGURES = ("runtime_us", "speedup")
+_NOTHING = dict.fromkeys(field_types(Kernel))
 _TABLES = (
-    "CREATE TABLE seen (key TEXT PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE kernels (number INTEGER PRIMARY KEY, key TEXT UNIQUE, pool TEXT, file TEXT, place TEXT,"
+    "CREATE TABLE seen (key BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE kernels (number INTEGER PRIMARY KEY, key BLOB UNIQUE, pool TEXT, file TEXT, place TEXT,"
     " named INTEGER, row TEXT, entries INTEGER, runtimes INTEGER, runtime_logs REAL, speedups INTEGER,"
     " speedup_logs REAL)",
 )
+
+_INSERT = f"INSERT OR IGNORE INTO kernels VALUES (NULL{', ?' * 11})"
 
 Place = tuple[Path, object]
 """File and row something was read from."""
@@ -58,6 +66,8 @@ class Sink:
         self._store = sqlite3.connect("", isolation_level=None)
         self._store.execute("PRAGMA journal_mode=OFF")
         self._store.execute("PRAGMA synchronous=OFF")
+        # Keys come in no order, and each that is not at hand costs a read and a write.
+        self._store.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         for statement in _TABLES:
             self._store.execute(statement)
         self._store.execute("BEGIN")
@@ -77,7 +87,8 @@ class Sink:
             whether it is new. An entry about a known kernel adds to it; any other row whose key came before is left
             out, and counted unless it describes a problem again.
         """
-        key = "\x1f".join([config, *(str(row[name]) for name in CONFIGS[config].key)])
+        names = "\x1f".join([config, *(str(row[name]) for name in CONFIGS[config].key)])
+        key = hashlib.blake2b(names.encode(), digest_size=16).digest()
         if config == "kernels":
             return self._add_kernel(key, row, place)
         if not self._store.execute("INSERT OR IGNORE INTO seen VALUES (?)", (key,)).rowcount:
@@ -88,20 +99,19 @@ class Sink:
         self._wait(config, row, place)
         return True
 
-    def _add_kernel(self, key: str, row: Row, place: Place) -> bool:
+    def _add_kernel(self, key: bytes, row: Row, place: Place) -> bool:
         named = row.pop(NAMED, False)
         figures = [(int(row[name] is not None), math.log(row[name]) if row[name] else 0.0) for name in FIGURES]
-        known = self._store.execute("SELECT number, row FROM kernels WHERE key = ?", (key,)).fetchone()
-        if known is None:
-            pool = f"{row['problem_id']}\x1f{row['gpu']}"
-            values = (key, pool, str(place[0]), str(place[1]), named, json.dumps(row), 1, *figures[0], *figures[1])
-            self._store.execute(f"INSERT INTO kernels VALUES (NULL{', ?' * len(values)})", values)
+        pool = f"{row['problem_id']}\x1f{row['gpu']}"
+        values = (key, pool, str(place[0]), plain(str(place[1])), named, _packed(row), 1, *figures[0], *figures[1])
+        if self._store.execute(_INSERT, values).rowcount:
             return True
-        merged = self._merged(json.loads(known[1]), row)
+        number, text = self._store.execute("SELECT number, row FROM kernels WHERE key = ?", (key,)).fetchone()
+        merged = self._merged(_NOTHING | json.loads(text), row)
         self._store.execute(
             "UPDATE kernels SET row = ?, entries = entries + 1, runtimes = runtimes + ?, runtime_logs = runtime_logs + "
             "?, speedups = speedups + ?, speedup_logs = speedup_logs + ? WHERE number = ?",
-            (json.dumps(merged), *figures[0], *figures[1], known[0]),
+            (_packed(merged), *figures[0], *figures[1], number),
         )
         return False
 
@@ -126,8 +136,9 @@ class Sink:
             self._store.execute("CREATE INDEX IF NOT EXISTS pools ON kernels (pool)")
             by = "INDEXED BY pools"
         stored = self._store.execute(f"SELECT * FROM kernels {by} ORDER BY {order}")
+        path_of = functools.cache(Path)
         for _, _, _, file, place, named, text, entries, *sums in stored:
-            row = json.loads(text)
+            row = _NOTHING | json.loads(text)
             if entries > 1 and row["status"] == Status.OK.value:
                 for name, (number, logs) in zip(FIGURES, (sums[:2], sums[2:]), strict=True):
                     complete = number == entries if self._over_workloads else number > 0
@@ -135,7 +146,7 @@ class Sink:
             elif row["status"] != Status.OK.value:
                 row |= dict.fromkeys(FIGURES)
             if (row["kernel_id"], row["gpu"]) not in self._refused:
-                yield (Path(file), place), bool(named), row
+                yield (path_of(file), place), bool(named), row
 
     def flush(self) -> None:
         """Hand everything to the writer; kernels that come later are not taken."""
@@ -177,6 +188,11 @@ class Sink:
             return
         self._writer.append(config, table)
         self._context.report.rows[config] += table.num_rows
+
+
+def _packed(row: Row) -> str:
+    """A kernel's row without what nobody stated, which is most of it."""
+    return json.dumps({name: value for name, value in row.items() if value is not None})
 
 
 def _issues(config: str, table: pa.Table) -> Iterator[Any]:

@@ -8,7 +8,9 @@ every other string is left alone, so a `//` in a URL stays.
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -66,8 +68,9 @@ def read(source: str) -> Reading:
     sharing = _spans_sharing_a_line(pieces)
     bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
     edits = [(*span, "" if removable and span[0] not in sharing else "pass") for span, removable in bare.items()]
-    edits += [(p.start, p.end, "") for p in pieces if p.kind == "COMMENT" and not _inside(p, bare)]
-    edits += _cuda_edits(tree, pieces, offsets, bare)
+    removed = Spans(bare)
+    edits += [(p.start, p.end, "") for p in pieces if p.kind == "COMMENT" and not removed.hold(p)]
+    edits += _cuda_edits(tree, pieces, offsets, removed)
     stripped = _apply(source, edits)
     if stripped == source:
         return Reading(stripped, tree, pieces)
@@ -114,8 +117,18 @@ def _spans_sharing_a_line(pieces: list[PythonToken]) -> set[int]:
     return sharing
 
 
-def _inside(piece: PythonToken, spans: Iterable[tuple[int, int]]) -> bool:
-    return any(start <= piece.start and piece.end <= end for start, end in spans)
+class Spans:
+    """Stretches of a text, asked for every token of it."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+        ordered = sorted(spans)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(itertools.accumulate((end for _, end in ordered), max))
+
+    def hold(self, piece: PythonToken) -> bool:
+        """Whether one of them holds a token."""
+        begun = bisect.bisect_right(self._starts, piece.start)
+        return begun > 0 and piece.end <= self._ends[begun - 1]
 
 
 def cuda_spans(tree: ast.AST) -> Iterator[ast.expr]:
@@ -155,21 +168,19 @@ def string_groups(pieces: list[PythonToken]) -> Iterator[tuple[list[PythonToken]
             group = []
 
 
-def _cuda_edits(
-    tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, bare: Iterable[tuple[int, int]]
-) -> Iterator[Edit]:
+def _cuda_edits(tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, removed: Spans) -> Iterator[Edit]:
     # Most Triton sources name no compiling call at all, and their trees need no walk.
     compiling = any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
-    compiled = [offsets.span(node) for node in cuda_spans(tree)] if compiling else []
+    compiled = Spans(offsets.span(node) for node in cuda_spans(tree)) if compiling else Spans()
     for group, following in string_groups(pieces):
-        if not _inside(group[0], bare) and is_cuda(group, compiled):
+        if not removed.hold(group[0]) and is_cuda(group, compiled):
             yield from _group_edits(group, following == "+")
 
 
-def is_cuda(group: list[PythonToken], compiled: list[tuple[int, int]]) -> bool:
-    """Whether adjacent literals are CUDA source."""
+def is_cuda(group: list[PythonToken], compiled: Spans) -> bool:
+    """Whether adjacent literals are CUDA source: by what they say, or because they are compiled."""
     meaning = "".join(Literal(piece.text).value for piece in group)
-    return CUDA_MARK.search(meaning) is not None or _inside(group[0], compiled)
+    return CUDA_MARK.search(meaning) is not None or compiled.hold(group[0])
 
 
 def _group_edits(group: list[PythonToken], appended: bool) -> Iterator[Edit]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kbench.loaders.source.cpp import stripped_tokens
 from kbench.loaders.source.literal import Literal
 from kbench.loaders.source.python import UNREADABLE, PythonToken, parse, tokens, walk
-from kbench.loaders.source.strip import is_cuda, read, string_groups
+from kbench.loaders.source.strip import Spans, is_cuda, read, string_groups
 from kbench.schemas.ids import content_hash
 
 NAME, NUMBER, TEXT = "n", "0", "s"
@@ -65,7 +65,7 @@ def _mask_python(pieces: list[PythonToken], chosen: set[str]) -> Iterator[str]:
     for piece in pieces:
         if piece.kind == "STRING":
             group = groups.get(piece.start, [])
-            if group and is_cuda(group, []):
+            if group and is_cuda(group, Spans()):
                 yield from _mask_cpp("".join(Literal(part.text).value for part in group))
             elif group:
                 yield TEXT

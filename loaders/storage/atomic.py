@@ -274,6 +274,10 @@ def _aside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     with aside.open("wb") as file:
         try:
             yield file, aside
+        except OSError as error:
+            # Writing to a full disk raises without a name.
+            error.filename = error.filename or str(path)
+            raise
         finally:
             aside.unlink(missing_ok=True)
 

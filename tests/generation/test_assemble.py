@@ -5,6 +5,7 @@ import json
 import lzma
 import math
 import runpy
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -497,3 +498,38 @@ def test_figures_of_the_logs_own_gpu_or_of_other_workloads_are_no_further_rows(
     with pytest.raises(UserError, match=r"not measured on .* on the workloads it has in the logs: .*other"):
         assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "size"])
     assert not (tmp_path / "corpus").exists()
+
+
+def test_a_corpus_that_is_there_is_replaced_whole_or_not_at_all(
+    campaign: Path, assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def names(folder: Path) -> set[str]:
+        return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+    def fails_at_the_end(writer: CorpusWriter, name: str, given: Any) -> None:
+        if name == "events":
+            raise DataError("no more")
+        replace(writer, name, given)
+
+    out, fresh = tmp_path / "corpus", assembled[0]
+    shutil.copytree(fresh, out)
+    with CorpusWriter(out) as writer:
+        writer.replace("measurements", [])
+    (out / "import.json").write_text("{}")
+    before, there = Corpus.open(out).fingerprint, names(out)
+    replace = CorpusWriter.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(CorpusWriter, "replace", fails_at_the_end)
+        with pytest.raises(DataError, match="no more"):
+            assemble([campaign], out)
+    assert (Corpus.open(out).fingerprint, names(out)) == (before, there)
+    assemble([campaign], out)
+    assert (Corpus.open(out).fingerprint, names(out)) == (Corpus.open(fresh).fingerprint, names(fresh))
+    assert validate(Corpus.open(out)) == []
+
+
+def test_a_folder_that_is_no_corpus_is_not_assembled_into(campaign: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"holds 'notes.txt' and is not a corpus"):
+        assemble([campaign], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

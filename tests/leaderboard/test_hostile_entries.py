@@ -65,6 +65,14 @@ def test_a_header_that_unpacks_to_gigabytes_is_refused(submissions: dict[str, Pa
     assert "no submission needs that" in flaw.message
 
 
+def test_true_is_no_probability(submissions: dict[str, Path], tmp_path: Path) -> None:
+    entry = copy_of(submissions["prior"], tmp_path / "entry")
+    (entry / "forecasts.parquet").unlink()
+    line = {"query_id": "0", "probabilities": [True, *[False] * 7]}
+    (entry / "forecasts.jsonl").write_text(json.dumps(line))
+    assert "line 1 holds true or false in probabilities" in check(entry).flaws[0].message
+
+
 @pytest.mark.parametrize("name", ["setup.py", ".hidden", "forecasts.parquet.exe"])
 def test_a_file_that_no_submission_has_is_refused(name: str, submissions: dict[str, Path], tmp_path: Path) -> None:
     entry = copy_of(submissions["prior"], tmp_path / "entry")

@@ -10,6 +10,7 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, text, whole
+from kbench.loaders.importers.files import records
 from kbench.loaders.importers.published import release as published
 from kbench.loaders.importers.published.events import SearchImporter
 from kbench.loaders.importers.published.kernels import PublishedKernels
@@ -121,7 +122,7 @@ class Importer:
         row = 0
         _, tables = open_parquet(path, columns)
         for table in tables:
-            for data in table.to_pylist():
+            for data in records(table, path):
                 yield row, data
                 row += 1
             self._context.advance(table.nbytes)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import RowError, plain, positive, source_text, whole
+from kbench.loaders.importers.fields import LARGEST_SOURCE, RowError, plain, positive, source_text, whole
 from kbench.loaders.importers.files import digest
 from kbench.loaders.importers.json_stream import Opening, json_lines
 from kbench.loaders.importers.rows import Items, Row, kernel_row, measurement_row, written
@@ -45,7 +45,8 @@ def rows(path: Path, context: Context) -> Items:
         if row["problem_id"] not in described:
             described.add(row["problem_id"])
             given = record.get("ref_code")
-            reference = given if isinstance(given, str) and given.isascii() else ""
+            fits = isinstance(given, str) and given.isascii() and len(given) <= LARGEST_SOURCE
+            reference = plain(given) if fits else ""
             yield "problems", kernelbench.problem_of(row["problem_id"], reference), line
         yield "kernels", row, line
         if row["gpu"] is not None and row["status"] is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, microseconds, name_text, plain, slug, source_text
-from kbench.loaders.importers.files import digest
+from kbench.loaders.importers.files import digest, records
 from kbench.loaders.importers.problems import problem
 from kbench.loaders.importers.published.release import FAMILY, PROBLEMS
 from kbench.loaders.importers.rows import NOT_STATED, Items, Row, kernel_row, measurement_row, written
@@ -65,7 +65,7 @@ def rows(path: Path, context: Context) -> Items:
     described: set[str] = set()
     number = 0
     for table in tables:
-        for record in table.to_pylist():
+        for record in records(table, path):
             data = {want: record[name] for want, name in names.items()}
             try:
                 yield from _items(path, context, number, data, boards, described)
@@ -91,7 +91,7 @@ def _boards(path: Path) -> dict[int, str]:
     if not beside.is_file() or beside.resolve().parent != path.parent.resolve():
         return {}
     schema, tables = open_parquet(beside, ["id", "name"])
-    found = [row for table in tables for row in table.to_pylist()] if {"id", "name"} <= set(schema.names) else []
+    found = [row for table in tables for row in records(table, beside)] if {"id", "name"} <= set(schema.names) else []
     named = {row["id"]: row["name"] for row in found if isinstance(row["id"], int) and isinstance(row["name"], str)}
     return {board: name for board, name in named.items() if plain(name).strip()}
 

@@ -58,10 +58,10 @@ def rows(path: Path, context: Context) -> Items:
                     continue
                 space, opened = _Space(path, head, context), True
                 yield "problems", space.described(), "the cache"
-                for name in stream.members():
+                for number, name in enumerate(stream.members(once=False)):
                     record = stream.value()
                     try:
-                        row, measurement = space.rows(name, record)
+                        row, measurement = space.rows(number, name, record)
                     except RowError as error:
                         context.bad(path, name, error)
                         continue
@@ -100,7 +100,7 @@ class _Space:
         title = f"{plain(self.kernel)} of Kernel Tuner, problem size {self.size or 'not stated'}"
         return problem(self.problem, FAMILY, f"{title}, parameters {', '.join(map(plain, self.keys))}")
 
-    def rows(self, name: str, record: Any) -> tuple[Row, Row | None]:
+    def rows(self, number: int, name: str, record: Any) -> tuple[Row, Row | None]:
         """A configuration's kernel and measurement."""
         if not isinstance(record, Mapping):
             raise RowError("entry", record, "must be an object")
@@ -120,7 +120,7 @@ class _Space:
         if self.gpu is None or row["status"] is None:
             return row, None
         measured = measurement_row(
-            row, "published", f"{self.file}/{name}", runtime_us=row["runtime_us"], samples_us=samples
+            row, "published", f"{self.file}/{number}", runtime_us=row["runtime_us"], samples_us=samples
         )
         return row, measured
 
@@ -165,9 +165,9 @@ def _names(head: Mapping[str, Any]) -> list[str]:
 def _unit(head: Mapping[str, Any]) -> str | None:
     stated = head.get("time_unit", head.get("unit"))
     if stated is not None:
-        if stated not in UNITS:
+        if not isinstance(stated, str) or stated not in UNITS:
             raise RowError("unit", stated, f"must be one of {', '.join(UNITS)}")
-        return str(stated)
+        return stated
     return "ms" if str(head.get("schema_version")).startswith(DATED_SCHEMA) else None
 
 

@@ -120,10 +120,10 @@ def _level(stated: Any, outer: int | None) -> int | None:
 
 def _members(stream: JsonStream, path: Path, outer: int | None) -> Iterator[tuple[int | None, str, Any]]:
     record: dict[str, Any] = {}
-    for key in stream.members():
+    for key in stream.members(once=False):
         level = kernelbench.LEVEL.fullmatch(key)
         if level and stream.peek() == "{":
-            for inner in stream.members():
+            for inner in stream.members(once=False):
                 yield int(level.group(1)), inner, stream.value()
         elif NUMBER.fullmatch(key):
             yield outer, key, stream.value()

@@ -37,7 +37,7 @@ def rows(path: Path, context: Context) -> Items:
     unit = context.known("unit", _unit(path))
     if unit is None:
         context.note("files whose unit is unclear (their median is no time in ms); state it with --unit")
-    for level, name, record in _entries(path, context):
+    for number, (level, name, record) in enumerate(_entries(path, context)):
         place = f"{level}/{name}"
         try:
             row = _row(path, context, (level, name), record, unit)
@@ -47,14 +47,14 @@ def rows(path: Path, context: Context) -> Items:
         yield "problems", kernelbench.problem_of(row["problem_id"]), place
         yield "kernels", row, place
         if row["gpu"] is not None and row["status"] is not None:
-            at = f"{digest(path)}/{place}"
+            at = f"{digest(path)}/{number}"
             yield "measurements", measurement_row(row, "published", at, runtime_us=row["runtime_us"]), place
 
 
 def _entries(path: Path, context: Context | None) -> Iterator[tuple[str, str, Any]]:
     with JsonStream(path, context.advance if context else lambda _: None) as stream:
         for level in stream.members():
-            for name in stream.members():
+            for name in stream.members(once=False):
                 yield level, name, stream.value()
         stream.end()
 

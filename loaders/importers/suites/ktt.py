@@ -23,7 +23,7 @@ from kbench.loaders.importers.files import digest
 from kbench.loaders.importers.json_stream import JsonStream, Opening
 from kbench.loaders.importers.problems import problem
 from kbench.loaders.importers.rows import Items, Row, configuration, failure, kernel_row, measurement_row
-from kbench.loaders.importers.suites.t4 import unit_spelled
+from kbench.loaders.importers.suites.t4 import head_of, unit_spelled
 from kbench.schemas import Backend, DataError, Status
 
 FAMILY = "auto_tuning"
@@ -43,18 +43,18 @@ def looks_like(opening: Opening) -> bool:
 
 def rows(path: Path, context: Context) -> Items:
     """Configurations, and their measurements where the device is named."""
-    metadata: Mapping[str, Any] = {}
+    stated = head_of(path, "Results").get("Metadata")
+    metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
+    try:
+        unit = context.known("unit", unit_spelled(metadata.get("TimeUnit"), "TimeUnit"))
+        gpu = context.gpu(path, name_text(metadata, "Device"), "the metadata name no device")
+    except RowError as error:
+        raise DataError(f"{path}: {error}") from None
     with JsonStream(path, context.advance) as stream:
         for key in stream.members():
             if key != "Results":
-                value = stream.value()
-                metadata = value if key == "Metadata" and isinstance(value, Mapping) else metadata
+                stream.value()
                 continue
-            try:
-                unit = context.known("unit", unit_spelled(metadata.get("TimeUnit"), "TimeUnit"))
-                gpu = context.gpu(path, name_text(metadata, "Device"), "the metadata name no device")
-            except RowError as error:
-                raise DataError(f"{path}: {error}") from None
             for number in stream.elements():
                 try:
                     row = _row(path, context, stream.value(), unit, gpu)

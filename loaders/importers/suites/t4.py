@@ -55,7 +55,7 @@ def looks_like(opening: Opening) -> bool:
 
 def rows(path: Path, context: Context) -> Items:
     """Configurations, and their measurements where a device is named."""
-    space = _Space(path, _head(path), context)
+    space = _Space(path, head_of(path, "results"), context)
     yield "problems", space.described(), "metadata"
     with JsonStream(path, context.advance) as stream:
         for key in stream.members():
@@ -74,12 +74,12 @@ def rows(path: Path, context: Context) -> Items:
         stream.end()
 
 
-def _head(path: Path) -> dict[str, Any]:
+def head_of(path: Path, results: str) -> dict[str, Any]:
     """Everything but the results, which may stand before it."""
     head: dict[str, Any] = {}
     with JsonStream(path) as stream:
         for key in stream.members():
-            if key == "results" and stream.peek() == "[":
+            if key == results and stream.peek() == "[":
                 for _ in stream.elements():
                     stream.value()
             else:

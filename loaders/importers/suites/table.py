@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import (
@@ -25,8 +25,8 @@ from kbench.loaders.importers.fields import (
     slug,
     source_text,
 )
-from kbench.loaders.importers.files import LARGEST_KERNEL_BYTES, digest, head, open_unpacked
-from kbench.loaders.importers.json_stream import JsonStream, json_lines
+from kbench.loaders.importers.files import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
+from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
 from kbench.loaders.importers.problems import problem
 from kbench.loaders.importers.rows import (
     NOT_STATED,
@@ -79,10 +79,13 @@ def rows(path: Path, context: Context) -> Items:
     if not columns:
         raise UserError("a table needs --map, which says what its columns are, such as --map source=code,problem=task")
     described: set[str] = set()
+    file = digest(path)
     for number, record in _records(path, context):
         try:
-            values = {field: _value(an_object(record, "row"), column) for field, column in columns.items()}
+            record = an_object(record, "row")
+            values = {field: _value(record, column) for field, column in columns.items()}
             kernel = _row(path, context, number, values)
+            reference = source_text(values, "reference") if values.get("reference") else ""
         except RowError as error:
             context.bad(path, number, error)
             continue
@@ -90,12 +93,11 @@ def rows(path: Path, context: Context) -> Items:
             if len(described) == REMEMBERED_PROBLEMS:
                 described.clear()
             described.add(kernel["problem_id"])
-            reference = source_text(values, "reference") if values.get("reference") else ""
             yield "problems", problem(kernel["problem_id"], kernel["family"], str(values["problem"]), reference), number
         yield "kernels", kernel, number
         if kernel["gpu"] is not None and kernel["status"] is not None:
             figures = {name: kernel[name] for name in ("runtime_us", "speedup")}
-            yield "measurements", measurement_row(kernel, "published", f"{digest(path)}/{number}", **figures), number
+            yield "measurements", measurement_row(kernel, "published", f"{file}/{number}", **figures), number
 
 
 def _records(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
@@ -103,7 +105,7 @@ def _records(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
     if start[:4] == b"PAR1":
         first = 0
         for table in open_parquet(path)[1]:
-            yield from enumerate(table.to_pylist(), start=first)
+            yield from enumerate(records(table, path), start=first)
             first += table.num_rows
             context.advance(table.nbytes)
     elif start[:1] == b"[":
@@ -120,7 +122,7 @@ def _records(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
 def _csv(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)
     with io.TextIOWrapper(open_unpacked(path), encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
+        reader = csv.DictReader(_bounded_lines(file, path), strict=True)
         try:
             header = reader.fieldnames or ()
             if len(set(header)) < len(header):
@@ -136,6 +138,14 @@ def _csv(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
             raise DataError(f"{path}, line {reader.line_num}: is not CSV ({error})") from None
         except UnicodeDecodeError as error:
             raise DataError(f"{path} is not text in UTF-8 ({error.reason})") from None
+
+
+def _bounded_lines(file: TextIO, path: Path) -> Iterator[str]:
+    """Lines of a file; one that takes all of it, and so gigabytes as text, is refused."""
+    for line in iter(lambda: file.readline(LARGEST_VALUE + 1), ""):
+        if len(line) > LARGEST_VALUE:
+            raise DataError(f"{path} holds a line of more than {LARGEST_VALUE:,} characters; it is not CSV")
+        yield line
 
 
 def _value(record: Mapping[str, Any], expression: str) -> Any:
@@ -166,7 +176,8 @@ def _value(record: Mapping[str, Any], expression: str) -> Any:
 def _number(value: Any, field: str) -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() in EMPTY) or value != value:
         return None
-    if isinstance(value, bool):
+    # Python reads 1_000, which nobody else does.
+    if isinstance(value, bool) or "_" in str(value):
         raise RowError(field, value, "must be a number")
     try:
         return float(value)

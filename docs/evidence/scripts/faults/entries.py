@@ -166,7 +166,7 @@ def main() -> None:
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
     with tempfile.TemporaryDirectory() as work:
         honest = Path(work) / "honest"
-        shutil.copytree(SUBMISSIONS / "uniform", honest)
+        shutil.copytree(SUBMISSIONS / "benchmark-2" / "uniform", honest)
         found = attack(honest, None, count)
     Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
     sys.stderr.write(json.dumps(found) + "\n")

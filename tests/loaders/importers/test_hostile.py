@@ -1,0 +1,125 @@
+"""Files that nobody should send: docs/evidence/scripts/faults/hostile_files.py has all of them, here is what broke."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
+from kbench.loaders.importers.rows import _structure, backend_of
+from kbench.loaders.importers.suites import table
+from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.structure import structure_id
+from kbench.schemas import Backend, DataError
+
+Run = Callable[..., tuple[Path, Report]]
+HALF = "\ud800"
+MAPPING = {"problem": "task", "source": "code", "runtime_us": "us", "reference": "ref"}
+ROW = {"task": "t", "code": "x = 1", "us": 2.0, "ref": "y"}
+
+
+def runtimes(folder: Path, config: str) -> list[float | None]:
+    return load(folder, config=config).to_arrow().column("runtime_us").to_pylist()
+
+
+def test_a_key_twice_in_a_cache_is_a_further_measurement(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    key, entry = foreign.cache_entry(64, 3.0)
+    path.write_text(foreign.cache_text().replace('"cache": {', f'"cache": {{"{key}": {json.dumps(entry)},'))
+    folder, report = run_import(None, path)
+    assert report.sources[str(path)] == {NEW: 5, AGAIN: 1}
+    assert sorted(filter(None, runtimes(folder, "kernels"))) == pytest.approx([1500.0, 1500.0])  # sqrt(0.75 * 3) ms
+    assert {750.0, 3000.0} <= set(runtimes(folder, "measurements"))
+
+
+@pytest.mark.parametrize(("form", "key"), [("kernel-tuner", "device_name"), ("t4", "results"), ("ktt", "Metadata")])
+def test_a_file_that_names_one_of_its_parts_twice_is_refused(
+    form: str, key: str, foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    make, name = foreign.MAKERS[form]
+    path = make(tmp_path / name)
+    path.write_text(path.read_text().replace("{", f'{{"{key}": [], ', 1))
+    with pytest.raises(DataError, match=f"holds the key '{key}' twice"):
+        run_import(form, path)
+
+
+def test_metadata_may_follow_the_results_of_ktt(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    data = json.loads(foreign.ktt(tmp_path / "k.json").read_text())
+    (tmp_path / "k.json").write_text(json.dumps({"Results": data["Results"], "Metadata": data["Metadata"]}))
+    folder, _ = run_import("ktt", tmp_path / "k.json")
+    assert 900.0 in runtimes(folder, "measurements")
+
+
+def test_a_unit_that_is_a_list_is_refused(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(foreign.cache_text(time_unit=["ms"]))
+    with pytest.raises(DataError, match=r"unit is .*: must be one of"):
+        run_import("kernel-tuner", tmp_path / "c.json")
+
+
+@pytest.mark.parametrize("form", ["kernel-tuner", "t4", "ktt", "kernelbench-eval", "kernelbench-timing"])
+def test_names_with_half_a_character_stop_no_import(form: str, foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    result = foreign.ktt_result(8, 1.0)
+    data = {
+        "kernel-tuner": {"kernel_name": "k", "problem_size": HALF, "tune_params_keys": [HALF],
+                         "cache": {HALF: {HALF: HALF, "time": 1.0}}},
+        "t4": {"results": [foreign.t4_result(8, 1.0) | {"configuration": {HALF: 1}}]},
+        "ktt": {"Metadata": {}, "Results": [result | {"Configuration": [{"Name": HALF, "Value": 1}]}]},
+        "kernelbench-eval": {"1": {HALF: foreign.sample(True, True, 1.0)}},
+        "kernelbench-timing": {"level1": {f"1_{HALF}.py": foreign.timing(1.0)}},
+    }[form]  # fmt: skip
+    (tmp_path / "f.json").write_text(json.dumps(data))
+    _, report = run_import(form, tmp_path / "f.json", gpu="A100", unit="ms", on_bad_rows="skip")
+    assert report.sources[str(tmp_path / "f.json")][NEW] == 1
+
+
+def test_a_sample_whose_name_no_file_can_have_is_named_not_sourced(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "f.json").write_text(json.dumps({"1": {"s" * 5000: foreign.sample(True, True, 1.0)}}))
+    assert run_import("kernelbench-eval", tmp_path / "f.json")[1].rows["kernels"] == 1
+
+
+@pytest.mark.parametrize("change", [{"ref": 5}, {"ref": HALF}, {"us": "1_000"}])
+def test_a_value_that_a_table_may_not_hold_is_a_bad_row(
+    change: dict[str, Any], run_import: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(ROW | change) + "\n" + json.dumps(ROW) + "\n")
+    _, report = run_import("table", path, columns=MAPPING, on_bad_rows="skip")
+    assert report.sources[str(path)] == {BAD: 1, NEW: 1}
+
+
+def test_a_date_that_python_has_not_is_refused(run_import: Run, tmp_path: Path) -> None:
+    far = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))
+    pq.write_table(pa.table({name: [value] for name, value in ROW.items()} | {"when": far}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"cannot be read .*; leave its column out"):
+        run_import("table", tmp_path / "t.parquet", columns=MAPPING)
+
+
+def test_a_line_as_long_as_its_file_is_refused(
+    run_import: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "LARGEST_VALUE", 1000)
+    (tmp_path / "t.csv").write_text("task,code,us,ref\n" + "x" * 1001)
+    with pytest.raises(DataError, match="a line of more than 1,000 characters"):
+        run_import("table", tmp_path / "t.csv", columns=MAPPING)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x = 12", "x = 0x12 + 1.5 + 12 + 1_2", "a12 = '12 // 3'", "k = r'__global__ void k() { x[12] = 3.f; }'", "1 2",
+     "if x:\n  y[34] = f'{z:12}'", "__global__ void k() { int a = 1'234; }", "x = '\\12 __global__ /* 7 */'",
+     "12if x else 3"],
+)  # fmt: skip
+def test_structures_are_those_of_the_text_whatever_its_numbers(source: str) -> None:
+    assert _structure(source)[0] == structure_id(source)
+
+
+def test_many_lines_comments_and_bare_texts_take_no_square_of_their_number() -> None:
+    assert backend_of("x = 1" + "\n" * 300_000) is Backend.TORCH
+    assert strip_comments("# a\n''\n" * 20_000 + "x = 1\n") == "x = 1\n"

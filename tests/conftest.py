@@ -1,10 +1,17 @@
-"""Corpora of tests are written without drawing their plots, which would take most of the time."""
+"""What makes all tests cheap: workers share the cores, and corpora are written without drawing their plots."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Each worker has its share of the cores, said before numpy or torch is loaded: with a thread per core in every worker,
+# fits of small models take several times the processor time.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    for library in ("OMP", "OPENBLAS"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
 
 from kbench.loaders.card import plots
 

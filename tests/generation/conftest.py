@@ -123,6 +123,11 @@ def ticking() -> str:
 
 @pytest.fixture
 def how(recorded: Recorded, proposer: GenomeProposer) -> Drive:
+    return replaying(recorded, proposer)
+
+
+def replaying(recorded: Recorded, proposer: GenomeProposer) -> Drive:
+    """A search of the family whose measurements are the recorded ones."""
     return Drive(executor=ReplayExecutor(recorded), clock=ticking, proposer_for=lambda settings: proposer)
 
 

@@ -21,7 +21,7 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.budget import Budget
 from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
 
-from .conftest import FAMILY, PROBLEM, Recorded, settings_for
+from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
 from .test_campaign import Unreachable
 from .test_executors import ENVIRONMENT
 
@@ -31,10 +31,11 @@ def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))  # type: ignore[attr-defined]
 
 
-@pytest.fixture
-def recording_folder(tmp_path: Path, how: Drive, recorded: dict[str, object]) -> Path:
-    """A run folder that measured every kernel of the family."""
-    folder = tmp_path / "recorded"
+@pytest.fixture(scope="module")
+def recording_folder(tmp_path_factory: pytest.TempPathFactory, recorded: Recorded) -> Path:
+    """A run folder that measured every kernel of the family; it is only read."""
+    folder = tmp_path_factory.mktemp("search") / "recorded"
+    how = replaying(recorded, GenomeProposer({FAMILY.name: FAMILY}))
     drive(folder, [settings_for("random", batch=200, budget=Budget(measurements=3 * len(recorded)))], how)
     return folder
 

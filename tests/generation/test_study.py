@@ -12,6 +12,7 @@ import kbench.benchmark
 from kbench.generation.assembly.assemble import assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
+from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
@@ -23,14 +24,17 @@ from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, UserError
 from kbench.schemas.ids import kernel_id
 
-from .conftest import PROBLEM, settings_for
+from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
 
 
-@pytest.fixture
-def corpus(tmp_path: Path, how: Drive) -> Path:
-    drive(tmp_path / "run", [settings_for("random", seed=seed) for seed in range(4)], how)
-    assemble([tmp_path / "run"], tmp_path / "corpus")
-    return tmp_path / "corpus"
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, recorded: Recorded) -> Path:
+    """A corpus of four random searches; it is only read."""
+    folder = tmp_path_factory.mktemp("study")
+    how = replaying(recorded, GenomeProposer({FAMILY.name: FAMILY}))
+    drive(folder / "run", [settings_for("random", seed=seed) for seed in range(4)], how)
+    assemble([folder / "run"], folder / "corpus")
+    return folder / "corpus"
 
 
 def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def switches() -> Iterator[Switches]:
     """As the harness sets them; put back afterwards."""
     before = Switches()
     MATMUL.allow_tf32 = CUDNN.allow_tf32 = False
+    torch.set_grad_enabled(True)  # timing references in this process turns them off
     yield Switches()
     before.restore()
 

@@ -8,21 +8,19 @@ are as many as in truth.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import os
 import statistics
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.leaderboard.board import load_questions, score_all, shipped
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results
@@ -83,17 +81,6 @@ def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
     return page
 
 
-def _browser() -> ModuleType:
-    path = Path(__file__).parents[1] / "leaderboard" / "browser.py"
-    spec = importlib.util.spec_from_file_location("kbench_board_browser", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_two_hundred_entries_are_built_in_time_and_stay_small(site: Path, figures: dict[str, Any]) -> None:
     assert site.is_file()
     assert figures["build_s"] < BUILD_SECONDS
@@ -113,7 +100,7 @@ SORT = """(column) => new Promise((done) => {
 
 
 def test_the_first_sort_of_two_hundred_entries_is_quick(site: Path, figures: dict[str, Any]) -> None:
-    browser = _browser()
+    browser = import_file(Path(__file__).parents[1] / "leaderboard" / "browser.py")
     first, later = [], []
     with browser.chromium() as running:
         for _ in range(5):

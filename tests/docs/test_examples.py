@@ -67,9 +67,7 @@ def test_notebook_cells_parse_and_were_executed_without_error(cell: dict[str, ob
     assert [output["output_type"] for output in outputs if output["output_type"] == "error"] == []
 
 
-def test_the_notebook_runs_offline_and_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Stripping the comments of every source to learn from takes most of the time, and has tests of its own.
-    monkeypatch.setattr("kbench.benchmark.tasks.render.stripped", lambda source: source)
+def test_the_notebook_runs_offline_and_without_a_gpu() -> None:
     pytest.importorskip("matplotlib").use("Agg")
     namespace: dict[str, object] = {}
     for cell in CODE_CELLS:

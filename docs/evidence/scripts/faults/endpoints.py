@@ -178,7 +178,7 @@ def serving(script: Callable[[int], Mode]) -> Iterator[Server]:
         made.server.server_close()
 
 
-def try_mode(name: str, corpus: Any, folder: Path) -> dict[str, Any]:
+def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> dict[str, Any]:
     """Evaluate against a server of this mode, then against a good one; what came of both."""
     from kbench.benchmark.evaluation.run import Options, evaluate
 
@@ -186,7 +186,8 @@ def try_mode(name: str, corpus: Any, folder: Path) -> dict[str, Any]:
     script = {"at": lambda call: odd if call % 4 == 0 else (200, completion(), {})}
     with serving(lambda call: script["at"](call)) as server:
         given = {
-            "model": "m", "base_url": server.url, "timeout": 1.0, "deadline": 3.0, "concurrency": 4, "retries": 1,
+            "model": "m", "base_url": server.url, "timeout": timeout_s, "deadline": 3 * timeout_s, "concurrency": 4,
+            "retries": 1,
         }  # fmt: skip
         options = Options(arguments=given, limit=QUERIES, tracks=("forecast",), resamples=10)
         first = evaluate("llm", corpus, options, out=folder)

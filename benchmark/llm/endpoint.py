@@ -93,6 +93,9 @@ class Endpoint:
     def stream(self, bodies: Sequence[Body], meter: Meter | None = None) -> Iterator[tuple[int, Reply]]:
         """Each reply the moment it arrives, with the position of its request.
 
+        A request is sent only when fewer than `concurrency` replies are under way or not yet taken care of: a caller
+        that stores each reply before it asks for the next one never has more of them to lose.
+
         Raises:
             MissingDependencyError: the openai package is not installed.
             UserError: no client can be made.
@@ -100,7 +103,8 @@ class Endpoint:
         self.check()
         arrived: queue.SimpleQueue[tuple[int, Reply] | BaseException | None] = queue.SimpleQueue()
         loop = asyncio.new_event_loop()
-        work = loop.create_task(self._ask_all(bodies, meter, arrived.put))
+        gate = asyncio.Semaphore(self.concurrency)
+        work = loop.create_task(self._ask_all(bodies, meter, gate, arrived.put))
 
         def run() -> None:
             try:
@@ -119,6 +123,8 @@ class Endpoint:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(gate.release)
         finally:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(work.cancel)
@@ -139,25 +145,29 @@ class Endpoint:
             ) from None
 
     async def _ask_all(
-        self, bodies: Sequence[Body], meter: Meter | None, arrived: Callable[[tuple[int, Reply]], None]
+        self,
+        bodies: Sequence[Body],
+        meter: Meter | None,
+        gate: asyncio.Semaphore,
+        arrived: Callable[[tuple[int, Reply]], None],
     ) -> None:
-        gate = asyncio.Semaphore(self.concurrency)
+        """Ask for everything; whoever takes a reply opens the gate for another request."""
         if meter is not None:
             meter.begin()
         outages: list[str] = []
         async with self._client() as client:
 
             async def ask(at: int, body: Body) -> None:
-                async with gate:
-                    if len(outages) >= GIVE_UP_AFTER:
-                        arrived((at, Reply(failure=f"{NOT_ASKED}: {GIVE_UP_AFTER} times in a row {outages[-1]}")))
-                        return
-                    reply = await self._metered(client, body, meter)
-                    if (reply.failure or "").startswith(OUTAGES):
-                        outages.append(reply.failure or "")
-                    else:
-                        outages.clear()
-                    arrived((at, reply))
+                await gate.acquire()
+                if len(outages) >= GIVE_UP_AFTER:
+                    arrived((at, Reply(failure=f"{NOT_ASKED}: {GIVE_UP_AFTER} times in a row {outages[-1]}")))
+                    return
+                reply = await self._metered(client, body, meter)
+                if (reply.failure or "").startswith(OUTAGES):
+                    outages.append(reply.failure or "")
+                else:
+                    outages.clear()
+                arrived((at, reply))
 
             await asyncio.gather(*(ask(at, body) for at, body in enumerate(bodies)))
 

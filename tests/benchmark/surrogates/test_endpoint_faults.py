@@ -46,6 +46,15 @@ def test_an_odd_answer_costs_its_own_query_alone(mode: str, corpus: Corpus, tmp_
     assert endpoints.try_mode(mode, corpus, tmp_path, timeout_s=60.0)["good"]
 
 
+def test_a_slow_disk_holds_back_requests() -> None:
+    with endpoints.serving(lambda call: (200, endpoints.completion(), {})) as server:
+        endpoint = Endpoint(base_url=server.url, api_key="none", concurrency=4)
+        for taken, _ in enumerate(endpoint.stream([BODY] * 16)):
+            time.sleep(0.02)  # While a reply is stored, nothing more than the other three may be asked.
+            assert server.calls <= taken + 4
+        assert server.calls == 16
+
+
 def test_a_killed_evaluation_has_kept_every_answer(corpus: Corpus, tmp_path: Path) -> None:
     def slowly(call: int) -> tuple[int, bytes, dict[str, str]]:
         time.sleep(0.01)

@@ -95,7 +95,8 @@ def test_a_killed_evaluation_leaves_no_process_and_no_file(number: signal.Signal
         )
     )
     code = (
-        "import sys; from pathlib import Path\n"
+        # Under nohup, SIGHUP is ignored by everything that is started.
+        "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); from pathlib import Path\n"
         "from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate\n"
         "from kbench.benchmark.surrogates.resolve import locate\n"
         "with ProcessSurrogate(locate(sys.argv[1]), {}, None, Path('log')) as process: process.fit([])"

@@ -214,7 +214,7 @@ def status(run: Path, as_json: bool) -> None:
     help="Hardware counters of `kbench kernels counters`, for the config counters; may be given several times.",
 )  # fmt: skip
 @click.option(
-    "--samples", type=EXISTING, help="Corpus that holds the samples which the logs and other corpora leave out.",
+    "--samples", type=EXISTING, help="Corpus with the texts and samples that the logs and other corpora leave out.",
 )  # fmt: skip
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @click.option(

@@ -182,8 +182,6 @@ def slug(value: str, field: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_")
     if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
         raise RowError(field, value, "cannot be made a name of letters, digits and underscores")
-    return (
-        f"{name}_{content_hash('name', value.encode(errors='surrogatepass'))[:8]}"
-        if NOT_SPELLED.search(value)
-        else name
-    )
+    if NOT_SPELLED.search(value) is None:
+        return name
+    return f"{name}_{content_hash('name', value.encode(errors='surrogatepass'))[:8]}"

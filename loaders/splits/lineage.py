@@ -55,7 +55,7 @@ def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
     """Each problem's split by lineage, as the corpus states it or as it is on record; None where neither is so."""
     recorded = _recorded()
     if corpus.fingerprint in recorded:
-        return recorded[corpus.fingerprint]
+        return published_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
     table = corpus.table("kernels", columns=["problem_id", "split"])
     stored = dict(zip(table.column("problem_id").to_pylist(), table.column("split").to_pylist(), strict=True))
     if "test_near" not in stored.values():
@@ -82,8 +82,9 @@ def published_releases() -> frozenset[str]:
     return frozenset(_recorded())
 
 
-def _recorded() -> Mapping[str, Mapping[str, str]]:
-    found: Mapping[str, Mapping[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+def _recorded() -> dict[str, dict[str, str]]:
+    """Each published dataset in order, with the splits of the problems that it added."""
+    found: dict[str, dict[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
     return found
 
 

@@ -42,10 +42,13 @@ PAIRS = (("brier", "correctness"), ("crps", "correctness"), ("brier", "warm-up")
 def scored(
     folder: Path, seed: int, corpus: Corpus, questions: Questions | None, resamples: int
 ) -> dict[str, Evaluation]:
-    """Every arm of one seed, and the scaled warm-up."""
+    """Every finished arm of one seed, and the scaled warm-up."""
     done: dict[str, Evaluation] = {}
     for arm, (name, kind) in (*ARMS.items(), (SCALED, ("warm-up", "implied"))):
         run = folder / f"{name}-{seed}"
+        if not (run / "result.json").is_file():
+            click.echo(f"{arm}, seed {seed}: not finished", err=True)
+            continue
         spec, arguments = str(run / f"test-{kind}.parquet"), {}
         if arm == SCALED:
             spec, arguments = f"calibrated:{spec}", {"validation_forecasts": str(run / f"validation-{kind}.parquet")}
@@ -105,6 +108,7 @@ def main(folder: Path, seeds: str, resamples: int, out: Path) -> None:
         compared = {
             pair: Comparison.of(pair[0], done[pair[0]].scored, pair[1], done[pair[1]].scored).to_json()["tracks"]
             for pair in PAIRS
+            if done.keys() >= set(pair)
         }
         for arm, figures in arms.items():
             click.echo(told(f"{arm}, seed {seed}", figures))

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 
@@ -26,6 +27,8 @@ SETTINGS = {
     "+brier": {"steps": 150, "learning-rate": 2e-5},
     "+crps": {"steps": 150, "learning-rate": 2e-5},
 }
+ORDER = (("+crps", "+brier", "correctness"), ("rps", "cross-entropy"))
+"""After the warm-up: what the question is about comes first, for every seed."""
 FORECAST_S = 45.0
 """Kept free at the end, for the forecasts of an arm that just finished its steps."""
 KEPT = ("*.parquet", "log.jsonl", "result.json", "settings.json")
@@ -94,10 +97,28 @@ def run(plan: Plan, arms: list[Arm], parallel: int, deadline_s: float) -> None:
 
 
 def collect(out: Path, file: Path) -> None:
-    """Everything but weights in one file."""
-    with tarfile.open(file, "w:xz", preset=1) as archive:
+    """Everything but weights in one file, forecasts to four decimals."""
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(file, "w:xz", preset=9) as archive:
         for path in sorted(path for pattern in KEPT for path in out.glob(f"*/{pattern}")):
-            archive.add(path, path.relative_to(out))
+            kept = rounded(path, Path(folder) / path.name) if path.suffix == ".parquet" else path
+            archive.add(kept, path.relative_to(out))
+
+
+def rounded(path: Path, to: Path) -> Path:
+    """Write forecasts to four decimals, each row still adding up to 1, and leave compression to the archive."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    found = np.array(table.column("probabilities").to_pylist()) * 10_000
+    whole = np.floor(found)
+    ranks = np.argsort(np.argsort(whole - found, axis=1), axis=1)
+    whole += ranks < np.rint(10_000 - whole.sum(axis=1))[:, None]
+    column = pa.array(list(whole / 10_000), type=table.schema.field("probabilities").type)
+    table = table.set_column(table.schema.get_field_index("probabilities"), "probabilities", column)
+    pq.write_table(table, to, compression="none", use_dictionary=False)
+    return to
 
 
 @click.command()
@@ -116,7 +137,7 @@ def main(
     """Run every arm of every seed; MORE goes to each `kbench train lm`."""
     numbers = [int(seed) for seed in seeds.split(",")]
     arms = [Arm("warm-up", seed) for seed in numbers]
-    arms += [Arm(objective, seed) for seed in numbers for objective in reversed(SETTINGS) if objective != "warm-up"]
+    arms += [Arm(objective, seed) for group in ORDER for seed in numbers for objective in group]
     plan = Plan(model, prompts, out, more)
     run(plan, arms, parallel, deadline_s)
     if archive is not None:

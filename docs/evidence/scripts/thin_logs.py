@@ -8,10 +8,11 @@ relabelled or measured again. Assembling thin logs needs `kbench data assemble -
 from __future__ import annotations
 
 import dataclasses
+import functools
 import lzma
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,14 @@ CARD_FILES = ("README.md", "croissant.json", "ledger.json")
 
 def main() -> None:
     dataset, runs = Path(sys.argv[1]), Path(sys.argv[2])
-    published = published_sources(dataset)
-    samples = Samples(dataset)
-    text = samples.entry if "--whole" in sys.argv else lambda entry: without_source(entry, published)
-    change = put_back(dataset) if "--whole" in sys.argv else take_out(dataset, sorted(runs.glob(CORRECTIONS)))
+    text: Callable[[LogEntry], LogEntry]
+    if "--whole" in sys.argv:
+        samples = Samples(dataset)
+        text, change = samples.entry, put_back(samples, published_rows(dataset))
+    else:
+        published = published_sources(dataset)
+        text = functools.partial(without_source, published=published)
+        change = take_out(dataset, sorted(runs.glob(CORRECTIONS)))
     for folder in sorted(path for path in runs.rglob("*") if path.is_dir()):
         before = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         if found_files(folder):
@@ -69,9 +74,8 @@ def take_out(dataset: Path, corrections: list[Path]) -> Any:
     return change
 
 
-def put_back(dataset: Path) -> Any:
+def put_back(samples: Samples, known: Collection[str]) -> Any:
     """A measurement with what the dataset holds of it; as it is, where that is nothing."""
-    samples, known = Samples(dataset), published_rows(dataset)
 
     def change(row: Mapping[str, Any]) -> dict[str, Any]:
         one = from_dict(Measurement, row)

@@ -1,25 +1,21 @@
-"""Files that nobody should send, imported and submitted one by one. Usage: hostile_files.py OUT.json
+"""Files that nobody should send, imported one by one. Usage: hostile_files.py OUT.json [PART OF A NAME]
 
 Each import must end in a corpus or in one error of ours, whether bad rows stop it or are skipped, and leave no folder
-behind; each submission must be refused or be what its author may send, and leave the one beside it alone.
+behind.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
 import gzip
 import io
 import json
-import os
 import shutil
 import sys
-import tarfile
 import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +68,8 @@ def caches() -> Iterator[tuple[str, bytes]]:
     yield "a parameter is an object", cache(entries={"{'b': 1}": {"a": {"b": 1}, "time": 1.0}})
 
 
-def results() -> Iterator[tuple[str, str, bytes]]:
-    """T4, KTT, traces, CUDA-L1 and KernelBench."""
+def t4() -> Iterator[tuple[str, str, bytes]]:
+    """T4."""
     one = {"configuration": {"a": 1}, "invalidity": "correct", "measurements": [{"name": "time", "value": 1.0}]}
     yield "t4", "a parameter is half a character", text({"results": [one | {"configuration": {HALF: 1}}]})
     yield "t4", "results are an object", text({"results": {"0": one}})
@@ -84,6 +80,10 @@ def results() -> Iterator[tuple[str, str, bytes]]:
     yield "t4", "the unit is a list", text({"results": [one], "metadata": {"timeunit": ["ms"]}})
     yield "t4", "runtimes are an object", text({"results": [one | {"times": {"runtimes": {"a": 1}}}]})
     yield "t4", "metadata is a list", text({"results": [one], "metadata": [1]})
+
+
+def ktt() -> Iterator[tuple[str, str, bytes]]:
+    """KTT."""
     tried = {"KernelName": "k", "Status": "Ok", "Configuration": [{"Name": "a", "Value": 1}], "TotalDuration": 5.0}
     stated = {"TimeUnit": "Milliseconds", "Device": "A100"}
     yield "ktt", "metadata after the results", text({"Results": [tried], "Metadata": stated})
@@ -102,6 +102,10 @@ def results() -> Iterator[tuple[str, str, bytes]]:
         text({"Metadata": stated, "Results": [tried | {"ComputationResults": [{"Duration": 1e308}] * 2}]}),
     )
     yield "ktt", "the duration is true", text({"Metadata": stated, "Results": [tried | {"TotalDuration": True}]})
+
+
+def traces() -> Iterator[tuple[str, str, bytes]]:
+    """flashinfer-bench traces."""
     trace: dict[str, Any] = {
         "definition": "gemm", "workload": {"uuid": "u"}, "solution": "s",
         "evaluation": {"status": "PASSED", "environment": {"hardware": "A100"}, "performance": {"latency_ms": 1.0}},
@@ -119,6 +123,10 @@ def results() -> Iterator[tuple[str, str, bytes]]:
         ),
     )
     yield "flashinfer-trace", "the log is a list", text(trace | {"evaluation": {"status": "TIMEOUT", "log": [1]}})
+
+
+def cuda_l1() -> Iterator[tuple[str, str, bytes]]:
+    """CUDA-L1."""
     line = {"level_id": 1, "task_id": 1, "ref_code": "x", "custom_code": "x = 1", "score_default": 2.0}
     for name, change in {
         "a level of 2**62": {"level_id": 2**62}, "a task below 0": {"task_id": -1}, "scores are text": {"scores": "2"},
@@ -137,6 +145,10 @@ def results() -> Iterator[tuple[str, str, bytes]]:
         "C++ of raw texts": {"custom_code": '__global__ void k() { R"(' + ')" R"(' * 150_000},
     }.items():  # fmt: skip
         yield "cuda-l1", name, text(line | change) + b"\n"
+
+
+def kernelbench() -> Iterator[tuple[str, str, bytes]]:
+    """KernelBench results and timings."""
     record = {"compiled": True, "correctness": True, "runtime": 1.0}
     yield "kernelbench-eval", "a sample of half a character", text({"1": {HALF: record}})
     yield "kernelbench-eval", "a sample's name of 5,000 letters", text({"1": {"s" * 5000: record}})
@@ -248,8 +260,9 @@ def imports() -> Iterator[tuple[str, str, bytes, dict[str, str]]]:
     """Format, name, bytes and mapping of every file."""
     for name, data in caches():
         yield "kernel-tuner", name, data, {}
-    for form, name, data in results():
-        yield form, name, data, {}
+    for results in (t4, ktt, traces, cuda_l1, kernelbench):
+        for form, name, data in results():
+            yield form, name, data, {}
     for name, data in tables():
         columns = TEXTS | ({"reference": "ref"} if b'"ref"' in data else {})
         yield "table", name, data, columns
@@ -281,178 +294,16 @@ def imported(work: Path, form: str, data: bytes, columns: dict[str, str], on_bad
     return {"told": told[:300], "left": left, "seconds": round(took, 1), "good": good and not left and took < SLOW_S}
 
 
-def entries(honest: Path, work: Path) -> Iterator[tuple[str, Path, bool]]:
-    """Submissions: name, path, and whether it may pass."""
-    files = {one.name: one.read_bytes() for one in honest.iterdir() if one.name.startswith(("submission", "forecasts"))}
-    whole = pq.read_table(io.BytesIO(files["forecasts.parquet"]))
-    told = json.loads(files["submission.json"])
-
-    def folder(name: str, **changed: bytes | None) -> Path:
-        path = work / name
-        path.mkdir()
-        for one, data in (files | {key.replace("__", "."): value for key, value in changed.items()}).items():
-            if data is not None:
-                (path / one).write_bytes(data)
-        return path
-
-    def of(name: str, table: pa.Table, may: bool = False) -> tuple[str, Path, bool]:
-        return name, folder(f"e{abs(hash(name))}", forecasts__parquet=parquet(table)), may
-
-    def lines(name: str, data: bytes, may: bool = False) -> tuple[str, Path, bool]:
-        return name, folder(f"e{abs(hash(name))}", forecasts__parquet=None, forecasts__jsonl=data), may
-
-    def described(name: str, data: bytes, may: bool = False) -> tuple[str, Path, bool]:
-        return name, folder(f"e{abs(hash(name))}", submission__json=data), may
-
-    at = whole.schema.get_field_index("probabilities")
-    odds = whole.column("probabilities")
-    wide = pa.array(odds.to_pylist(), pa.large_list(pa.float64()))
-    for name, column in {
-        "probabilities of 16 bits": pa.array(odds.to_pylist(), pa.list_(pa.float32())).cast(pa.list_(pa.float16())),
-        "probabilities in large lists": wide,
-        "probabilities in lists of a fixed size": wide.cast(pa.list_(pa.float64(), 8)),
-        "probabilities as text": pa.array([str(one) for one in odds.to_pylist()]),
-        "probabilities that are null": pa.nulls(len(odds), pa.list_(pa.float64())),
-        "probabilities with a null among them": pa.array([[None] * 8] * len(odds), pa.list_(pa.float64())),
-        "probabilities of 1e-320": pa.array([[1e-320] * 8] * len(odds), pa.list_(pa.float64())),
-        "probabilities with -0.0": pa.array([[1.0, *[-0.0] * 7]] * len(odds), pa.list_(pa.float64())),
-        "probabilities in lists of lists": pa.array([[one] for one in odds.to_pylist()]),
-    }.items():  # fmt: skip
-        yield of(name, whole.set_column(at, "probabilities", column), may=True)
-    ids = whole.column("query_id")
-    place = whole.schema.get_field_index("query_id")
-    for name, column in {
-        "ids as bytes": ids.cast(pa.binary()), "ids as a dictionary": ids.combine_chunks().dictionary_encode(),
-        "ids as large text": ids.cast(pa.large_string()), "ids that are null": pa.nulls(len(ids), pa.string()),
-        "ids of a megabyte": pa.array(["x" * 2**20] * 8 + ids.to_pylist()[8:]),
-    }.items():  # fmt: skip
-        yield of(name, whole.set_column(place, "query_id", column), may=True)
-    yield of("no forecast at all", whole.slice(0, 0), may=True)
-    yield of("a column twice", whole.append_column("query_id", ids))
-    yield of("an unknown column", whole.append_column("bonus", ids))
-    yield of("metadata of 5 MB in the schema", whole.replace_schema_metadata({"pandas": "x" * 5_000_000}), may=True)
-    yield of(
-        "metadata that is no metadata", whole.replace_schema_metadata({"pandas": "{", "ARROW:schema": "!"}), may=True
-    )
-    row = {"query_id": ids[0].as_py(), "probabilities": [0.125] * 8}
-    good = text(row)
-    yield lines("lines with a BOM", b"\xef\xbb\xbf" + good)
-    yield lines("lines ended by \\r", good + b"\r" + good)
-    yield lines("a key twice in a line", good[:-1] + b', "query_id": "other"}')
-    yield lines("probabilities of true", text(row | {"probabilities": [True, *[False] * 7]}))
-    yield lines("probabilities of 400 digits", text(row | {"probabilities": [10**400, *[0] * 7]}))
-    yield lines("probabilities as an object", text(row | {"probabilities": {"1": 1.0}}))
-    yield lines("a line of 50 MB", b'{"query_id": "' + b"x" * 50_000_000 + b'"}')
-    yield lines("a million empty lines", b"\n" * 1_000_000)
-    yield lines("gzip under the name of lines", gzip.compress(good))
-    yield lines("UTF-16", (good.decode() + "\n").encode("utf-16"))
-    yield described("metadata with a BOM", b"\xef\xbb\xbf" + text(told))
-    yield described("metadata in UTF-16", json.dumps(told).encode("utf-16"))
-    yield described("metadata with a key twice", text(told)[:-1] + b', "name": "other"}')
-    yield described("metadata with a comment", b"// hello\n" + text(told))
-    yield described("metadata is a list of itself", text([told]))
-    yield described("metadata of 9,000 brackets", b"[" * 9000)
-    for field in told:
-        yield described(f"{field} is an object of half characters", text(told | {field: {HALF: HALF}}))
-    yield "both files of forecasts", folder("both", forecasts__jsonl=good), False
-    pipe = folder("pipe", forecasts__parquet=None)
-    os.mkfifo(pipe / "forecasts.parquet")
-    yield "forecasts are a pipe", pipe, False
-    huge = folder("huge", forecasts__parquet=None)
-    with (huge / "forecasts.parquet").open("wb") as file:
-        file.truncate(20 << 30)
-    yield "forecasts of 20 GB of holes", huge, False
-    hidden = folder("case")
-    (hidden / "submission.json").rename(hidden / "Submission.JSON")
-    yield "a name in capitals", hidden, False
-    yield from archives(files, work)
-
-
-def archives(files: dict[str, bytes], work: Path) -> Iterator[tuple[str, Path, bool]]:
-    """Archives: name, path, and whether it may pass."""
-
-    def packed(name: str, change: Callable[[zipfile.ZipFile], None] = lambda _: None) -> Path:
-        with zipfile.ZipFile(work / name, "w", zipfile.ZIP_DEFLATED) as made:
-            for one, data in files.items():
-                made.writestr(one, data)
-            change(made)
-        return work / name
-
-    yield (
-        "zip with a comment of 60 kB",
-        packed("comment.zip", lambda made: setattr(made, "comment", b"x" * 60_000)),
-        True,
-    )
-    encrypted = bytearray(packed("encrypted.zip").read_bytes())
-    for mark in (b"PK\x03\x04", b"PK\x01\x02"):
-        encrypted[encrypted.index(mark) + (6 if mark[2] == 3 else 8)] |= 1
-    (work / "encrypted.zip").write_bytes(encrypted)
-    yield "zip that says it is encrypted", work / "encrypted.zip", False
-    (work / "before.zip").write_bytes(b"#!/bin/sh\n" * 1000 + packed("inner.zip").read_bytes())
-    yield "zip behind a script", work / "before.zip", True
-    yield "zip with a nameless file", packed("nameless.zip", lambda made: made.writestr("/", b"x")), False
-    yield (
-        "zip of a megabyte that holds a gigabyte",
-        packed("bomb.zip", lambda made: made.writestr("results.json", b"\0" * 2**30)),
-        True,
-    )
-    yield (
-        "zip with 100 folders",
-        packed("many.zip", lambda made: [made.writestr(f"d{n}/", b"") for n in range(100)] and None),
-        False,
-    )
-    with tarfile.open(work / "plain.zip", "w") as made:
-        made.add(packed("x.zip"), "x.zip")
-    yield "zip inside a tar under the name of zip", work / "plain.zip", True
-    for name, kind in {
-        "a pipe": tarfile.FIFOTYPE,
-        "a sparse file": tarfile.GNUTYPE_SPARSE,
-        "a folder": tarfile.DIRTYPE,
-    }.items():
-        path = work / f"{kind.hex()}.tar.gz"
-        with tarfile.open(path, "w:gz") as made:
-            for one, data in files.items():
-                info = tarfile.TarInfo(one)
-                info.size = len(data)
-                info.type = kind if one == "submission.json" else tarfile.REGTYPE
-                made.addfile(info, io.BytesIO(data))
-        yield f"tar whose metadata are {name}", path, False
-    with tarfile.open(work / "twice.tar.gz", "w:gz") as made:
-        for one, data in files.items():
-            info = tarfile.TarInfo(one)
-            info.size, info.mtime, info.uid = len(data), -1, 2**40
-            made.addfile(info, io.BytesIO(data))
-    body = (work / "twice.tar.gz").read_bytes()
-    yield "tar from before 1970", work / "twice.tar.gz", True
-    (work / "double.tar.gz").write_bytes(body + body)
-    yield "tar twice in a row", work / "double.tar.gz", True
-
-
-def submitted(honest: Path, work: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What comes of the submissions, each checked beside an honest one."""
-    from kbench.leaderboard.board import check_all
-
-    for name, path, may_pass in entries(honest, work):
-        began = time.monotonic()
-        try:
-            found = check_all([path, honest], None)
-            alone = [flaw for flaw in found[str(path)].flaws if flaw.field != "name and version"]
-            others = [flaw for flaw in found[str(honest)].flaws if flaw.field != "name and version"]
-            told = f"refused: {alone[0].field}: {alone[0].message}" if alone else "taken"
-            good = not others and (may_pass or bool(alone)) and told.isprintable()
-        except Exception as error:  # noqa: BLE001 - what is looked for
-            told, good = f"raised {type(error).__name__}: {error}"[:300], False
-        result = {"told": told[:300], "good": good and time.monotonic() - began < SLOW_S}
-        sys.stderr.write(f"entry: {name}: {json.dumps(result)}\n")
-        yield name, result
-        with contextlib.suppress(OSError):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+def write(found: dict[str, dict[str, Any]], path: Path) -> int:
+    """Write what came of all cases, and say how many went wrong."""
+    summary = {"tried": len(found), "wrong": sum(not one["good"] for one in found.values())}
+    path.write_text(json.dumps(summary | {"cases": found}, indent=1) + "\n")
+    sys.stderr.write(json.dumps(summary) + "\n")
+    return summary["wrong"]
 
 
 def main() -> None:
     """Try everything and write what came of it."""
-    from kbench.leaderboard.board import SUBMISSIONS
-
     found: dict[str, dict[str, Any]] = {}
     chosen = sys.argv[2] if len(sys.argv) > 2 else ""
     with tempfile.TemporaryDirectory() as base:
@@ -465,16 +316,7 @@ def main() -> None:
                     found[key] = imported(work, form, data, columns, on_bad_rows)
                     sys.stderr.write(f"{key}: {json.dumps(found[key])}\n")
                     shutil.rmtree(work)
-        honest, work = Path(base) / "honest", Path(base) / "entries"
-        shutil.copytree(SUBMISSIONS / "benchmark-2-core" / "claude-zero-shot", honest)
-        work.mkdir()
-        if not chosen or chosen == "entry":
-            found |= {f"entry: {name}": result for name, result in submitted(honest, work)}
-    wrong = {key: one for key, one in found.items() if not one["good"]}
-    summary = {"tried": len(found), "wrong": len(wrong)}
-    Path(sys.argv[1]).write_text(json.dumps(summary | {"cases": found}, indent=1) + "\n")
-    sys.stderr.write(json.dumps(summary) + "\n")
-    sys.exit(bool(wrong))
+    sys.exit(bool(write(found, Path(sys.argv[1]))))
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def conform(table: pa.Table, where: str) -> pa.Table:
     """The table with the record's columns and types; absent optional columns become null.
 
     Raises:
-        DataError: an unknown column, no query_id, or a type that does not fit.
+        DataError: an unknown column, one that stands twice, no query_id, or a type that does not fit.
     """
     import pyarrow as pa
 
@@ -91,7 +91,10 @@ def conform(table: pa.Table, where: str) -> pa.Table:
     unknown = sorted(set(table.column_names) - set(schema.names))
     if unknown:
         raise DataError(f"{where} has unknown column {unknown[0]!r}; known: {', '.join(schema.names)}")
-    if "query_id" not in table.column_names:
+    names = table.column_names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"{where} has column {twice[0]!r} twice; keep one")
+    if "query_id" not in names:
         raise DataError(f"{where} has no column 'query_id'; add it")
     columns = []
     for field in schema:

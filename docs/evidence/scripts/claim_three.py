@@ -26,8 +26,10 @@ ARMS = {
     "cross-entropy": ("cross-entropy", "implied"), "rps": ("rps", "implied"),
 }  # fmt: skip
 """Run and file of each arm: what the model states, or what its first digit implies."""
-SCALED = "warm-up, calibrated"
+CALIBRATED = "warm-up, calibrated"
 """What the warm-up implies, calibrated on validation problems as `calibrated:` does, without further training."""
+CLAIMED = {"warm-up", "correctness", "brier", "crps"}
+"""What the claim is about."""
 SHOWN = (
     ("forecast", "skill"),
     ("forecast", "rps"),
@@ -36,21 +38,22 @@ SHOWN = (
     ("rank", "spearman"),
 )
 PAIRS = (("brier", "correctness"), ("crps", "correctness"), ("brier", "warm-up"), ("crps", "warm-up"),
-         ("correctness", "warm-up"), (SCALED, "warm-up"), ("crps", SCALED), ("crps", "rps"))  # fmt: skip
+         ("correctness", "warm-up"), (CALIBRATED, "warm-up"), ("crps", CALIBRATED), ("crps", "rps"),
+         ("crps", "brier"))  # fmt: skip
 
 
 def scored(
     folder: Path, seed: int, corpus: Corpus, questions: Questions | None, resamples: int
 ) -> dict[str, Evaluation]:
-    """Every finished arm of one seed, and the scaled warm-up."""
+    """Every finished arm of one seed, and the calibrated warm-up."""
     done: dict[str, Evaluation] = {}
-    for arm, (name, kind) in (*ARMS.items(), (SCALED, ("warm-up", "implied"))):
+    for arm, (name, kind) in (*ARMS.items(), (CALIBRATED, ("warm-up", "implied"))):
         run = folder / f"{name}-{seed}"
         if not (run / "result.json").is_file():
             click.echo(f"{arm}, seed {seed}: not finished", err=True)
             continue
         spec, arguments = str(run / f"test-{kind}.parquet"), {}
-        if arm == SCALED:
+        if arm == CALIBRATED:
             spec, arguments = f"calibrated:{spec}", {"validation_forecasts": str(run / f"validation-{kind}.parquet")}
         options = Options(tracks=("forecast", "rank"), arguments=arguments, resamples=resamples)
         done[arm] = evaluate(spec, corpus, options, questions=questions)
@@ -97,6 +100,9 @@ def main(folder: Path, seeds: str, resamples: int, out: Path) -> None:
     document: dict[str, Any] = {"dataset": corpus.fingerprint, "split": "test", "seeds": {}}
     for seed in map(int, seeds.split(",")):
         done = scored(folder, seed, corpus, questions, resamples)
+        if not done.keys() >= CLAIMED:
+            click.echo(f"seed {seed}: left out, because not all rewarded arms are finished", err=True)
+            continue
         questions = next(iter(done.values())).questions
         arms = {
             arm: {
@@ -122,6 +128,8 @@ def main(folder: Path, seeds: str, resamples: int, out: Path) -> None:
             ],
             "holds": holds(compared),
         }
+    if not document["seeds"]:
+        raise click.ClickException("no seed has all its rewarded arms")
     parts = [found["holds"] for found in document["seeds"].values()]
     document["reproduced"] = {name: sum(part[name] for part in parts) for name in parts[0]}
     click.echo(json.dumps({"seeds in which it holds": document["reproduced"], "of": len(parts)}, indent=1))

@@ -90,11 +90,15 @@ def rewrite_log(folder: Path, change: Any, text: Callable[[LogEntry], LogEntry])
         with (aside / "events.jsonl").open("wb") as file:
             for entry in read_log(folder):
                 file.write(sealed(changed(text(entry), change).line()))
+        packed = aside / "packed"
+        pack(aside, packed)
+        for part in found_files(packed):
+            part.write_bytes(lzma.compress(lzma.decompress(part.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
+        # The old parts go only when the new ones are whole.
         for part in found_files(folder):
             part.unlink()
-        pack(aside, folder)
-    for part in found_files(folder):
-        part.write_bytes(lzma.compress(lzma.decompress(part.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
+        for part in found_files(packed):
+            part.rename(folder / part.name)
 
 
 def changed(entry: LogEntry, change: Any) -> LogEntry:

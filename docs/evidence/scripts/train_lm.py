@@ -29,7 +29,7 @@ SETTINGS = {
 }
 ORDER = (("+crps", "+brier", "correctness"), ("rps", "cross-entropy"))
 """After the warm-up: what the question is about comes first, for every seed."""
-FORECAST_S = 45.0
+FORECAST_S = 90.0
 """Kept free at the end, for the forecasts of an arm that just finished its steps."""
 KEPT = ("*.parquet", "log.jsonl", "result.json", "settings.json")
 
@@ -146,6 +146,7 @@ def main(
         result = json.loads((out / arm.name / "result.json").read_text()) if plan.finished(arm) else None
         told = "not finished" if result is None else json.dumps(result["validation"])
         click.echo(f"{arm.name:16} {told}")
+    sys.exit(not all(map(plan.finished, arms)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,14 @@ import pytest
 from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
 from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
 from kbench.benchmark.surrogates.forecasts.store import ForecastStore
-from kbench.benchmark.surrogates.forecasts.table import align, forecasts_file, from_forecasts, read_forecasts, to_arrow
+from kbench.benchmark.surrogates.forecasts.table import (
+    align,
+    conform,
+    forecasts_file,
+    from_forecasts,
+    read_forecasts,
+    to_arrow,
+)
 from kbench.benchmark.tasks import Questions
 from kbench.schemas import DataError, Forecast, UserError, to_dict
 
@@ -123,6 +130,11 @@ def test_foreign_columns_are_refused_by_name(tmp_path: Path, table: pa.Table, me
     pq.write_table(table, tmp_path / "f.parquet")
     with pytest.raises(DataError, match=message):
         read_forecasts(tmp_path / "f.parquet")
+
+
+def test_a_column_that_stands_twice_is_refused() -> None:
+    with pytest.raises(DataError, match="entry has column 'query_id' twice; keep one"):
+        conform(pa.Table.from_arrays([pa.array(IDS)] * 2, ["query_id", "query_id"]), "entry")
 
 
 @pytest.mark.parametrize(

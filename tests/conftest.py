@@ -18,19 +18,8 @@ from kbench.loaders.card import plots
 # A busy machine is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-LONG = (
-    "test_hostile.py", "test_release_one.py", "test_faults.py", "test_walks.py", "test_imports.py",
-    "test_pull_release.py", "test_recipes.py", "test_push_and_pull.py", "test_writer_crashes.py", "test_atlas.py",
-    "test_executors.py", "test_check.py", "test_examples.py",
-)  # fmt: skip
-"""Files that take half a minute or more, longest first."""
 DRAW = plots._svg
 Drawing = Callable[[], contextlib.AbstractContextManager[None]]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first: a worker that begins one last leaves the other idle."""
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,7 @@ import json
 import random
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -447,6 +448,7 @@ def test_an_endpoint_is_asked_from_inside_a_running_loop_as_in_a_notebook() -> N
     async def cell(server: Server) -> list[Reply]:
         return endpoint(server).ask([ASKED])
 
-    with Server([(200, GOOD)]) as server:
-        (reply,) = asyncio.run(cell(server))
+    # In a thread of its own: a browser that another test of this worker left open has a loop in the main one.
+    with Server([(200, GOOD)]) as server, ThreadPoolExecutor(1) as thread:
+        (reply,) = thread.submit(asyncio.run, cell(server)).result()
     assert reply.text == fenced(KERNEL)

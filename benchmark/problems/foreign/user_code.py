@@ -13,6 +13,7 @@ from typing import Any
 
 from kbench.benchmark.problems.check import first_line
 from kbench.benchmark.problems.definition import Tolerance
+from kbench.benchmark.problems.foreign.on_cpu import on_cpu
 from kbench.benchmark.problems.inputs import ITEM_BYTES, Fill, InputSpec, ScalarSpec, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import UserError
@@ -38,9 +39,10 @@ def import_file(path: Path) -> ModuleType:
 
 
 def attempt(path: Path, what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a user's function; whatever it raises becomes one line that names file, step and cause."""
+    """Call a user's function on the CPU; whatever it raises becomes one line that names file, step and cause."""
     try:
-        return function(*args, **kwargs)
+        with on_cpu():
+            return function(*args, **kwargs)
     except UserError:
         raise
     except Exception as error:

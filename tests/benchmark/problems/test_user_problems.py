@@ -126,6 +126,32 @@ def test_a_gpu_mode_folder_becomes_a_problem(tmp_path: Path) -> None:
     assert check(problem).failures == ()
 
 
+ON_CUDA = """
+import torch
+
+def generate_input(size: int, seed: int):
+    generator = torch.Generator(device="cuda")
+    generator.manual_seed(seed)
+    x = torch.randn(size, device="cuda", generator=generator)
+    index = torch.arange(size, device=torch.device("cuda:0")).to("cuda")
+    return x, index, torch.ones(size).cuda()
+
+def ref_kernel(data):
+    x, index, ones = data
+    return x[index] + ones + torch.zeros(x.shape, device="cuda")
+"""
+
+
+def test_a_gpu_mode_folder_that_names_the_gpu_draws_the_same_inputs_on_the_cpu(tmp_path: Path) -> None:
+    problem = load_user_problem(task_folder(tmp_path, ON_CUDA))
+    first, again = (problem.draw(problem.tiny, 5) for _ in range(2))
+    assert {value.device.type for value in first} == {"cpu"}  # type: ignore[union-attr]
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))  # type: ignore[arg-type]
+    assert [str(s) for s in problem.outputs(problem.tiny.params)] == ["y: float32[9]"]
+    # Nothing stays replaced once the user's code has run.
+    assert torch.Generator.__module__ == "torch._C"
+
+
 def test_a_file_with_a_problem_of_its_own_loads(tmp_path: Path) -> None:
     problem = load_user_problem(write(tmp_path / "mine.py", DECLARED.format(body="return x * 2")))
     assert problem.id == "mine"

@@ -293,7 +293,7 @@ def run(x):
 
 # %% monitors_the_filling
 # cheat: sys.monitoring sees inputs filled in and works out their answers when that returns; calls copy them
-# tags: class-clock needs-monitoring
+# tags: class-clock needs-monitoring process-open
 import sys
 
 import torch

@@ -149,9 +149,10 @@ class Bootstrap:
         return Figure.of(values[order][middle])
 
     def share(self, values: Floats, wholes: Floats | None = None) -> Figure:
-        """Sum of parts over the sum of their wholes, with draws from the clusters, an imagined hit and a miss.
+        """Sum of parts over the sum of their wholes, with draws from the clusters, half an imagined hit and half a miss.
 
         Without these two, a share near 0 or 1 has draws that hardly differ, and intervals that cover far too seldom.
+        Halves, as in Jeffreys' prior: whole ones make intervals near 1 too wide, and pull those below 0 upwards.
 
         Args:
             values: the parts: hits and misses, or what was attained.
@@ -160,7 +161,7 @@ class Bootstrap:
         columns = (values, np.ones_like(values) if wholes is None else wholes)
         parts, most = (np.bincount(self.index, column, self.count) for column in columns)
         value = float(divide(parts.sum(keepdims=True), most.sum(keepdims=True))[0])
-        chances = np.full(self.count + 2, 1 / (self.count + 2))
+        chances = np.append(np.ones(self.count), [0.5, 0.5]) / (self.count + 1)
         weights = np.random.default_rng((self.seed, 1)).multinomial(self.count, chances, size=len(self.weights) - 1)
         typical = most.mean()
         found = weights @ np.append(parts, [0.0, typical]), weights @ np.append(most, [typical, typical])

@@ -1,4 +1,7 @@
-"""Scrub: overwrites on-chip and stack memory that a launch may find as the previous one left it."""
+"""Scrub: overwrites on-chip and stack memory that a launch may find as the previous one left it.
+
+Beside it, the copies and fills that the driver has no single operation for.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,12 @@ extern "C" __global__ void copy_rows(const unsigned long long* table) {
     const unsigned char* from = reinterpret_cast<const unsigned char*>(row[1]);
     for (unsigned long long i = threadIdx.x; i < row[2]; i += blockDim.x) to[i] = from[i];
 }
+
+extern "C" __global__ void fill_pairs(unsigned long long* to, unsigned long long value, unsigned long long count) {
+    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        to[i] = value;
+}
 """
 
 
@@ -50,7 +59,8 @@ class Scrubber:
         code = CudaModule(SOURCE, names=names).compiled(architecture(major, minor))
         CudaModule.declared.pop()
         module = call("cuModuleLoadData", code.cubin)
-        self._copy, self._stream = Function(module, "copy_rows"), stream
+        self._copy, self._fill, self._stream = Function(module, "copy_rows"), Function(module, "fill_pairs"), stream
+        self._most_blocks = count * WARPS_TO_FILL // BLOCK
         everywhere = Function(module, "scrub_shared")
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
@@ -65,6 +75,12 @@ class Scrubber:
         """What queues copying memory row by row of a table on the device: to, from, bytes."""
         shape = LaunchShape((rows, 1, 1), (32, 1, 1))
         return Launch(self._copy, shape, Parameters(self._copy, [_word(table)]), self._stream).queue
+
+    def filling(self, address: int, value: int, count: int) -> Queue:
+        """What queues writing a number of eight bytes so many times."""
+        shape = LaunchShape((max(1, min(-(-count // BLOCK), self._most_blocks)), 1, 1), (BLOCK, 1, 1))
+        given = [_word(number) for number in (address, value, count)]
+        return Launch(self._fill, shape, Parameters(self._fill, given), self._stream).queue
 
     def queue(self, local_bytes: int) -> None:
         """Queue overwriting shared memory, and stacks of up to this many bytes per thread."""

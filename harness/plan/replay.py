@@ -205,7 +205,7 @@ class Replay:
         Raises:
             DriverError: a function is missing, or its parameters do not fit the arguments.
         """
-        self.plan, self._code, self._stream = plan, code, device.stream
+        self.plan, self._code, self._device, self._stream = plan, code, device, device.stream
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
         self.places = [Place(plan, device) for _ in range(count)]
@@ -279,7 +279,7 @@ class Replay:
             source = addresses[step.source] + step.source_offset
             handle = stream_handle(self._stream)
             return bound("cuMemcpyDtoDAsync", pointer(target), pointer(source), step.nbytes, handle)
-        return fill(target, step.nbytes, bytes.fromhex(step.pattern or "00"), self._stream)
+        return fill(target, step.nbytes, bytes.fromhex(step.pattern or "00"), self._device)
 
     def _launch(self, step: PlanStep, addresses: Mapping[int, int]) -> Launch:
         assert step.code is not None
@@ -308,19 +308,12 @@ def argument_bytes(argument: PlanArgument, addresses: Mapping[int, int]) -> byte
     return tensor_map(argument.tensor_map, address)
 
 
-def fill(address: int, nbytes: int, pattern: bytes, stream: int) -> Queue:
+def fill(address: int, nbytes: int, pattern: bytes, device: CudaDevice) -> Queue:
     """A fill with a repeated pattern of 1, 2, 4 or 8 bytes."""
-    width, value, handle = len(pattern), int.from_bytes(pattern, "little"), stream_handle(stream)
-    if width < 8:
-        return bound(f"cuMemsetD{8 * width}Async", pointer(address), value, nbytes // width, handle)
-    # Two columns of words, eight bytes from one row to the next.
-    columns = [
-        bound("cuMemsetD2D32Async", pointer(address + offset), 8, word, 1, nbytes // 8, handle)
-        for offset, word in ((0, value & 0xFFFFFFFF), (4, value >> 32))
-    ]
-
-    def both() -> None:
-        for queue in columns:
-            queue()
-
-    return both
+    if len(pattern) == 8 and pattern[:4] == pattern[4:]:
+        pattern = pattern[:4]
+    width, value = len(pattern), int.from_bytes(pattern, "little")
+    if width == 8:
+        # Two strided fills by the driver would be many times slower.
+        return device.scrubber.filling(address, value, nbytes // 8)
+    return bound(f"cuMemsetD{8 * width}Async", pointer(address), value, nbytes // width, stream_handle(device.stream))

@@ -48,11 +48,7 @@ class HostDriver:
 
     def call(self, name: str, *arguments: Any) -> Any:
         self.calls.append(name)
-        if name.startswith("cuMemsetD2"):
-            start, pitch, value, width, height, _ = arguments
-            for row in range(height):
-                ctypes.memmove(start + row * pitch, struct.pack("<I", value) * width, 4 * width)
-        elif name.startswith("cuMemset"):
+        if name.startswith("cuMemset"):
             start, value, count, _ = arguments
             width = int(name.removeprefix("cuMemsetD").removesuffix("Async")) // 8
             ctypes.memmove(start, value.to_bytes(width, "little") * count, width * count)
@@ -113,6 +109,13 @@ class HostDevice:
                 ctypes.memmove(words[at], words[at + 1], words[at + 2])
 
         return copy
+
+    def filling(self, address: int, value: int, count: int) -> Callable[[], None]:
+        def write() -> None:
+            self._driver.calls.append("fill pairs")
+            ctypes.memmove(address, value.to_bytes(8, "little") * count, 8 * count)
+
+        return write
 
     def queue(self, local_bytes: int) -> None:
         self._driver.calls.append("scrub")
@@ -282,15 +285,22 @@ def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
     subject.prepare()
     driver.calls.clear()
     subject.call(0)
-    assert driver.calls == ["cuMemsetD2D32Async"] * 2 + ["cuMemcpyDtoDAsync"] * 2 + ["launch"]
+    assert driver.calls == ["fill pairs"] + ["cuMemcpyDtoDAsync"] * 2 + ["launch"]
     found = bytes(subject.places[subject._next].memory[2].tolist())
     assert found == bytes(range(1, 9)) * 2 + bytes(given[0].inputs[0].view(-1).view(torch.uint8)[4:12].tolist())
 
 
-@pytest.mark.parametrize("pattern", ["ab", "01ff", "00c07f44", "0102030405060708"])
-def test_a_fill_repeats_its_pattern_and_stays_in_its_range(driver: HostDriver, pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "operation"),
+    [
+        ("ab", "cuMemsetD8Async"), ("01ff", "cuMemsetD16Async"), ("00c07f44", "cuMemsetD32Async"),
+        ("0102030401020304", "cuMemsetD32Async"), ("0102030405060708", "fill pairs"),
+    ],
+)  # fmt: skip
+def test_a_fill_repeats_its_pattern_and_stays_in_its_range(driver: HostDriver, pattern: str, operation: str) -> None:
     memory = ctypes.create_string_buffer(bytes(64), 64)
-    fill(ctypes.addressof(memory) + 8, 48, bytes.fromhex(pattern), STREAM)()
+    fill(ctypes.addressof(memory) + 8, 48, bytes.fromhex(pattern), HostDevice(driver))()  # type: ignore[arg-type]
+    assert driver.calls == [operation]
     assert memory.raw == bytes(8) + bytes.fromhex(pattern) * (48 * 2 // len(pattern)) + bytes(8)
 
 

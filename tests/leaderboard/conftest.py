@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from beside import module_at
 
 from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
@@ -31,17 +29,6 @@ from kbench.schemas.records.reference_time import ReferenceTime
 SURROGATES = ("uniform", "prior", "length")
 SETTINGS = BootstrapSettings(resamples=50)
 HOSTILE_TEXT = '</script><script>window.taken=1</script><img src=x onerror="window.taken=1"> "\'&'
-
-
-def module_at(path: Path) -> ModuleType:
-    """A module of the tests by its file: test folders are no packages."""
-    spec = importlib.util.spec_from_file_location(f"kbench_{path.parent.name}_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _with_lineage(kernels: list[Kernel]) -> list[Kernel]:

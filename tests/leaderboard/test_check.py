@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import shutil
@@ -11,12 +10,12 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from beside import module_at
 
 from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
@@ -28,18 +27,7 @@ from kbench.leaderboard.submission.check import check
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Submission, json_schema, to_dict
 
-
-def _hostile() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("kbench_hostile_submissions", Path(__file__).with_name("hostile.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-HOSTILE = _hostile()
+HOSTILE = module_at(Path(__file__).with_name("hostile.py"))
 ALONE = """
 import json, re, resource, sys
 from pathlib import Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from beside import module_at
 
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions
@@ -18,12 +18,7 @@ from kbench.leaderboard.board import score_all
 from kbench.leaderboard.submission.characters import oddity
 from kbench.leaderboard.submission.check import check
 
-SCRIPT = Path(__file__).parents[2] / "docs/evidence/scripts/faults/entries.py"
-spec = importlib.util.spec_from_file_location("faults_entries", SCRIPT)
-assert spec is not None
-assert spec.loader is not None
-entries = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(entries)
+entries = module_at(Path(__file__).parents[2] / "docs/evidence/scripts/faults/entries.py")
 
 
 def copy_of(honest: Path, to: Path, **changes: Any) -> Path:

@@ -1,6 +1,5 @@
 """A release in miniature: the published schemas exactly, every trap at least once, all values invented."""
 
-import importlib.util
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from beside import module_at
 
 from kbench.loaders.importers.context import ImportSettings, Report
 from kbench.loaders.importers.published.release import DATASETS
@@ -270,17 +270,7 @@ def run_import(tmp_path: Path) -> Callable[..., tuple[Path, Report]]:
     return run
 
 
-def load_beside(name: str) -> Any:
-    """A module beside the tests, which are no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def foreign() -> Any:
     """Makers of files of the other formats."""
-    return load_beside("foreign")
+    return module_at(Path(__file__).with_name("foreign.py"))

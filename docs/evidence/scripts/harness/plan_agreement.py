@@ -8,6 +8,7 @@ dataset's own, so their host code may run beside the timer.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import multiprocessing
 import random
@@ -47,19 +48,26 @@ def plan(kernel: KernelSource) -> Planned:
         return plan_kernel(kernel, Target(9, 0), H200, Path(folder))
 
 
+@functools.cache
+def worker_device() -> CudaDevice:
+    """The GPU in a process that only warms up."""
+    import torch
+
+    torch.set_grad_enabled(False)
+    return CudaDevice(0)
+
+
 def warm(kernel: KernelSource) -> dict[str, Prebuilt]:
     """Call a kernel's `run` once on every workload: Triton keeps what it compiled on disk; what NVRTC made comes back.
 
     A kernel that fails here fails again, and is named, where both ways are compared.
     """
-    import torch
-
-    torch.set_grad_enabled(False)
-    device = CudaDevice(0)
+    device = worker_device()
     with contextlib.suppress(Exception):
         loaded = LoadedKernel(kernel)
         for size in problem(kernel.problem_id).sizes:
             context = ContextCache(device, 1 << 30, (1, 2)).get(kernel.problem_id, size)
+            context.stages[0].fill(context.references[0])
             ProcessSubject(loaded.run, context).call(0)
         device.synchronize()
         arch = architecture(9, 0)
@@ -95,6 +103,7 @@ def compared(kernel: KernelSource, planned: Planned, bench: Bench) -> list[dict[
         for label in ("plan", "process"):
             bench.sampler.forget(label)
         # The first call compiles, which would count as what a call costs.
+        context.stages[0].fill(context.references[0])
         second.call(0)
         bench.device.synchronize()
         duel = fight(

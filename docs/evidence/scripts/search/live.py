@@ -159,7 +159,8 @@ def study(courses: Courses, pairs: Pairs, planned_pairs: Pairs, at: Sequence[int
     top = {cell: max(courses[cell][arm].best[-1] for arm in planned) for cell in whole}
     whole = [cell for cell in whole if top[cell] > 0]
     result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, "by_gpu_seconds": {}}
-    for n in at:
+    longest = min((max(len(courses[cell][arm].best) for cell in whole) for arm in arms), default=0) if whole else 0
+    for n in (n for n in at if n <= longest):
         reached = [cell for cell in whole if all(courses[cell][arm].reached(n) for arm in arms)]
         if reached:
             result["by_measurements"][n] = _point(reached, pairs, lambda c, a, n=n: courses[c][a].after(n) / top[c])
@@ -207,7 +208,8 @@ def draw(courses: Courses, path: Path) -> None:
     mpl.rcParams.update({"svg.hashsalt": "kbench", "font.size": 9})
     arms = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
     top = {cell: max(found[arm].best[-1] for arm in arms) for cell, found in courses.items()}
-    last = min(len(found[arm].best) for found in courses.values() for arm in arms if not found[arm].ended)
+    lengths = [(len(found[arm].best), found[arm].ended) for found in courses.values() for arm in arms]
+    last = min((length for length, ended in lengths if not ended), default=max(length for length, _ in lengths))
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
     for arm in sorted(arms, key=lambda arm: ("surrogate" in arm, arm)):
         shares = [statistics.mean(courses[c][arm].after(n) / top[c] for c in courses) for n in range(1, last + 1)]

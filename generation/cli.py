@@ -39,7 +39,10 @@ AT_LEAST_1 = click.IntRange(min=1)
 @click.option(
     "--method", default="evolve", show_default=True, help="random, hill_climb, evolve, puct, bayes, or FILE.py[:NAME]."
 )
-@click.option("--proposer", help="genome, rewrite, genome+rewrite or llm; with --from-folder: llm or human.")
+@click.option(
+    "--proposer",
+    help="genome, rewrite, llm, genome+rewrite, genome+llm or genome+rewrite+llm; with --from-folder: llm or human.",
+)
 @click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
 @out_option("Run folder; an existing one is resumed.")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")

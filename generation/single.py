@@ -38,7 +38,7 @@ def search(
         budget: measurements, or text such as `600s` that `--budget` takes.
         out: folder for the run's log; an existing one is resumed. By default the log is not kept.
         recorded: a corpus whose measured kernels stand in for the GPU: only they are proposed.
-        proposer: genome, rewrite, genome+rewrite or llm; unused with `recorded`.
+        proposer: genome, rewrite, llm, genome+rewrite, genome+llm or genome+rewrite+llm; unused with `recorded`.
         surrogate: forecasts choose which candidates are measured.
         draw: candidates drawn for each one measured, with a surrogate.
         seed: random seed.

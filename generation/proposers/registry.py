@@ -1,8 +1,9 @@
-"""The explicit list of proposers, and the one that mixes genome and rewrite."""
+"""The explicit list of proposers, and the one that mixes genes with changes of text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.proposer import proposer_from_environment
@@ -13,41 +14,57 @@ from kbench.schemas import UnknownNameError
 
 
 class MixedProposer:
-    """Genome and rewrite together.
+    """Genome and proposers that change text, together.
 
-    Fresh asks and crossings go to the genome; a kernel that no genome describes can only be rewritten.
+    Fresh asks and crossings go to the genome. A kernel that no genome describes can only be changed as text.
     """
 
-    def __init__(self, genome: GenomeProposer, rewrite: Proposer, *, edits_text: bool = False) -> None:
+    def __init__(self, genome: GenomeProposer, *others: Proposer, edits_text: bool = False) -> None:
         """Mix.
 
         Args:
             genome: changes genes.
-            rewrite: edits text.
-            edits_text: whether every change of a parent is an edit of its text, not only those asked for as rewrites.
+            others: change text; each is asked where an operator has its name.
+            edits_text: whether every change of a parent is one of its text, not only those asked for by name.
         """
-        self.name = f"{genome.name}+{rewrite.name}"
-        self._genome, self._rewrite, self._edits_text = genome, rewrite, edits_text
+        self.name = "+".join(one.name for one in (genome, *others))
+        self._genome, self._others, self._edits_text = genome, others, edits_text
+
+    def keep_replies(self, folder: Path) -> None:
+        """Keep what a language model answers in a run folder."""
+        for one in self._others:
+            keep = getattr(one, "keep_replies", None)
+            if keep is not None:
+                keep(folder)
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        """One answer for each ask."""
-        for ask in asks:
-            yield from self._choose(ask).propose(task, [ask])
+        """One answer for each ask, in order. What one proposer is asked goes to it together."""
+        chosen = [self._choose(ask) for ask in asks]
+        groups = {id(one): [ask for ask, its in zip(asks, chosen, strict=True) if its is one] for one in chosen}
+        answers = {id(one): one.propose(task, groups[id(one)]) for one in chosen}
+        for one in chosen:
+            yield next(answers[id(one)])
 
     def _choose(self, ask: Ask) -> Proposer:
         if ask.operator is Operator.FRESH or ask.parent is None:
             return self._genome
+        named = next((one for one in self._others if one.name == ask.operator.value), None)
+        if named is not None:
+            return named
         if not self._genome.knows(ask.parent.recipe):
-            return self._rewrite
+            # Only a language model can join two texts; to change one, an edit is cheaper.
+            return self._others[-1 if ask.operator is Operator.CROSS else 0]
         if ask.operator is Operator.CROSS:
             return self._genome
-        return self._rewrite if self._edits_text or ask.operator is Operator.REWRITE else self._genome
+        return self._others[0] if self._edits_text else self._genome
 
 
 PROPOSERS: Mapping[str, Callable[[], Proposer]] = {
     "genome": GenomeProposer,
     "rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer(), edits_text=True),
     "genome+rewrite": lambda: MixedProposer(GenomeProposer(), RewriteProposer()),
+    "genome+llm": lambda: MixedProposer(GenomeProposer(), proposer_from_environment()),
+    "genome+rewrite+llm": lambda: MixedProposer(GenomeProposer(), RewriteProposer(), proposer_from_environment()),
     "llm": proposer_from_environment,
 }
 """Makers by name. `rewrite` edits every parent's text; only its seeds come from the genome."""

@@ -32,6 +32,7 @@ class Operator(StrEnum):
     MUTATE = "mutate"
     CROSS = "cross"
     REWRITE = "rewrite"
+    LLM = "llm"
     REPAIR = "repair"
 
 

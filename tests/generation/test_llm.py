@@ -22,15 +22,18 @@ from kbench.benchmark.problems.registry import problem
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.exchange import wait_for_responses
 from kbench.generation.campaign.progress import CampaignProgress
+from kbench.generation.executors.replay import ReplayExecutor
+from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, feedback, messages, shortened
 from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
 from kbench.generation.proposers.llm.system import device_facts
+from kbench.generation.proposers.registry import MixedProposer
 from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend, DataError, UserError
 
-from .conftest import PROBLEM, settings_for, ticking
+from .conftest import PROBLEM, Recorded, settings_for, ticking
 
 KERNEL = "import torch\n\n\ndef run(x):\n    return torch.empty_like(x)\n"
 TASK = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False, '{"gpu": "NVIDIA H200", "sm_count": 132}')
@@ -242,6 +245,31 @@ def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_fo
     }  # fmt: skip
     assert state.charge.tokens == state.step * 8 * 15
     assert state.stopped == "nothing new in 4 steps"
+
+
+def test_beside_genes_a_search_waits_for_a_language_model_and_goes_on_when_it_answers(
+    run_folder: Path, recorded: Recorded, proposer: GenomeProposer, tmp_path: Path
+) -> None:
+    files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
+    mixed = MixedProposer(proposer, LlmProposer(files, "m"))
+    settings = settings_for("evolve", proposer="genome+llm", budget=Budget(measurements=16))
+    written = 0
+    for _ in range(12):
+        how = Drive(executor=ReplayExecutor(recorded), clock=ticking, proposer_for=lambda s: mixed)
+        try:
+            drive(run_folder, [settings], how)
+            break
+        except WaitingForResponsesError as waiting:
+            for key in waiting.unanswered.bodies:
+                written += 1
+                text = fenced(f"# idea: {written}\n{KERNEL}x{written} = 0\n")
+                with files.responses.open("a") as out:
+                    out.write(json.dumps({"custom_id": key, "text": text}) + "\n")
+    (state,) = recorded_states(run_folder).values()
+    assert (state.stopped or "").startswith("budget spent")
+    made = [node for node in state.nodes.values() if node.proposer == "llm"]
+    assert 0 < len(made) <= written
+    assert {node.proposer for node in state.nodes.values() if node.step == 0} == {"genome"}
 
 
 def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path, how: Drive) -> None:

@@ -115,6 +115,22 @@ def test_an_operator_that_finds_better_kernels_is_used_more() -> None:
     assert Operator.REWRITE not in operators.chances(gains)
 
 
+def test_a_language_models_changes_are_an_operator_only_beside_genes() -> None:
+    seed = node("s", 1.0)
+    changed = [dataclasses.replace(node(f"m{n}", 2.0 + n, n + 1, "s"), proposer="llm") for n in range(3)]
+    state = state_of(seed, *changed, step=4)
+
+    def proposed_by(name: str) -> RunState:
+        return dataclasses.replace(state, settings=dataclasses.replace(state.settings, proposer=name))
+
+    assert operators.outcomes(proposed_by("genome+llm")) == {Operator.LLM: [True] * 3}
+    assert operators.outcomes(proposed_by("llm")) == {Operator.MUTATE: [True] * 3}
+    assert Operator.LLM in operators.chances(proposed_by("genome+rewrite+llm"))
+    assert not {Operator.LLM, Operator.REWRITE} & operators.chances(proposed_by("llm")).keys()
+    drawn = {operators.derivation(proposed_by("genome+llm"), random.Random(n)) for n in range(40)}
+    assert drawn == {Operator.MUTATE, Operator.LLM}
+
+
 def test_a_method_comes_from_a_file(tmp_path: Path, how: Drive) -> None:
     example = Path(__file__).parents[2] / "examples" / "my_method.py"
     state = final(tmp_path / "run", how, f"{example}:METHOD")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,35 @@ def test_mixed_proposing_sends_each_ask_to_a_proposer_that_can_answer(proposer: 
     (text,) = mixed.propose(task, [dataclasses.replace(known, operator=Operator.REWRITE)])
     found = [one.proposer for one in (fresh, foreign, genes, text)]
     assert found == ["genome", "rewrite", "genome", "rewrite"]
+
+
+class Writer:
+    """A language model's stand-in that remembers what it was asked together."""
+
+    name = "llm"
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Proposal]:
+        self.asked.append(len(asks))
+        for number in range(len(asks)):
+            yield Proposal(source=f"# {number}", proposer=self.name)
+
+
+def test_a_language_model_is_asked_together_and_answers_keep_their_order(proposer: GenomeProposer) -> None:
+    writer = Writer()
+    mixed = MixedProposer(proposer, RewriteProposer(), writer)
+    assert mixed.name == "genome+rewrite+llm"
+    task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
+    crossed = dataclasses.replace(ask(TRITON, operator=Operator.CROSS), other=parent(TRITON))
+    asks = [
+        ask(TRITON, operator=Operator.LLM), ask(None, operator=Operator.FRESH), ask(TRITON, operator=Operator.LLM),
+        ask(TRITON, operator=Operator.REWRITE), crossed, ask(TRITON),
+    ]  # fmt: skip
+    found = [one.proposer for one in mixed.propose(task, asks)]
+    assert found == ["llm", "genome", "llm", "rewrite", "llm", "rewrite"]
+    assert writer.asked == [3]
 
 
 def test_tokens_cover_what_cpp_is_made_of() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 from kbench import Forecast, Pair, Query
 
@@ -33,19 +33,32 @@ def features(query: Query) -> list[float]:
 
 
 class MyModel:
-    """Trees over words and numbers, for each kind of pair; the share of votes for a bin is its probability."""
+    """Trees over words and numbers, for each kind of pair; the share of votes for a bin is its probability.
+
+    Other trees order the kernels of a problem: they learn how much faster one is than the others.
+    """
 
     inputs = "source"
 
     def __init__(self, sharpness: float = 1.0) -> None:
         self.sharpness = sharpness
         self.trees: dict[str, ExtraTreesClassifier] = {}
+        self.order = ExtraTreesRegressor(100, min_samples_leaf=10, max_features=0.4, random_state=0)
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         for kind in {pair.kind for _, pair in train}:
             rows = [(features(query), pair.bin) for query, pair in train if pair.kind == kind]
             trees = ExtraTreesClassifier(100, min_samples_leaf=10, max_features=0.4, random_state=0)
             self.trees[kind] = trees.fit([row for row, _ in rows], [number for _, number in rows])
+        alone = [(query, pair) for query, pair in train if pair.kind == "reference"]
+        speeds: dict[tuple[str, str, str], list[float]] = {}
+        for query, pair in alone:
+            speeds.setdefault((query.problem_id, query.backend, query.gpu), []).append(math.log2(pair.speedup))
+        usual = {pool: sum(found) / len(found) for pool, found in speeds.items()}
+        self.order.fit(
+            [of_text(query.candidate_source) for query, _ in alone],
+            [math.log2(pair.speedup) - usual[query.problem_id, query.backend, query.gpu] for query, pair in alone],
+        )
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         return [forecast for kind, trees in self.trees.items() for forecast in self._of_kind(queries, kind, trees)]
@@ -57,7 +70,10 @@ class MyModel:
             shares[:, trees.classes_ - 1] += trees.predict_proba([features(query) for query in asked])
         shares **= self.sharpness
         rows = (shares / shares.sum(axis=1, keepdims=True)).tolist()
+        speedups: list[float | None] = [None] * len(asked)
+        if asked and kind == "reference":
+            speedups = (2.0 ** self.order.predict([of_text(query.candidate_source) for query in asked])).tolist()
         return [
-            Forecast(query_id=query.query_id, probabilities=tuple(row), p_valid=VALID[query.backend])
-            for query, row in zip(asked, rows, strict=True)
+            Forecast(query_id=query.query_id, probabilities=tuple(row), speedup=speedup, p_valid=VALID[query.backend])
+            for query, row, speedup in zip(asked, rows, speedups, strict=True)
         ]

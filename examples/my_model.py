@@ -55,6 +55,8 @@ class MyModel:
         for query, pair in alone:
             speeds.setdefault((query.problem_id, query.backend, query.gpu), []).append(math.log2(pair.speedup))
         usual = {pool: sum(found) / len(found) for pool, found in speeds.items()}
+        if not alone:
+            return
         self.order.fit(
             [of_text(query.candidate_source) for query, _ in alone],
             [math.log2(pair.speedup) - usual[query.problem_id, query.backend, query.gpu] for query, pair in alone],
@@ -72,6 +74,7 @@ class MyModel:
         rows = (shares / shares.sum(axis=1, keepdims=True)).tolist()
         speedups: list[float | None] = [None] * len(asked)
         if asked and kind == "reference":
+            # Only the order within a pool counts: this is relative to the pool's mean, not to PyTorch.
             speedups = (2.0 ** self.order.predict([of_text(query.candidate_source) for query in asked])).tolist()
         return [
             Forecast(query_id=query.query_id, probabilities=tuple(row), speedup=speedup, p_valid=VALID[query.backend])

@@ -149,7 +149,7 @@ class Bootstrap:
         return Figure.of(values[order][middle])
 
     def share(self, values: Floats, wholes: Floats | None = None) -> Figure:
-        """Sum of parts over the sum of their wholes, with draws from the clusters, half an imagined hit and half a miss.
+        """Sum of parts over the sum of wholes, with draws from the clusters, half an imagined hit and half a miss.
 
         Without these two, a share near 0 or 1 has draws that hardly differ, and intervals that cover far too seldom.
         Halves, as in Jeffreys' prior: whole ones make intervals near 1 too wide, and pull those below 0 upwards.

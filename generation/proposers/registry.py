@@ -16,7 +16,8 @@ from kbench.schemas import UnknownNameError
 class MixedProposer:
     """Genome and proposers that change text, together.
 
-    Fresh asks and crossings go to the genome. A kernel that no genome describes can only be changed as text.
+    Fresh asks go to the genome, and so do crossings of parents that it describes. Other kernels can only be changed
+    as text.
     """
 
     def __init__(self, genome: GenomeProposer, *others: Proposer, edits_text: bool = False) -> None:
@@ -52,7 +53,7 @@ class MixedProposer:
         if named is not None:
             return named
         if not self._genome.knows(ask.parent.recipe):
-            # Only a language model can join two texts; to change one, an edit is cheaper.
+            # The last can join two texts if it is a language model; to change one, the first is cheaper.
             return self._others[-1 if ask.operator is Operator.CROSS else 0]
         if ask.operator is Operator.CROSS:
             return self._genome

@@ -234,7 +234,8 @@ def test_on_a_gpu_no_cheat_is_believed_and_honest_neighbours_keep_their_time(
     shared = {"gpu": 0, "cache": tmp_path_factory.mktemp("hostile"), "allow_unscreened": allow, "spares": 3}
     found, endless = split(specimens(gpu=True))
     if allow:
-        # What can be planned is planned here too, so only the others can differ.
+        # What can be planned is planned here too, so only the others can differ. Cheats tagged `process-open` may be
+        # believed here, but never with trust `plan`.
         found, endless = unplanned(found, shared["cache"]), []
     names = ("gelu_triton.py", "gelu_cuda.py")
     queue, neighbours = lined_up(found, names)

@@ -1,4 +1,4 @@
-"""Run a user's code with the CPU in the GPU's place, whatever device it names.
+"""Run a user's code with the CPU in the GPU's place, where it names `cuda` as a device.
 
 GPU MODE tasks draw their inputs on `cuda`. Processes that plan have no GPU, and one that forks workers must not touch
 it. Drawn on the CPU, inputs are also the same in every process.

@@ -1,6 +1,6 @@
 """Evaluate every built-in on benchmark 2 of the shipped dataset, and print the tables of docs/results/benchmark-2.md.
 
-python docs/evidence/scripts/benchmark_2.py                # half an hour on two cores, and an hour to compile what
+python docs/evidence/scripts/benchmark_2.py                # half an hour on two cores, and 80 minutes to compile what
                                                            # static-compiler asks for; goes on where it stopped
 python docs/evidence/scripts/benchmark_2.py --tables       # only the tables, from the evidence
 """

@@ -10,8 +10,9 @@ from kbench.generation.search.state import Node, Operator, RunState
 PRIOR: Mapping[Operator, float] = {
     Operator.FRESH: 0.02, Operator.MUTATE: 0.25, Operator.CROSS: 0.15, Operator.REWRITE: 0.05, Operator.LLM: 0.35,
 }  # fmt: skip
-"""How often an operator is expected to give a new best kernel, before it has been tried. Tuned on training problems; a
-language model's changes gave one 1.5 times as often there as a change of genes."""
+"""How often an operator is expected to give a new best kernel, before it has been tried. Tuned on training problems,
+except that of a language model: in recorded searches there its changes gave one in 44 % of cases, those of genes in
+30 %."""
 PRIOR_USES = 8.0
 """Imagined uses that show it."""
 LEAST = 0.02

@@ -1,6 +1,6 @@
 """The live study: paired differences between arms over problems, by measurements and by GPU-seconds, from its log.
 
-    python docs/evidence/scripts/search/live.py docs/evidence/runs/live-2 --out docs/evidence/generation/live-2.json
+    python docs/evidence/scripts/search/live.py docs/evidence/runs/live-llm --at 2 --at 4 --at 6 --out live-llm.json
 
 docs/results/search-live-2.md says what was decided before the study ran.
 """
@@ -159,8 +159,7 @@ def study(courses: Courses, pairs: Pairs, planned_pairs: Pairs, at: Sequence[int
     top = {cell: max(courses[cell][arm].best[-1] for arm in planned) for cell in whole}
     whole = [cell for cell in whole if top[cell] > 0]
     result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, "by_gpu_seconds": {}}
-    longest = min((max(len(courses[cell][arm].best) for cell in whole) for arm in arms), default=0) if whole else 0
-    for n in (n for n in at if n <= longest):
+    for n in at:
         reached = [cell for cell in whole if all(courses[cell][arm].reached(n) for arm in arms)]
         if reached:
             result["by_measurements"][n] = _point(reached, pairs, lambda c, a, n=n: courses[c][a].after(n) / top[c])
@@ -232,7 +231,10 @@ def draw(courses: Courses, path: Path) -> None:
 def main(run: Path, out: Path, pairs: Pairs, at: Sequence[int], plot: Path | None) -> None:
     """Write the figures and print the table."""
     courses, pace, proposed = read(run)
-    found, further = study(courses, pairs, pairs, at), study(courses, FURTHER, pairs, at)
+    found = study(courses, pairs, pairs, at)
+    # Further designs may have a smaller budget: after it they are not compared.
+    longest = max((len(arms[arm].best) for arms in courses.values() for arm, _ in FURTHER if arm in arms), default=0)
+    further = study(courses, FURTHER, pairs, [n for n in at if n <= longest])
     whole = {**found, "further": further, "pace": pace, "per_cell": per_cell(courses, proposed)}
     out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     for part, name in itertools.product((found, further), ("by_measurements", "by_gpu_seconds")):

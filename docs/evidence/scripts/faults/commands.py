@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
 import shutil
 import sys
@@ -13,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parents[4] / "tests"
+sys.path.append(str(TESTS / "support"))
+from beside import module_at  # noqa: E402 - found once the path is known
+
 REPO = "user/small"
 WAITS = 3
 """Exit code of a search that waits for responses."""
@@ -110,22 +112,11 @@ def known(base: Path) -> dict[str, Command]:
     }
 
 
-def module(path: Path) -> Any:
-    """A module beside the tests."""
-    spec = importlib.util.spec_from_file_location(f"faults_{path.parent.name}_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 def make_inputs(base: Path) -> None:
     """Two corpora, entries, a table, a run and source files; called in a child."""
     from kbench.loaders.corpus.writer import CorpusWriter
 
-    builder, searches = module(TESTS / "benchmark/conftest.py"), module(TESTS / "generation/conftest.py")
+    builder, searches = module_at(TESTS / "benchmark/conftest.py"), module_at(TESTS / "generation/conftest.py")
     for name, seed in (("corpus", 0), ("other", 1)):
         built = builder.Builder(seed, 6, 8)
         rows = [
@@ -139,20 +130,20 @@ def make_inputs(base: Path) -> None:
             ):  # fmt: skip
                 writer.append(config, records)
         if name == "corpus":
-            moved = module(TESTS / "benchmark/test_transfer.py")
+            moved = module_at(TESTS / "benchmark/test_transfer.py")
             with CorpusWriter(base / "two") as writer:
                 writer.append("problems", built.problems)
                 writer.append("environments", [builder.ENVIRONMENT])
                 writer.append("kernels", [*built.kernels, *map(moved.on_the_partition, built.kernels)])
                 writer.append("pairs", [*built.pairs, *map(moved.pair_on_the_partition, built.pairs)])
             (base / "fresh").mkdir()
-            season = module(TESTS / "leaderboard/test_season.py")
+            season = module_at(TESTS / "leaderboard/test_season.py")
             for problem in sorted({one.problem_id for one in built.kernels if one.split == "test"}):
                 for step in range(6):
                     source = season.SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
                     (base / "fresh" / f"{problem}__triton__{step}.py").write_text(source)
             make_written(base, built.kernels[0], searches)
-    module(TESTS / "benchmark/test_train_lm.py").write_weights(base / "weights")
+    module_at(TESTS / "benchmark/test_train_lm.py").write_weights(base / "weights")
     (base / "table.csv").write_text(TABLE)
     (base / "mine.py").write_text(SURROGATE)
 
@@ -176,7 +167,7 @@ def make_written(base: Path, like: Any, searches: Any) -> None:
         for source in map(written, range(4))
     ]  # fmt: skip
     rows = [searches.measurement(one.kernel_id, one.problem_id, one.status, 2.0) for one in kernels]
-    environment = module(TESTS / "benchmark/conftest.py").ENVIRONMENT
+    environment = module_at(TESTS / "benchmark/conftest.py").ENVIRONMENT
     with CorpusWriter(base / "written") as writer:
         writer.append("problems", [problem])
         writer.append("environments", [environment])
@@ -210,7 +201,7 @@ def in_child(work: Callable[[], object]) -> None:
 def prepare(base: Path) -> int:
     """Inputs of all commands; returns the process of a Hub that serves one of them."""
     in_child(lambda: make_inputs(base))
-    hub = module(TESTS / "hub/server.py").Hub()
+    hub = module_at(TESTS / "hub/server.py").Hub()
     corpus = base / "corpus"
     hub.add(REPO, {p.relative_to(corpus).as_posix(): p.read_bytes() for p in corpus.rglob("*") if p.is_file()})
     os.environ |= {

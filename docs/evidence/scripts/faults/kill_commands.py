@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from commands import TESTS, Command, begun, in_child, known, module, prepare, written
+from commands import TESTS, Command, begun, in_child, known, module_at, prepare, written
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that forks has no threads
 WRITES = ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmdir", "os.truncate")
@@ -283,7 +283,7 @@ def make_seasons(runner: Runner) -> None:
         ["leaderboard", "season", "enter", "autumn", f"{base}/entry", "--seasons", f"{entered}/out"], entered
     )[0]:
         raise SystemExit(runner.said)
-    season = module(TESTS / "leaderboard/test_season.py")
+    season = module_at(TESTS / "leaderboard/test_season.py")
     in_child(lambda: season.measured(entered / "out" / "autumn", base / "timed"))
 
 

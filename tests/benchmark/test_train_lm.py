@@ -288,6 +288,32 @@ def test_a_checkpoint_for_which_there_is_no_room_is_one_clear_line(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
+def test_a_full_gpu_is_one_clear_line_and_the_run_goes_on_with_fewer_tokens(
+    weights: Path, prompts_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = options(weights, prompts_file, tmp_path, "+brier")
+    step = Trainer._step
+
+    def full(*given: Any, **_: Any) -> Any:
+        if given[1:] == (0,):  # the first step still fits
+            return step(*given)
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    # First in a step, then while the checkpoint is read.
+    for place, name in ((Trainer, "_step"), (torch, "load")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, full)
+            done = run("lm", *arguments)
+        assert isinstance(done.exception, UserError)
+        assert "memory is full; free some, or give a --batch-tokens below 49152" in str(done.exception)
+    begun = (tmp_path / "log.jsonl").read_text().splitlines()
+    done = run("lm", *arguments, "--batch-tokens", 64)
+    assert done.exit_code == 0, done.exception
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert lines[: len(begun)] == begun
+    assert [json.loads(line)["step"] for line in lines if "loss" in line] == [1, 2, 3]
+
+
 def test_a_missing_extra_is_named_with_its_command(questions: Questions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UserError, match=r"kbench-gpu\[lm\]"):

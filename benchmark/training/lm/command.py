@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import time
@@ -19,7 +20,7 @@ from kbench.benchmark.training.lm.prompts import Prompts
 from kbench.benchmark.training.lm.run import RunFolder
 from kbench.benchmark.training.lm.settings import Settings
 from kbench.benchmark.training.lm.trainer import Pace, Trainer, peak_memory_bytes
-from kbench.schemas import Forecast
+from kbench.schemas import Forecast, UserError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,13 +44,17 @@ class Command:
             the result; None when the deadline came first.
 
         Raises:
-            UserError: weights are missing, or the folder holds another run.
+            UserError: weights are missing, the folder holds another run, or the GPU's memory is full.
         """
-        import torch
-
         folder = RunFolder(self.out, self.settings, self.prompts.dataset)
         if folder.result is not None:
             return folder.result
+        with _full_memory_told(self.settings.batch_tokens):
+            return self._run(folder, advance, keep_weights)
+
+    def _run(self, folder: RunFolder, advance: Callable[[int], object], keep_weights: bool) -> dict[str, Any] | None:
+        import torch
+
         begun = time.monotonic()
         torch.manual_seed(self.settings.seed)
         network = load_network(self.settings.model, self.device)
@@ -92,6 +97,20 @@ class Command:
             load_tokenizer(self.settings.model).save_pretrained(folder.model)
         for file in source.glob("tokenizer*"):
             shutil.copy(file, folder.model)
+
+
+@contextlib.contextmanager
+def _full_memory_told(batch_tokens: int) -> Iterator[None]:
+    """Say in a line what to do when torch finds no memory on the GPU."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"the GPU's memory is full; free some, or give a --batch-tokens below {batch_tokens}, and run the same"
+            " command again: it goes on from the last checkpoint"
+        ) from error
 
 
 def _forecasts(names: list[str], found: Answers, kind: str) -> Iterator[Forecast]:

@@ -12,6 +12,9 @@ from kbench.benchmark.training.lm.settings import Settings
 from kbench.loaders.storage.atomic import replacing, write_atomically
 from kbench.schemas import DataError, InfrastructureError, UserError
 
+CHANGEABLE = ("batch_tokens",)
+"""Settings that a run may go on with changed: they decide how much memory it takes, not what it learns."""
+
 
 @contextlib.contextmanager
 def _told(path: Path) -> Iterator[None]:
@@ -49,7 +52,7 @@ class RunFolder:
         file = path / "settings.json"
         if file.is_file():
             before = json.loads(file.read_text())
-            other = [name for name in told if before.get(name) != told[name]]
+            other = [name for name in told if name not in CHANGEABLE and before.get(name) != told[name]]
             if other:
                 name = other[0]
                 raise UserError(
@@ -94,6 +97,8 @@ class RunFolder:
         if self._checkpoint.is_file():
             try:
                 state = torch.load(self._checkpoint, map_location=device, weights_only=True)
+            except torch.OutOfMemoryError:
+                raise  # The file is whole: whoever removes it loses the run.
             except (RuntimeError, EOFError, ValueError) as error:
                 raise DataError(f"{self._checkpoint} cannot be read ({error}); remove it to start over") from None
         step = 0 if state is None else int(state["step"])

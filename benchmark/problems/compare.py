@@ -59,7 +59,7 @@ def compare(
             return Comparison(False, misfit)
         if spec.name in tolerance.unjudged:
             continue
-        stats = (statistics or _statistics)(actual, target, tolerance)
+        stats = (statistics or torch_statistics)(actual, target, tolerance)
         worst_abs, worst_rel = max(worst_abs, stats.max_abs), max(worst_rel, stats.max_rel)
         reason = reason or _verdict(stats, spec, tolerance)
     return Comparison(not reason, reason, worst_abs, worst_rel)
@@ -93,7 +93,8 @@ def relative_floor(tolerance: Tolerance) -> float:
     return tolerance.atol / tolerance.rtol if tolerance.rtol and tolerance.atol else 1e-30
 
 
-def _statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> Statistics:
+def torch_statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> Statistics:
+    """How far an output is from its answer, whatever their types."""
     exact = not (actual.is_floating_point() or actual.is_complex())
     rtol = 0.0 if exact else tolerance.rtol
     floor = 1.0 if exact else relative_floor(tolerance)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.hold import Hold
 from kbench.harness.device.partition import Partition
+from kbench.harness.device.same_bytes import Claim, SameBytes, same_bytes
 from kbench.harness.device.scrub import Scrubber
 from kbench.schemas import InfrastructureError
 
@@ -44,7 +47,10 @@ class Device(Protocol):
         """Wait for all work; raises what the work raised."""
 
     def hold(self, microseconds: float) -> None:
-        """Keep the stream busy, so that what is queued next is all queued before it starts."""
+        """Keep the stream busy for a time at most, so that what is queued next is all queued before it starts."""
+
+    def resume(self) -> None:
+        """End the latest hold early, where the device can."""
 
     def flush(self) -> None:
         """Queue an eviction of the L2 cache."""
@@ -67,6 +73,9 @@ class Device(Protocol):
         Two blocks: torch's allocator hands out the free block of that size with the lowest address, but a kernel may
         ask for scratch of the same size first.
         """
+
+    def same(self, claims: Sequence[Claim]) -> list[torch.Tensor]:
+        """Queue checking what memory holds; for each claim a one-element tensor that says whether it is true."""
 
     def erase(self, tensor: torch.Tensor) -> None:
         """Queue overwriting a tensor's whole storage with poison."""
@@ -126,6 +135,8 @@ class CudaDevice:
         """Handle of the stream everything is queued on."""
         self._sync, self._sleep = torch._C._cuda_synchronize, torch._C._cuda_sleep
         self._scrubber: Scrubber | None = None
+        self._hold: Hold | None = None
+        self._same: SameBytes | None = None
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
@@ -136,6 +147,12 @@ class CudaDevice:
         if self._scrubber is None:
             self._scrubber = Scrubber(self.properties, self.sm_count, self.stream)
         return self._scrubber
+
+    def compile(self) -> None:
+        """Compile what makes timing and checking faster, and now what is otherwise compiled at its first use."""
+        self._hold = Hold(self.properties, self.stream)
+        self._same = SameBytes(self.properties, self.stream)
+        assert self.scrubber is not None
 
     def _calibrate_spin(self) -> float:
         for _ in range(3):
@@ -152,7 +169,15 @@ class CudaDevice:
         self._used = 0
 
     def hold(self, microseconds: float) -> None:
-        self._sleep(int(microseconds * self._cycles_per_us))
+        cycles = int(microseconds * self._cycles_per_us)
+        if self._hold is not None:
+            self._hold.queue(cycles)
+        else:
+            self._sleep(cycles)
+
+    def resume(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
 
     def flush(self) -> None:
         self._next_evictor().zero_()
@@ -181,6 +206,9 @@ class CudaDevice:
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
+
+    def same(self, claims: Sequence[Claim]) -> list[torch.Tensor]:
+        return same_bytes(claims) if self._same is None else self._same.queue(claims)
 
     def erase(self, tensor: torch.Tensor) -> None:
         _erase(tensor)
@@ -224,6 +252,9 @@ class CpuDevice:
     def hold(self, microseconds: float) -> None:
         return None
 
+    def resume(self) -> None:
+        return None
+
     def flush(self) -> None:
         return None
 
@@ -241,6 +272,9 @@ class CpuDevice:
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
+
+    def same(self, claims: Sequence[Claim]) -> list[torch.Tensor]:
+        return same_bytes(claims)
 
     def erase(self, tensor: torch.Tensor) -> None:
         _erase(tensor)

@@ -209,8 +209,10 @@ class Replay:
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
         self.places = [Place(plan, device) for _ in range(count)]
-        self._turn = itertools.cycle(range(count))
-        self._next = next(self._turn)
+        each = max(2, count // len(stages))
+        # Few for each set of inputs: making a launch ready for a pair of both takes longer than queueing it.
+        self._turns = [itertools.cycle([(at * each + n) % count for n in range(each)]) for at in range(len(stages))]
+        self._next = 0
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         self._pointers = [self._addresses(stage) for stage in stages]
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
@@ -233,9 +235,10 @@ class Replay:
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
         return [f"variable {name}" for name in self._code.lost_variables] + stack
 
-    def prepare(self) -> None:
+    def prepare(self, stage: int) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
-        self._next = next(self._turn)
+        last = self._next
+        self._next = next(place for place in self._turns[stage] if place != last)
         for queue in self.places[self._next].poison:
             queue()
         for queue in self._restore:

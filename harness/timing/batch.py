@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""
 FIRST_HOLD_US = 200.0
+"""Host time allowed for a call about which nothing is known yet."""
 LONGEST_HOLD_US = 30_000.0
 """A reference of hundreds of launches fills the launch queue while the stream is held; a longer hold only waits."""
 WAITING_PROBES = 2
@@ -177,6 +178,7 @@ class Sampler:
             slot.prepare()
         output = slot.call()
         waited = self.device.is_gpu and self.device.passed(held)
+        self.device.resume()
         self._leave(output, slot)
         self.device.synchronize()
         return waited
@@ -202,6 +204,11 @@ class Sampler:
         return self.host_us.get((slot.label, slot.before is not None), FIRST_HOLD_US)
 
     def _run_part(self, slots: Sequence[Slot], watch: Watch | None) -> list[Sample]:
+        """Queue a batch, then let the device work on it.
+
+        The next batch is not queued meanwhile: marks lie further apart while the host queues, the null kernel's by
+        0.3 us and a kernel's by 0.05.
+        """
         device = self.device
         device.hold(self._hold_us(slots))
         queued: list[Queued] = []
@@ -215,6 +222,7 @@ class Sampler:
         self.tail_us = 1e6 * (time.perf_counter() - began)
         for entry in queued[-LEAD:]:
             entry.thin = device.passed(entry.start)
+        device.resume()
         if watch is not None:
             self._watch(queued, watch)
         device.synchronize()
@@ -231,6 +239,8 @@ class Sampler:
         opened = device.mark()
         device.flush()
         start = device.mark()
+        if self.waits.get(slot.label, False):
+            device.resume()
         output = slot.call()
         end = device.mark()
         exposed = device.passed(start)

@@ -91,8 +91,8 @@ class Candidate:
     """Calls it on the inputs of a stage."""
     audits: Callable[[], Audit] | None = None
     """Makes ready to audit some rounds, while nothing is timed."""
-    prepare: Callable[[], None] | None = None
-    """Queued ahead of every call, where the harness owns the memory that calls use."""
+    prepare: Callable[[int], None] | None = None
+    """Queued ahead of every call on the inputs of a stage, where the harness owns the memory that calls use."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ def anchor(context: ProblemContext) -> Candidate:
 def calling(candidate: Candidate, context: ProblemContext, stage: int, number: int, turn: int = 0) -> Slot:
     """A call of a candidate on one of the buffer sets, in a round and turn."""
     call = functools.partial(candidate.call, stage)
-    owned = candidate.prepare is not None
-    left = None if owned else context.stages[stage]
-    return Slot(candidate.label, number, call, prepare=candidate.prepare, turn=turn, stage=left)
+    prepare = None if candidate.prepare is None else functools.partial(candidate.prepare, stage)
+    left = context.stages[stage] if prepare is None else None
+    return Slot(candidate.label, number, call, prepare=prepare, turn=turn, stage=left)
 
 
 def null_kernel(context: ProblemContext) -> Candidate:

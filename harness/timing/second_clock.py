@@ -83,6 +83,7 @@ def events_us(call: Callable[[int], Any], device: Device) -> list[float]:
         with record_function(CALL_MARK):
             call(number % 2)
         marks.append((start, device.mark()))
+    device.resume()
     device.synchronize()
     return [device.elapsed_us(start, end) for start, end in marks]
 

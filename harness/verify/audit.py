@@ -1,7 +1,8 @@
 """Audit: timed calls on inputs changed without notice, whose answers are judged, and whose time must be the usual one.
 
 Each look at a kernel has held-out inputs among those to show: drawn for that look alone, so that no kept answer fits. A
-kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls.
+kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls. Where
+the harness erases whatever a kernel could keep, the first look alone has them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, RoundPlan, make_slots
-from kbench.harness.verify.context import ProblemContext, Stage, first_failure
+from kbench.harness.verify.context import ProblemContext, check, first_failure
 from kbench.harness.verify.reference_inputs import ReferenceInputs
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict, erase, misfit, note
@@ -72,16 +73,24 @@ class Auditor:
         self.context, self.verdict, self.late, self.tampered, self.several = context, verdict, late, tampered, several
         self._fresh_us: dict[str, list[float]] = {}
         self._usual_us: dict[str, list[float]] = {}
+        self._met: set[str] = set()
+        """Kernels that were shown held-out inputs since they began to be timed."""
         self._held_out = 1
-        """Inputs drawn for each look."""
+        """Inputs drawn for a look that has some."""
 
     def candidate(self, label: str, subject: Subject) -> Candidate:
         """A kernel, with calls that can be audited."""
-        stages = self.context.stages
+        known = list(self.context.references)
 
         def audits() -> Audit:
-            held_out, known = self._inputs_to_come(), list(self.context.references)
-            return lambda stage, choice: self._hooks(subject, stages[stage], choice, held_out, known)
+            held_out: list[ReferenceInputs | None] = []
+            # A kernel that can keep nothing between calls gains nothing from a second look.
+            keeps_nothing = subject.owned and not subject.not_restored
+            if not keeps_nothing or label not in self._met or self._held_out > 1:
+                del known[len(self.context.references) :]
+                held_out = self._inputs_to_come()
+                self._met.add(label)
+            return lambda stage, choice: self._hooks(subject, stage, choice, held_out, known)
 
         return Candidate(label, subject.call, audits, subject.prepare if subject.owned else None)
 
@@ -104,7 +113,7 @@ class Auditor:
     def _hooks(
         self,
         subject: Subject,
-        stage: Stage,
+        stage: int,
         choice: int,
         held_out: list[ReferenceInputs | None],
         known: list[ReferenceInputs],
@@ -113,11 +122,12 @@ class Auditor:
 
         Args:
             subject: the kernel.
-            stage: the buffers it is called on.
+            stage: which set of buffers it is called on.
             choice: a random number.
             held_out: not shown yet in this look; they come first, because no kept answer fits them.
             known: what else there is to show.
         """
+        buffers = self.context.stages[stage]
         shown: list[tuple[ReferenceInputs, bool]] = []
 
         def before() -> None:
@@ -125,14 +135,14 @@ class Auditor:
             if fresh:
                 known.append(held_out.pop() or self._fresh_inputs())
             # Never what the buffers hold: an answer kept by address is wrong then.
-            others = known[-1:] if fresh else [inputs for inputs in known if inputs is not stage.holds]
+            others = known[-1:] if fresh else [inputs for inputs in known if inputs is not buffers.holds]
             shown.append((others[choice % len(others)], fresh))
-            stage.fill(shown[-1][0])
+            buffers.fill(shown[-1][0])
             if not subject.owned:
-                subject.prepare()
+                subject.prepare(stage)
 
         def after(returned: Any) -> Kept:
-            wrong = misfit(returned, self.context, stage)
+            wrong = misfit(returned, self.context, buffers)
             # Copied in stream order right after the end mark: work still running elsewhere is not in the copy.
             return Kept(*shown[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
 
@@ -142,6 +152,7 @@ class Auditor:
         """Forget the times seen so far: the kernel is timed afresh."""
         self._fresh_us.clear()
         self._usual_us.clear()
+        self._met.clear()
 
     def judge(self, samples: Sequence[Sample]) -> bool:
         """Judge the audited calls among some samples; False when one was wrong."""
@@ -153,7 +164,8 @@ class Auditor:
             fresh = sample.kept is not None and sample.kept.fresh
             (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
         self._judge_kept([sample for sample in samples if sample.kept is not None])
-        changed = first_failure([check for stage in self.context.stages for check in stage.checks()])
+        claims = [claim for stage in self.context.stages for claim in stage.claims()]
+        changed = first_failure(check(self.context.device, claims))
         if changed is not None:
             self.verdict.fail(Status.INCORRECT, f"in a timed call: {changed}")
         if self.late:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.device.device import Device
+from kbench.harness.device.same_bytes import Claim, as_words
 from kbench.harness.verify.judge import Answer, Judge, LocalJudge
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, nbytes
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,21 +110,17 @@ class Stage:
                 guarded.tensor.copy_(value)
         self.holds = reference
 
-    def checks(self) -> list[Check]:
-        """What must be true if the buffers are as they were filled."""
-        import torch
-
+    def claims(self) -> list[tuple[str, Claim]]:
+        """What must be true of the buffers if they are as they were filled, and what is wrong otherwise."""
         if self.holds is None:
             return []
         pairs = [(g, v) for g, v in zip(self._guarded, self.holds.inputs, strict=True) if g is not None]
-        found: list[Check] = []
-        for at, (guarded, value) in enumerate(pairs):
-            one, other = as_words(guarded.tensor, value)
-            found.append((f"tensor input {at} was modified", (one == other).all()))
+        whole: list[tuple[str, Claim]] = [
+            (f"tensor input {at} was modified", (guarded.tensor, value.contiguous()))
+            for at, (guarded, value) in enumerate(pairs)
+        ]
         guards = [guard for guarded, _ in pairs for guard in guarded.guards]
-        if guards:
-            found.append(("memory next to an input was overwritten", (torch.cat(guards) == GUARD_BYTE).all()))
-        return found
+        return whole + [("memory next to an input was overwritten", (guard, GUARD_BYTE)) for guard in guards]
 
     def shares_memory(self, output: Tensor) -> bool:
         """Whether an output lies in the memory of an input."""
@@ -134,6 +131,12 @@ class Stage:
 
 Check = tuple[str, "Tensor"]
 """What is wrong if a one-element tensor turns out false."""
+
+
+def check(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Check]:
+    """Queue checking some claims."""
+    held = device.same([claim for _, claim in claims])
+    return [(what, flag) for (what, _), flag in zip(claims, held, strict=True)]
 
 
 def first_failure(checks: Sequence[Check]) -> str | None:
@@ -151,16 +154,6 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     import torch
 
     return bool(torch.equal(*as_words(one, other)))
-
-
-def as_words(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Two tensors of one type as words of eight bytes, or as bytes where that is not possible."""
-    import torch
-
-    wide = torch.int64 if one.numel() * one.element_size() % 8 == 0 else torch.uint8
-    if one.data_ptr() % 8 or other.data_ptr() % 8 or one.numel() == 0:
-        wide = torch.uint8
-    return one.reshape(-1).view(wide), other.reshape(-1).view(wide)
 
 
 @dataclasses.dataclass(slots=True)
@@ -181,6 +174,7 @@ class ProblemContext:
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
+    _expected: bool = False
 
     def __post_init__(self) -> None:
         """Draw inputs and allocate the stages."""
@@ -208,9 +202,10 @@ class ProblemContext:
             yield found
 
     def expect(self) -> None:
-        """Have the answers to the random inputs ready."""
-        for reference in self.references:
-            self.judge.expect(self.definition, self.size, reference)
+        """Have the answers to the random inputs ready; a judge that has dropped them since makes them again."""
+        if not self._expected:
+            self.judge.expect(self.definition, self.size, self.references)
+            self._expected = True
 
     def compare(self, answers: Sequence[Answer]) -> list[Comparison]:
         """Whether each answer is correct."""
@@ -238,11 +233,7 @@ class ProblemContext:
 
     def corrupted(self) -> str | None:
         """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
-        for at, reference in enumerate(self.references):
-            part = reference.damaged()
-            if part is not None:
-                return f"{part} of reference inputs {at}"
-        return None
+        return damaged(self.references)
 
     @property
     def nbytes(self) -> int:

@@ -6,11 +6,12 @@ The same rules in one function: what torch does in a dozen passes takes longer t
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.compare import Comparison, Statistics, compare, relative_floor
+from kbench.benchmark.problems.compare import Comparison, Statistics, compare, relative_floor, torch_statistics
 from kbench.benchmark.problems.definition import Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.harness.cuda import CudaModule
@@ -78,33 +79,54 @@ __global__ void measure(const T* out, const double* want, long long n, double at
 """
 
 
-def compare_fused(
-    outputs: Sequence[Tensor], expected: Sequence[Tensor], tolerance: Tolerance, specs: Sequence[TensorSpec]
-) -> Comparison:
-    """What `compare` says, in one pass where the types allow it."""
-    fused = all(known(out, want) for out, want in zip(outputs, expected, strict=True))
-    return compare(tuple(outputs), tuple(expected), tolerance, specs, statistics if fused else None)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judged:
+    """Outputs, the answer they are compared with, and what counts as correct."""
+
+    outputs: Sequence[Tensor]
+    expected: Sequence[Tensor]
+    tolerance: Tolerance
+
+
+def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> list[Comparison]:
+    """What `compare` says of each; outputs of known types take one pass each, and the host waits once for all."""
+    pairs = [(o, w, a.tolerance) for a in answers for o, w in zip(a.outputs, a.expected, strict=True) if known(o, w)]
+    found = {id(pair[0]): statistics for pair, statistics in zip(pairs, passes(pairs), strict=True)}
+
+    def lookup(out: Tensor, want: Tensor, tolerance: Tolerance) -> Statistics:
+        return found.get(id(out)) or torch_statistics(out, want, tolerance)
+
+    return [compare(tuple(a.outputs), tuple(a.expected), a.tolerance, specs, lookup) for a in answers]
 
 
 def known(out: Tensor, want: Tensor) -> bool:
     """Whether there is a function for these types."""
-    name = str(out.dtype).removeprefix("torch.")
     fits = out.is_contiguous() and want.is_contiguous() and out.shape == want.shape
-    return name in TYPES and str(want.dtype) == "torch.float64" and fits and out.numel() > 0
+    return type_name(out) in TYPES and str(want.dtype) == "torch.float64" and fits and out.numel() > 0
 
 
-def statistics(out: Tensor, want: Tensor, tolerance: Tolerance) -> Statistics:
-    """How far an output is from the answer."""
+def type_name(tensor: Tensor) -> str:
+    """Name of a tensor's element type."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def passes(pairs: Sequence[tuple[Tensor, Tensor, Tolerance]]) -> list[Statistics]:
+    """How far each output is from its answer."""
     import torch
 
-    totals = torch.zeros(4, dtype=torch.float64, device=out.device)
-    kind = TYPES[str(out.dtype).removeprefix("torch.")]
-    bounds = (tolerance.atol, tolerance.rtol, relative_floor(tolerance))
-    arguments = (out, want, out.numel(), *map(ctypes.c_double, bounds), totals)
-    module().launch(f"measure<{kind}>", BLOCKS, THREADS, arguments)
-    counts = totals[:2].view(torch.int64).tolist()
-    max_abs, max_rel = totals[2:].tolist()
-    return Statistics(out.numel(), int(counts[0]), int(counts[1]), max_abs, max_rel)
+    if not pairs:
+        return []
+    totals = torch.zeros((len(pairs), 4), dtype=torch.float64, device=pairs[0][0].device)
+    for row, (out, want, tolerance) in zip(totals, pairs, strict=True):
+        bounds = (tolerance.atol, tolerance.rtol, relative_floor(tolerance))
+        arguments = (out, want, out.numel(), *map(ctypes.c_double, bounds), row)
+        module().launch(f"measure<{TYPES[type_name(out)]}>", BLOCKS, THREADS, arguments)
+    largest = totals.cpu()
+    counts = largest.view(torch.int64).tolist()
+    return [
+        Statistics(out.numel(), beyond, nonfinite, *errors)
+        for (out, _, _), (beyond, nonfinite, *_), (_, _, *errors) in zip(pairs, counts, largest.tolist(), strict=True)
+    ]
 
 
 @functools.cache

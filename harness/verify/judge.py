@@ -29,8 +29,8 @@ EXCHANGED_BYTES = 4 << 30
 class Judge(Protocol):
     """Knows the answers."""
 
-    def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
-        """Have the answer for some inputs ready."""
+    def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
+        """Have the answers for some inputs ready."""
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         """Whether each answer is correct."""
@@ -39,8 +39,9 @@ class Judge(Protocol):
 class LocalJudge:
     """Keeps answers in this process: for dry runs, and for kernels that run beside their judge anyway."""
 
-    def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
-        reference.expected()
+    def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
+        for reference in references:
+            reference.expected()
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         specs = definition.outputs(size.params)
@@ -75,10 +76,9 @@ class RemoteJudge:
         self._channel = Channel(end, key)
         self._exchange, self._size, self._handle = 0, 0, ""
 
-    def expect(self, definition: ProblemDefinition, size: Size, reference: ReferenceInputs) -> None:
-        drawing = reference.drawing
-        item = {"seed": drawing.seed, "case": drawing.case}
-        self._ask({"op": "expect", "problem_id": definition.id, "size": size.name, "items": [item]})
+    def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
+        items = [{"seed": each.drawing.seed, "case": each.drawing.case} for each in references]
+        self._ask({"op": "expect", "problem_id": definition.id, "size": size.name, "items": items})
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         found: list[Comparison] = []

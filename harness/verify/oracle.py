@@ -6,7 +6,6 @@ and compares outputs that it reads from memory the other process shares. Nothing
 
 from __future__ import annotations
 
-import contextlib
 import select
 import socket
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.driver import call
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
-from kbench.harness.verify.fused_compare import compare_fused
+from kbench.harness.verify.fused_compare import Judged, compare_together
 from kbench.harness.verify.reference_inputs import Drawing, nbytes
 from kbench.schemas import InfrastructureError
 
@@ -55,36 +54,47 @@ class Oracle:
             raise InfrastructureError(f"GPU {gpu} cannot be used: {error}") from error
         self._device = f"cuda:{index}"
         self._answers: OrderedDict[Key, tuple[Tensor, ...]] = OrderedDict()
+        self._held_bytes = 0
         self._mapped: dict[str, int] = {}
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request: make an answer ready, or compare outputs with it."""
         definition = problem(request["problem_id"])
         size, specs = definition.size(request["size"]), definition.outputs(definition.size(request["size"]).params)
-        found: list[dict[str, Any]] = []
-        for item in request["items"]:
-            drawing = Drawing(int(item["seed"]), item["case"])
-            expected = self._expected(definition, size, drawing)
-            if request["op"] == "compare":
-                outputs = self._outputs(specs, item["offsets"], request)
-                found.append(as_message(compare_fused(outputs, expected, drawing.tolerance(definition), specs)))
-        return {"found": found}
+        drawings = [Drawing(int(item["seed"]), item["case"]) for item in request["items"]]
+        expected = [self._expected(definition, size, drawing) for drawing in drawings]
+        if request["op"] != "compare":
+            return {}
+        answers = [
+            Judged(self._outputs(specs, item["offsets"], request), wanted, drawing.tolerance(definition))
+            for item, wanted, drawing in zip(request["items"], expected, drawings, strict=True)
+        ]
+        return {"found": [as_message(found) for found in compare_together(answers, specs)]}
 
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
-        import torch
-
         key = (definition.id, size.name, drawing)
         found = self._answers.pop(key, None)
-        if found is None:
-            found = definition.expected(drawing.inputs(definition, size, self._device))
-            torch.cuda.synchronize()
-        self._answers[key] = found
-        while len(self._answers) > 1 and sum(nbytes(a) for a in self._answers.values()) > ANSWER_BYTES:
-            self._answers.popitem(last=False)
+        self._answers[key] = found = self._compute(definition, size, drawing) if found is None else found
+        return found
+
+    def _compute(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
+        import torch
+
+        found = definition.expected(drawing.inputs(definition, size, self._device))
+        torch.cuda.synchronize()
+        self._held_bytes += nbytes(found)
+        while self._answers and self._held_bytes > ANSWER_BYTES:
+            _, dropped = self._answers.popitem(last=False)
+            self._held_bytes -= nbytes(dropped)
         # Answers are made in higher precision, whose intermediate tensors are many times the answer.
         if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE_BYTES:
             torch.cuda.empty_cache()
         return found
+
+    def forget(self) -> None:
+        """Drop every answer."""
+        self._answers.clear()
+        self._held_bytes = 0
 
     def _outputs(
         self, specs: Sequence[TensorSpec], offsets: Sequence[int], request: Mapping[str, Any]
@@ -162,6 +172,5 @@ def _safely(oracle: Oracle, request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return oracle.answer(request)
     except Exception as error:  # noqa: BLE001 - the process boundary: the asker says that the machine failed
-        with contextlib.suppress(Exception):
-            oracle._answers.clear()
+        oracle.forget()
         return {"broken": f"the answer cannot be computed: {type(error).__name__}: {error}"}

@@ -82,12 +82,11 @@ class ReferenceInputs:
         self._answer = None
         self._sums.pop("answer", None)
 
-    def damaged(self) -> str | None:
-        """Which part no longer has the bytes it was made with, inputs or answer; None when all is well."""
-        for part, before in self._sums.items():
-            if sums(self.inputs if part == "inputs" else self.expected()) != before:
-                return part
-        return None
+    @property
+    def sealed(self) -> list[tuple[str, Sequence[Any], list[int]]]:
+        """Each part whose bytes are watched: its name, its values, and the sums over their bytes when it was made."""
+        parts = {"inputs": self.inputs, "answer": self._answer or ()}
+        return [(name, parts[name], before) for name, before in self._sums.items()]
 
     @property
     def nbytes(self) -> int:
@@ -95,17 +94,27 @@ class ReferenceInputs:
         return nbytes((*self.inputs, *(self._answer or ())))
 
 
-def sums(tensors: Sequence[Any]) -> list[int]:
-    """A cheap sum over the bytes of each tensor."""
+def damaged(references: Sequence[ReferenceInputs]) -> str | None:
+    """Which part of which inputs no longer has the bytes it was made with; None when all do. Waits once."""
+    parts = [(at, *part) for at, reference in enumerate(references) for part in reference.sealed]
+    found = iter(sums([value for _, _, values, _ in parts for value in values]))
+    for at, name, _, before in parts:
+        if [next(found) for _ in before] != before:
+            return f"{name} of reference inputs {at}"
+    return None
+
+
+def sums(values: Sequence[Any]) -> list[int]:
+    """A cheap sum over the bytes of each tensor among some values."""
     import torch
 
     found = []
-    for value in tensors:
+    for value in values:
         if hasattr(value, "data_ptr"):
             flat = value.reshape(-1).view(torch.uint8)
             whole = flat.numel() // 4 * 4
             found.append(flat[:whole].view(torch.int32).sum(dtype=torch.int64) + flat[whole:].sum(dtype=torch.int64))
-    return [int(value) for value in found]
+    return [int(total) for total in torch.stack(found).tolist()] if found else []
 
 
 def nbytes(values: Sequence[Any]) -> int:

@@ -21,8 +21,8 @@ class Subject(Protocol):
     def not_restored(self) -> list[str]:
         """What a call may find as the last one left it, although it was prepared."""
 
-    def prepare(self) -> None:
-        """Queue taking away what earlier calls left where the next one may find it."""
+    def prepare(self, stage: int) -> None:
+        """Queue taking away what earlier calls left where the next one, on this set of inputs, may find it."""
 
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
@@ -44,7 +44,7 @@ class ProcessSubject:
     def not_restored(self) -> list[str]:
         return ["memory and state of its own process"]
 
-    def prepare(self) -> None:
+    def prepare(self, stage: int) -> None:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 

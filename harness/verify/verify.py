@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.verify.context import STAGES, Check, ProblemContext, Stage, first_failure, same_bits
+from kbench.harness.verify.context import STAGES, Check, ProblemContext, Stage, check, first_failure, same_bits
 from kbench.harness.verify.judge import Answer
 from kbench.harness.verify.reference_inputs import ReferenceInputs
 from kbench.harness.verify.subject import Subject
@@ -122,10 +122,10 @@ def call(
     """One call on fresh inputs into poisoned memory; its outputs when they have the declared form."""
     buffers = context.stages[stage]
     buffers.fill(reference)
-    subject.prepare()
+    subject.prepare(stage)
     returned = subject.call(stage)
     context.device.synchronize()
-    wrong = misfit(returned, context, buffers) or first_failure(buffers.checks())
+    wrong = misfit(returned, context, buffers) or first_failure(check(context.device, buffers.claims()))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
         return None
@@ -149,10 +149,10 @@ def verify_together(
         # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.
         buffers = context.stages[turn % STAGES]
         buffers.fill(reference)
-        subject.prepare()
+        subject.prepare(turn % STAGES)
         outputs = subject.call(turn % STAGES)
         answers.append((reference, tuple(output.clone() for output in outputs)))
-        checks += buffers.checks()
+        checks += check(context.device, buffers.claims())
         untouched = subject.untouched()
         if untouched is not None:
             checks.append(("memory next to a buffer was overwritten", untouched))

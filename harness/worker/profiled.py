@@ -59,7 +59,7 @@ class Profiled:
     def call(self, replay: Replay) -> None:
         """One profiled call, after one that is not."""
         for profiled in (False, True):
-            replay.prepare()
+            replay.prepare(0)
             self.device.flush()
             # Lines that are only read are clean: writing them back is not added to what the kernel writes.
             self._clean.sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def fastest(replays: Sequence[Replay], bench: Bench) -> Replay:
     for number, replay in enumerate(replays):
         label = f"configuration {number}"
         slots = [
-            Slot(label, 0, lambda act=replay: act.call(0), prepare=replay.prepare)  # type: ignore[misc]
+            Slot(label, 0, functools.partial(replay.call, 0), prepare=functools.partial(replay.prepare, 0))
             for _ in range(TUNING_CALLS)
         ]
         bench.sampler.run(slots[:2])
@@ -121,8 +122,8 @@ class ReplayRunner(Runner):
         """
         gpu = Gpu.parse(request["gpu"])
         device = CudaDevice(gpu, fenced=request["fenced"])
-        # Compiled now, while no kernel waits.
-        assert device.scrubber is not None
+        # Now, while no kernel waits.
+        device.compile()
         oracle = request.get("oracle")
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,15 @@ def preload(*, planning: bool) -> None:
         planning: whether they will plan kernels; compilers are warmed up only then, because some of them initialise the
             CUDA driver, and no process forked from one that did can use a GPU.
     """
+    import triton.language
+    from triton.runtime.cache import triton_key
+
+    # Triton hashes its own installation, hundreds of megabytes, while torch is imported.
+    hashing = threading.Thread(target=triton_key)
+    if planning:
+        hashing.start()
     import scipy.special
     import torch
-    import triton
-    import triton.language
 
     from kbench.benchmark.problems.registry import known, unlisted, users
     from kbench.harness.plan import planner
@@ -48,19 +54,20 @@ def preload(*, planning: bool) -> None:
     users()
     if planning:
         warm_compilers()
+        # No thread may be left when this process forks.
+        hashing.join()
 
 
 def warm_compilers() -> None:
     """Do once, before forking, what every planning process would otherwise do at its first kernel.
 
-    torch's dispatch modes import its compiler, its meta device a computer algebra system; Triton hashes its own
-    installation, and NVRTC loads a large library. Together that takes seconds.
+    torch's dispatch modes import its compiler, its meta device a computer algebra system; NVRTC loads a large library.
+    Together that takes seconds.
     """
     import torch
     from cuda.bindings import nvrtc
     from torch.utils import cpp_extension
     from triton.backends.nvidia import compiler
-    from triton.runtime.cache import triton_key
 
     from kbench.harness.plan.recorder import Recorder
     from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode
@@ -68,7 +75,6 @@ def warm_compilers() -> None:
     assert cpp_extension is not None
     with RecordingMode(Recorder(())), DeviceMode():
         torch.zeros_like(torch.empty(1, device="meta"))
-    triton_key()
     for arch in (80, 90, 100):
         compiler.get_ptxas_version(arch)
     _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void nothing() {}', b"nothing.cu", 0, [], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.verify.verify import Verdict
 from kbench.schemas import InfrastructureError, Status
@@ -67,6 +68,35 @@ def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext) -> Non
         (fresh,) = (s.kept for s in samples if s.kept is not None and s.kept.fresh)
         assert fingerprint(fresh.reference.inputs[0]) == held_out
         assert fresh.reference._answer is None
+
+
+class Planned(ProcessSubject):
+    """A kernel whose memory is the harness's, but perhaps for a variable."""
+
+    owned = True
+    kept: tuple[str, ...] = ()
+
+    @property
+    def not_restored(self) -> list[str]:
+        return [*self.kept]
+
+
+@pytest.mark.parametrize(("kept", "expected"), [((), [1, 0, 0, 1, 0, 0]), (("variable v",), [1] * 6)])
+def test_a_kernel_that_keeps_nothing_meets_held_out_inputs_once_per_timing(
+    context: ProblemContext, kept: tuple[str, ...], expected: list[int]
+) -> None:
+    auditor = Auditor(context, Verdict())
+    subject = Planned(gelu, context)
+    subject.kept = kept
+    kernel = auditor.candidate("k", subject)
+    met: list[int] = []
+    for _ in range(2):
+        auditor.begin()
+        for number in range(3):
+            samples = look(kernel, context, number)
+            assert auditor.judge(samples)
+            met.append(sum(s.kept is not None and s.kept.fresh for s in samples))
+    assert met == expected
 
 
 def test_a_wrong_answer_for_held_out_inputs_is_found(context: ProblemContext) -> None:
@@ -209,7 +239,7 @@ def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: Problem
 def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext) -> None:
     auditor, calls = Auditor(context, Verdict()), [0]
     kernel = candidate(auditor, honest(calls))
-    assert auditor.judge(look(kernel, context))
+    assert auditor.judge([dataclasses.replace(sample, time_us=2_000.0) for sample in look(kernel, context)])
     before = calls[0]
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))
     assert calls[0] == before
@@ -300,4 +330,4 @@ def test_damage_is_noticed_only_where_reference_inputs_are_sealed() -> None:
     for sealed in (True, False):
         reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu", sealed=sealed)
         reference.inputs[0].view(-1)[3] += 1.0
-        assert reference.damaged() == ("inputs" if sealed else None)
+        assert damaged([reference]) == ("inputs of reference inputs 0" if sealed else None)

@@ -31,13 +31,16 @@ class FakeOracle:
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
-        self._answers: dict[str, Any] = {"held": 1}
+        self.forgot = False
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append(dict(request))
         if request["problem_id"] == "no_such_problem":
             raise KeyError("no_such_problem")
         return self.answers.pop(0) if self.answers else {"ready": True}
+
+    def forget(self) -> None:
+        self.forgot = True
 
 
 CONNECTIONS: list[RemoteJudge] = []
@@ -76,10 +79,9 @@ def test_inputs_are_named_by_their_seed_and_case_and_never_sent(served: tuple[Fa
     fake, address, _ = served
     asks = connected(address)
     case = DEFINITION.cases[0].name
-    asks.expect(DEFINITION, SIZE, drawn())
-    asks.expect(DEFINITION, SIZE, drawn(case))
+    asks.expect(DEFINITION, SIZE, [drawn(), drawn(case)])
     named = {"op": "expect", "problem_id": DEFINITION.id, "size": SIZE.name}
-    assert fake.asked == [named | {"items": [{"seed": 5, "case": each}]} for each in (None, case)]
+    assert fake.asked == [named | {"items": [{"seed": 5, "case": each} for each in (None, case)]}]
 
 
 def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
@@ -120,9 +122,9 @@ def test_a_wrong_key_gets_no_answer_and_disturbs_nobody(served: tuple[FakeOracle
     fake, address, _ = served
     intruder, asks = connected(address, b"x" * KEY_BYTES), connected(address)
     with pytest.raises(InfrastructureError, match="is gone"):
-        intruder.expect(DEFINITION, SIZE, drawn())
+        intruder.expect(DEFINITION, SIZE, [drawn()])
     assert fake.asked == []
-    asks.expect(DEFINITION, SIZE, drawn())
+    asks.expect(DEFINITION, SIZE, [drawn()])
     assert len(fake.asked) == 1
 
 
@@ -133,17 +135,17 @@ def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memo
     asks = connected(address)
     with pytest.raises(InfrastructureError, match="cannot be computed: KeyError"):
         asks._ask({"op": "expect", "problem_id": "no_such_problem"})
-    assert fake._answers == {}
-    asks.expect(DEFINITION, SIZE, drawn())
+    assert fake.forgot
+    asks.expect(DEFINITION, SIZE, [drawn()])
 
 
 def test_an_oracle_that_ends_is_the_machines_fault(served: tuple[FakeOracle, str, socket.socket]) -> None:
     _, address, here = served
     asks = connected(address)
-    asks.expect(DEFINITION, SIZE, drawn())
+    asks.expect(DEFINITION, SIZE, [drawn()])
     here.close()
     with pytest.raises(InfrastructureError, match="is gone"):
-        asks.expect(DEFINITION, SIZE, drawn())
+        asks.expect(DEFINITION, SIZE, [drawn()])
 
 
 def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
@@ -154,7 +156,8 @@ def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
     fake, address, _ = served
     context = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=connected(address))
     context.expect()
-    assert [request["items"][0]["seed"] for request in fake.asked] == [1, 2, 3]
+    context.expect()
+    assert [[item["seed"] for item in request["items"]] for request in fake.asked] == [[1, 2, 3]]
     assert all(reference._answer is None for reference in context.references)
     local = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=LocalJudge())
     local.expect()

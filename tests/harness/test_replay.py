@@ -19,7 +19,7 @@ from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill
-from kbench.harness.verify.context import Stage
+from kbench.harness.verify.context import STAGES, Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
@@ -214,7 +214,7 @@ def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver
     given = stages()
     subject, _ = ready(driver, relu_plan(), given)
     assert subject.owned
-    subject.prepare()
+    subject.prepare(1)
     (y,) = subject.call(1)
     assert torch.equal(y, torch.relu(given[1].inputs[0]))
     assert seen == [LaunchShape((2, 1, 1), (32, 1, 1), 3, None, cooperative=True, dependent=False)]
@@ -228,7 +228,7 @@ def test_before_every_call_all_memory_is_poisoned_and_variables_and_chip_memory_
     subject, device = ready(driver, relu_plan(), stages())
     for _ in range(2 * PLACES):
         driver.calls.clear()
-        subject.prepare()
+        subject.prepare(0)
         place = subject.places[subject._next]
         assert all(bool((tensor == POISON_BYTE).all()) for tensor in place.memory.values())
         assert driver.calls == ["cuMemsetD8Async", "scrub"]
@@ -243,9 +243,9 @@ def test_calls_take_turns_in_many_places_and_never_the_last_one_again(driver: Ho
     driver.run = computes
     subject, _ = ready(driver, relu_plan(), stages())
     addresses = []
-    for _ in range(3 * PLACES):
-        subject.prepare()
-        addresses.append(subject.call(0)[0].data_ptr())
+    for at in range(3 * PLACES):
+        subject.prepare(at % STAGES)
+        addresses.append(subject.call(at % STAGES)[0].data_ptr())
     assert len(set(addresses)) == PLACES
     assert all(one != other for one, other in itertools.pairwise(addresses))
 
@@ -262,14 +262,14 @@ def test_a_write_next_to_a_buffer_is_noticed_and_gone_when_its_place_is_used_aga
     driver: HostDriver, at: int, side: int
 ) -> None:
     subject, _ = ready(driver, relu_plan(), stages())
-    subject.prepare()
+    subject.prepare(0)
     subject.call(0)
     tensor = subject.places[subject._next].memory[at]
     address = tensor.data_ptr() - 1 if side < 0 else tensor.data_ptr() + tensor.numel()
     ctypes.memset(address, 0, 1)
     assert not bool(subject.untouched())
     for _ in range(PLACES):
-        subject.prepare()
+        subject.prepare(0)
         subject.call(0)
         assert bool(subject.untouched())
 
@@ -282,7 +282,7 @@ def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
     )
     given = stages()
     subject, _ = ready(driver, relu_plan(*steps), given)
-    subject.prepare()
+    subject.prepare(0)
     driver.calls.clear()
     subject.call(0)
     assert driver.calls == ["fill pairs"] + ["cuMemcpyDtoDAsync"] * 2 + ["launch"]
@@ -340,7 +340,7 @@ def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_na
     for _ in range(2):
         ctypes.memset(driver.variables["kept"], 9, 4)
         ctypes.memset(driver.variables["table"], 9, 8)
-        made.prepare()
+        made.prepare(0)
         assert driver.variables["kept"].raw == b"\3\0\0\0"
         assert driver.variables["table"].raw == bytes(8)
     code.unload()
@@ -361,7 +361,7 @@ def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(dr
     for memory in driver.variables.values():
         ctypes.memset(memory, 9, 4)
     driver.calls.clear()
-    made.prepare()
+    made.prepare(0)
     assert driver.calls.count("cuMemcpyDtoDAsync") == 1, "of the constant alone"
     assert driver.calls.count("copy rows") == 1
     assert [driver.variables[name].raw for name in names] == [bytes([number] * 4) for number in range(len(names))]
@@ -380,7 +380,7 @@ def test_memory_on_the_chip_is_overwritten_where_the_kernel_uses_any(driver: Hos
         driver.shared_bytes = static
         plan = dataclasses.replace(relu_plan(), steps=(dataclasses.replace(step, shared_bytes=shared),))
         subject, _ = ready(driver, plan, stages())
-        subject.prepare()
+        subject.prepare(0)
         assert driver.calls.count("scrub") == scrubs
 
 
@@ -392,5 +392,5 @@ def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it
     assert sizes == {1: SPEC.nbytes + 16, 2: 24}
     assert subject.untouched() is None
     driver.calls.clear()
-    subject.prepare()
+    subject.prepare(0)
     assert driver.calls.count("cuMemsetD8Async") == 2

@@ -18,6 +18,7 @@ from kbench.harness.verify.context import (
     Guarded,
     ProblemContext,
     Stage,
+    check,
     first_failure,
 )
 from kbench.harness.verify.subject import ProcessSubject
@@ -142,6 +143,6 @@ def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None
         guarded = stage._guarded[0]
         assert guarded is not None
         guarded._block.fill_(0)
-    assert first_failure(context.stages[-1].checks()) is not None
+    assert first_failure(check(context.device, context.stages[-1].claims())) is not None
     assert cache.get("gelu_tanh", size) is context
-    assert [first_failure(stage.checks()) for stage in context.stages] == [None] * MANY_STAGES
+    assert [first_failure(check(context.device, stage.claims())) for stage in context.stages] == [None] * MANY_STAGES

@@ -1,6 +1,6 @@
 """Does the source reader of `static` read what kernels really launch? It is checked against launch plans.
 
-PYTHONPATH=src python docs/evidence/scripts/launch_reader.py      # prints tables, writes launch-reader.json
+PYTHONPATH=src python docs/evidence/scripts/launch_reader.py      # prints tables, writes launch-reader.json.xz
 """
 
 from __future__ import annotations
@@ -271,7 +271,8 @@ def main() -> None:
         "coverage": covered,
         "disagreements": [each.to_json() for each in every if each.differs()],
     }  # fmt: skip
-    (EVIDENCE / "launch-reader.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
+    with lzma.open(EVIDENCE / "launch-reader.json.xz", "wt", encoding="utf-8", preset=9 | lzma.PRESET_EXTREME) as file:
+        file.write(json.dumps(document) + "\n")
     click.echo(table(rows))
     for part in covered.values():
         for name, tally in part.items():

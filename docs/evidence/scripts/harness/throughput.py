@@ -38,9 +38,10 @@ def main() -> None:
         opened = time.monotonic()
         environment = harness.environment()
         say(f"{len(kernels)} kernels, workers ready in {time.monotonic() - opened:.1f} s")
-        began, rows = time.monotonic(), []
+        began, rows, arrivals = time.monotonic(), [], []
         for row in harness.measure(kernels):
             rows.append(row)
+            arrivals.append(time.monotonic() - began)
         wall = time.monotonic() - began
         tally = harness.tally
     ok = [row for row in rows if row.status == "ok"]
@@ -51,6 +52,7 @@ def main() -> None:
         "measurements": len(rows),
         "verified_measurements": len(ok),
         "wall_s": wall,
+        "first_s": arrivals[0],
         "measurements_per_s": len(rows) / wall,
         "verified_measurements_per_s": len(ok) / wall,
         "statuses": Counter(row.status.value for row in rows),
@@ -58,6 +60,7 @@ def main() -> None:
         "build_process_s": tally.build_s,
         "half_width_median": widths[len(widths) // 2],
         "half_width_p95": widths[int(0.95 * len(widths))],
+        "arrivals_s": [round(at, 3) for at in arrivals],
         "rows": [
             {"kernel_id": r.kernel_id, "problem_id": r.problem_id, "backend": backends[r.kernel_id],
              "workload": r.workload, "status": r.status.value, "error": r.error, "runtime_us": r.runtime_us,
@@ -68,7 +71,7 @@ def main() -> None:
         ],
     }  # fmt: skip
     write(folder, "throughput.json", result)
-    say(str({name: value for name, value in result.items() if name not in ("rows", "environment")}))
+    say(str({name: value for name, value in result.items() if name not in ("rows", "arrivals_s", "environment")}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""What the harness compiles for a GPU: holds that end when they are told to, and comparisons of memory."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from kbench.harness.device.device import CudaDevice
+from kbench.harness.device.same_bytes import ROWS, Claim, same_bytes
+
+
+def claims(place: str) -> tuple[list[Claim], list[bool]]:
+    """Claims of every form and whether they are true."""
+    words = torch.arange(100_003, dtype=torch.int32, device=place)
+    changed = words.clone()
+    changed[-1] += 1
+    odd = torch.full((1001,), 0xA5, dtype=torch.uint8, device=place)
+    spoilt = odd.clone()
+    spoilt[1000] = 0
+    empty = words[:0]
+    found: list[tuple[Claim, bool]] = [
+        ((words, words.clone()), True),
+        ((words, changed), False),
+        ((words[1:], words[1:].clone()), True),
+        ((words[1:], changed[1:]), False),
+        ((odd, 0xA5), True),
+        ((odd[1:], 0xA5), True),
+        ((spoilt, 0xA5), False),
+        ((spoilt[:1000], 0xA5), True),
+        ((empty, empty.clone()), True),
+    ]
+    return [claim for claim, _ in found], [true for _, true in found]
+
+
+def test_claims_are_checked_by_torch() -> None:
+    given, true = claims("cpu")
+    assert [bool(flag) for flag in same_bytes(given)] == true
+
+
+@pytest.mark.gpu
+def test_claims_are_checked_by_one_launch_as_by_torch() -> None:
+    device = CudaDevice(0)
+    given, true = claims(device.torch_name)
+    plain = [bool(flag) for flag in device.same(given)]
+    device.compile()
+    many = ROWS // len(given) + 1
+    found = [bool(flag) for flag in device.same(given * many)]
+    assert plain == true
+    assert found == true * many
+
+
+@pytest.mark.gpu
+def test_a_hold_ends_when_it_is_told_to_and_at_its_limit() -> None:
+    device = CudaDevice(0)
+    device.compile()
+    limit_s = 0.5
+    for resumed in (True, False, True):
+        device.hold(1e6 * limit_s)
+        held = device.mark()
+        time.sleep(0.02)
+        assert not device.passed(held)
+        began = time.perf_counter()
+        if resumed:
+            device.resume()
+        device.synchronize()
+        assert (time.perf_counter() - began < limit_s / 2) == resumed

@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.cuda import CudaModule, architecture
 from kbench.harness.device.device import CudaDevice, Device
-from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, Queue, call
+from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.floor import Ceilings
+from kbench.harness.device.own_kernels import OwnKernels, as_word
 from kbench.harness.timing.batch import Sampler, Slot
 
 if TYPE_CHECKING:
@@ -72,12 +72,9 @@ def measure_ceilings(device: Device, sampler: Sampler) -> Ceilings:
 
 def wide_read(device: CudaDevice, source: Tensor, target: Tensor) -> Queue:
     """Queues reading a tensor with many loads in flight."""
-    properties = device.properties
-    code = CudaModule(READ_SOURCE).compiled(architecture(int(properties.major), int(properties.minor)))
-    CudaModule.declared.pop()
-    function = Function(call("cuModuleLoadData", code.cubin), "read")
+    function = OwnKernels(READ_SOURCE, device.properties).function("read")
     words = (source.data_ptr(), target.data_ptr(), source.numel() // 4)
-    parameters = Parameters(function, [word.to_bytes(8, "little") for word in words])
+    parameters = Parameters(function, [as_word(word) for word in words])
     return Launch(function, LaunchShape((4 * device.sm_count, 1, 1), (512, 1, 1)), parameters, device.stream).queue
 
 

@@ -6,8 +6,8 @@ import ctypes
 import secrets
 from typing import Any
 
-from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, call
+from kbench.harness.device.driver import Launch, LaunchShape, Parameters
+from kbench.harness.device.own_kernels import OwnKernels, as_word
 
 SOURCE = r"""
 extern "C" __global__ void hold_stream(const volatile unsigned long long* word, unsigned long long released,
@@ -34,28 +34,21 @@ class Hold:
         """
         import torch
 
-        code = CudaModule(SOURCE).compiled(architecture(int(properties.major), int(properties.minor)))
-        CudaModule.declared.pop()
-        function = Function(call("cuModuleLoadData", code.cubin), "hold_stream")
+        function = OwnKernels(SOURCE, properties).function("hold_stream")
         self._memory = torch.zeros(1, dtype=torch.int64).pin_memory()
-        self._word = ctypes.c_uint64.from_address(self._memory.data_ptr())
-        address = _word(self._memory.data_ptr())
-        self._parameters = Parameters(function, [address, bytes(8), bytes(8)])
+        self._flag = ctypes.c_uint64.from_address(self._memory.data_ptr())
+        self._parameters = Parameters(function, [as_word(self._memory.data_ptr()), bytes(8), bytes(8)])
         self._launch = Launch(function, LaunchShape((1, 1, 1), (1, 1, 1)), self._parameters, stream)
         self._released = 0
 
     def queue(self, cycles: int) -> None:
         """Queue a hold that lasts until it is released, or so many cycles of the device's clock."""
         self._released = secrets.randbits(64)
-        self._word.value = ~self._released
-        self._parameters.set(1, _word(self._released))
-        self._parameters.set(2, _word(cycles))
+        self._flag.value = ~self._released
+        self._parameters.set(1, as_word(self._released))
+        self._parameters.set(2, as_word(cycles))
         self._launch.queue()
 
     def release(self) -> None:
         """Release the latest hold."""
-        self._word.value = self._released
-
-
-def _word(value: int) -> bytes:
-    return value.to_bytes(8, "little")
+        self._flag.value = self._released

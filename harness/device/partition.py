@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import DriverError, Function, Launch, LaunchShape, Parameters, call
+from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters, call
+from kbench.harness.device.own_kernels import OwnKernels, as_word
 from kbench.schemas import InfrastructureError
 
 MOST_IDS = 4096
@@ -66,14 +66,11 @@ class Partition:
     def _prepare(self, count: int, properties: Any) -> None:
         import torch
 
-        arch = architecture(int(properties.major), int(properties.minor))
-        code = CudaModule(SOURCE).compiled(arch)
-        CudaModule.declared.pop()
-        function = Function(call("cuModuleLoadData", code.cubin), "look")
+        function = OwnKernels(SOURCE, properties).function("look")
         self._seen = torch.zeros(MOST_IDS, dtype=torch.uint8, device="cuda")
         # So much shared memory that a multiprocessor holds one block at a time.
         shape = LaunchShape((2 * count, 1, 1), (32, 1, 1), int(properties.shared_memory_per_block_optin))
-        where = self._seen.data_ptr().to_bytes(8, "little")
+        where = as_word(self._seen.data_ptr())
         self._launch = Launch(function, shape, Parameters(function, [where]), torch.cuda.current_stream().cuda_stream)
 
     def look(self) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, call
+from kbench.harness.device.driver import Launch, LaunchShape, Parameters
+from kbench.harness.device.own_kernels import OwnKernels, as_word
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,13 +16,15 @@ Claim = tuple["Tensor", "Tensor | int"]
 """A contiguous tensor, and one of the same size with the same bytes, or the byte it is filled with."""
 ROWS, THREADS, BYTES_PER_THREAD, BLOCKS = 24, 256, 64, 1024
 ROW = struct.Struct("<4Q")
-SOURCE = r"""
+SOURCE = (
+    f"constexpr int ROWS = {ROWS};"
+    + r"""
 struct Row {
     const unsigned char* one;
     const unsigned char* other;
     unsigned long long fill, bytes;
 };
-struct Rows { Row row[24]; };
+struct Rows { Row row[ROWS]; };
 
 extern "C" __global__ void compare_rows(const Rows rows, unsigned char* same) {
     const Row row = rows.row[blockIdx.y];
@@ -43,6 +45,7 @@ extern "C" __global__ void compare_rows(const Rows rows, unsigned char* same) {
     if (differs) same[blockIdx.y] = 0;
 }
 """
+)
 
 
 class SameBytes:
@@ -55,9 +58,7 @@ class SameBytes:
             properties: the device's, as torch reports them.
             stream: handle of the stream everything is queued on.
         """
-        code = CudaModule(SOURCE).compiled(architecture(int(properties.major), int(properties.minor)))
-        CudaModule.declared.pop()
-        self._function = Function(call("cuModuleLoadData", code.cubin), "compare_rows")
+        self._function = OwnKernels(SOURCE, properties).function("compare_rows")
         self._stream = stream
 
     def queue(self, claims: Sequence[Claim]) -> list[Tensor]:
@@ -72,7 +73,7 @@ class SameBytes:
         longest = max(one.numel() * one.element_size() for one, _ in claims)
         blocks = max(1, min(-(-longest // (THREADS * BYTES_PER_THREAD)), BLOCKS))
         shape = LaunchShape((blocks, len(claims), 1), (THREADS, 1, 1))
-        parameters = Parameters(self._function, [rows, same.data_ptr().to_bytes(8, "little")])
+        parameters = Parameters(self._function, [rows, as_word(same.data_ptr())])
         Launch(self._function, shape, parameters, self._stream).queue()
         return same.unbind()
 
@@ -93,10 +94,10 @@ def _holds(one: Tensor, other: Tensor | int) -> Tensor:
 
     if isinstance(other, int):
         return (one.reshape(-1).view(torch.uint8) == other).all()
-    return torch.eq(*as_words(one, other)).all()
+    return torch.eq(*_as_words(one, other)).all()
 
 
-def as_words(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+def _as_words(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """Two tensors of one type as words of eight bytes, or as bytes where that is not possible."""
     import torch
 

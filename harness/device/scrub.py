@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, Queue, call
+from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
+from kbench.harness.device.own_kernels import OwnKernels, as_word
 
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
@@ -53,33 +53,30 @@ class Scrubber:
             count: multiprocessors that work runs on.
             stream: handle of the stream everything is queued on.
         """
-        major, minor = int(properties.major), int(properties.minor)
         shared = int(properties.shared_memory_per_block_optin)
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
-        code = CudaModule(SOURCE, names=names).compiled(architecture(major, minor))
-        CudaModule.declared.pop()
-        module = call("cuModuleLoadData", code.cubin)
-        self._copy, self._fill, self._stream = Function(module, "copy_rows"), Function(module, "fill_pairs"), stream
+        own = OwnKernels(SOURCE, properties, names)
+        self._copy, self._fill, self._stream = own.function("copy_rows"), own.function("fill_pairs"), stream
         self._most_blocks = count * WARPS_TO_FILL // BLOCK
-        everywhere = Function(module, "scrub_shared")
+        everywhere = own.function("scrub_shared")
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
-        self._shared = Launch(everywhere, shape, Parameters(everywhere, [_word(shared // 4)]), stream)
+        self._shared = Launch(everywhere, shape, Parameters(everywhere, [as_word(shared // 4)]), stream)
         full = LaunchShape((count * WARPS_TO_FILL // BLOCK, 1, 1), (BLOCK, 1, 1))
         self._local: dict[int, Launch] = {}
         for size, name in zip(LOCAL_BYTES, names, strict=True):
-            function = Function(module, code.symbols.get(name, name))
-            self._local[size] = Launch(function, full, Parameters(function, [_word(1)]), stream)
+            function = own.function(name)
+            self._local[size] = Launch(function, full, Parameters(function, [as_word(1)]), stream)
 
     def copying(self, table: int, rows: int) -> Queue:
         """What queues copying memory row by row of a table on the device: to, from, bytes."""
         shape = LaunchShape((rows, 1, 1), (32, 1, 1))
-        return Launch(self._copy, shape, Parameters(self._copy, [_word(table)]), self._stream).queue
+        return Launch(self._copy, shape, Parameters(self._copy, [as_word(table)]), self._stream).queue
 
     def filling(self, address: int, value: int, count: int) -> Queue:
         """What queues writing a number of eight bytes so many times."""
         shape = LaunchShape((max(1, min(-(-count // BLOCK), self._most_blocks)), 1, 1), (BLOCK, 1, 1))
-        given = [_word(number) for number in (address, value, count)]
+        given = [as_word(number) for number in (address, value, count)]
         return Launch(self._fill, shape, Parameters(self._fill, given), self._stream).queue
 
     def queue(self, local_bytes: int) -> None:
@@ -88,7 +85,3 @@ class Scrubber:
         if local_bytes:
             covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])
             self._local[covering].queue()
-
-
-def _word(value: int) -> bytes:
-    return value.to_bytes(8, "little")

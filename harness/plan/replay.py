@@ -1,8 +1,8 @@
 """Replay: a plan carried out on memory that this process owns, any number of times, without any foreign Python.
 
-Before every call, timed or not, everything a kernel could have kept from the previous one is erased: its outputs and
-scratch memory are overwritten, its variables are reset to their initial values, shared and local memory are
-overwritten, and its buffers move.
+Before every call, timed or not, everything a kernel could have kept from the previous one is erased: the outputs and
+scratch memory of both calls are overwritten, its variables are reset to their initial values, shared and local memory
+are overwritten, and its buffers move.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 POISON_BYTE = 0xFF
 """Fills memory before a kernel gets it: NaN in every floating-point type, and -1 in the integers."""
 PLACES, PLACES_BYTES = 16, 512 << 20
-"""Sets of output and scratch memory a kernel is called on in turn, as far as these bytes go; at least two. Where a few
+"""Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them."""
 FEW_VARIABLES = 16
 """Variables that are restored by a copy each. A header such as cooperative_groups.h brings hundreds; as many copies
@@ -215,6 +215,7 @@ class Replay:
         self._next = 0
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         self._pointers = [self._addresses(stage) for stage in stages]
+        self.stages = len(stages)
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
         shared, self._local_bytes = self._on_chip()
@@ -239,7 +240,8 @@ class Replay:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)
-        for queue in self.places[self._next].poison:
+        # What the last call wrote lies within reach of one that guesses its address, and may be the answer.
+        for queue in (*self.places[last].poison, *self.places[self._next].poison):
             queue()
         for queue in self._restore:
             queue()

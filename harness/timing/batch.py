@@ -99,7 +99,7 @@ Watch = Callable[[int], None]
 
 
 class Sampler:
-    """Times batches on a device and learns how long the stream must be held."""
+    """Times batches on a device and learns how long the stream must be held at most."""
 
     def __init__(self, device: Device, *, spare_marks: int = SPARE_MARKS, tail_marks: int = TAIL_MARKS) -> None:
         """Sample on a device."""
@@ -239,8 +239,6 @@ class Sampler:
         opened = device.mark()
         device.flush()
         start = device.mark()
-        if self.waits.get(slot.label, False):
-            device.resume()
         output = slot.call()
         end = device.mark()
         exposed = device.passed(start)
@@ -270,7 +268,7 @@ class Sampler:
 
     def _learn_host(self, key: tuple[str, bool], value: float) -> None:
         known = self.host_us.get(key, value)
-        # A slower host is taken into account at once: too short a hold spoils samples, too long a hold only waits.
+        # A slower host is taken into account at once: too short a hold spoils samples, too long a hold at most waits.
         weight = 0.5 if value > known else 0.3
         self.host_us[key] = known + weight * (value - known)
 

@@ -15,8 +15,8 @@ from kbench.harness.device.device import Device
 
 CALLS = 12
 HOLD_US = 1_000.0
-"""The stream is held this long for each call: the profiler slows launches down, and a gap between two launches of one
-call would count as its time."""
+"""The stream is held at most this long for each call: the profiler slows launches down, and a gap between two launches
+of one call would count as its time."""
 CALL_MARK = "kbench_call"
 BOUND = 0.03
 """Relative difference beyond which the clocks disagree, for kernels of at least `SHORT_US`."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.device.device import Device
-from kbench.harness.device.same_bytes import Claim, as_words
+from kbench.harness.device.same_bytes import Claim, same_bytes
 from kbench.harness.verify.judge import Answer, Judge, LocalJudge
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes
 
@@ -133,7 +133,7 @@ Check = tuple[str, "Tensor"]
 """What is wrong if a one-element tensor turns out false."""
 
 
-def check(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Check]:
+def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Check]:
     """Queue checking some claims."""
     held = device.same([claim for _, claim in claims])
     return [(what, flag) for (what, _), flag in zip(claims, held, strict=True)]
@@ -151,9 +151,8 @@ def first_failure(checks: Sequence[Check]) -> str | None:
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors of one type hold the same bytes; NaN equals itself."""
-    import torch
 
-    return bool(torch.equal(*as_words(one, other)))
+    return bool(same_bytes([(one, other)])[0])
 
 
 @dataclasses.dataclass(slots=True)
@@ -188,7 +187,7 @@ class ProblemContext:
         return ReferenceInputs(self.definition, self.size, drawing, place, sealed=sealed, settings=self.settings)
 
     def held_out(self) -> ReferenceInputs:
-        """Inputs no call has seen: from a seed that is used once and never kept."""
+        """Inputs that no call has seen: from a seed of their own."""
         return self._draw(Drawing(random.SystemRandom().getrandbits(62)), sealed=False)
 
     def adversarial(self) -> Iterator[ReferenceInputs]:

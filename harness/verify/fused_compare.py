@@ -91,7 +91,7 @@ class Judged:
 def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> list[Comparison]:
     """What `compare` says of each; outputs of known types take one pass each, and the host waits once for all."""
     pairs = [(o, w, a.tolerance) for a in answers for o, w in zip(a.outputs, a.expected, strict=True) if known(o, w)]
-    found = {id(pair[0]): statistics for pair, statistics in zip(pairs, passes(pairs), strict=True)}
+    found = {id(pair[0]): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
 
     def lookup(out: Tensor, want: Tensor, tolerance: Tolerance) -> Statistics:
         return found.get(id(out)) or torch_statistics(out, want, tolerance)
@@ -110,7 +110,7 @@ def type_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def passes(pairs: Sequence[tuple[Tensor, Tensor, Tolerance]]) -> list[Statistics]:
+def all_statistics(pairs: Sequence[tuple[Tensor, Tensor, Tolerance]]) -> list[Statistics]:
     """How far each output is from its answer."""
     import torch
 
@@ -121,11 +121,11 @@ def passes(pairs: Sequence[tuple[Tensor, Tensor, Tolerance]]) -> list[Statistics
         bounds = (tolerance.atol, tolerance.rtol, relative_floor(tolerance))
         arguments = (out, want, out.numel(), *map(ctypes.c_double, bounds), row)
         module().launch(f"measure<{TYPES[type_name(out)]}>", BLOCKS, THREADS, arguments)
-    largest = totals.cpu()
-    counts = largest.view(torch.int64).tolist()
+    on_host = totals.cpu()
+    counts = on_host.view(torch.int64).tolist()
     return [
         Statistics(out.numel(), beyond, nonfinite, *errors)
-        for (out, _, _), (beyond, nonfinite, *_), (_, _, *errors) in zip(pairs, counts, largest.tolist(), strict=True)
+        for (out, _, _), (beyond, nonfinite, *_), (_, _, *errors) in zip(pairs, counts, on_host.tolist(), strict=True)
     ]
 
 

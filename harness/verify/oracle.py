@@ -58,7 +58,7 @@ class Oracle:
         self._mapped: dict[str, int] = {}
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one request: make an answer ready, or compare outputs with it."""
+        """Answer one request: make answers ready, or compare outputs with them."""
         definition = problem(request["problem_id"])
         size, specs = definition.size(request["size"]), definition.outputs(definition.size(request["size"]).params)
         drawings = [Drawing(int(item["seed"]), item["case"]) for item in request["items"]]
@@ -74,7 +74,9 @@ class Oracle:
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
         key = (definition.id, size.name, drawing)
         found = self._answers.pop(key, None)
-        self._answers[key] = found = self._compute(definition, size, drawing) if found is None else found
+        if found is None:
+            found = self._compute(definition, size, drawing)
+        self._answers[key] = found
         return found
 
     def _compute(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:

@@ -83,7 +83,7 @@ class ReferenceInputs:
         self._sums.pop("answer", None)
 
     @property
-    def sealed(self) -> list[tuple[str, Sequence[Any], list[int]]]:
+    def sealed_parts(self) -> list[tuple[str, Sequence[Any], list[int]]]:
         """Each part whose bytes are watched: its name, its values, and the sums over their bytes when it was made."""
         parts = {"inputs": self.inputs, "answer": self._answer or ()}
         return [(name, parts[name], before) for name, before in self._sums.items()]
@@ -96,7 +96,7 @@ class ReferenceInputs:
 
 def damaged(references: Sequence[ReferenceInputs]) -> str | None:
     """Which part of which inputs no longer has the bytes it was made with; None when all do. Waits once."""
-    parts = [(at, *part) for at, reference in enumerate(references) for part in reference.sealed]
+    parts = [(at, *part) for at, reference in enumerate(references) for part in reference.sealed_parts]
     found = iter(sums([value for _, _, values, _ in parts for value in values]))
     for at, name, _, before in parts:
         if [next(found) for _ in before] != before:

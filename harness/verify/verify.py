@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.verify.context import STAGES, Check, ProblemContext, Stage, check, first_failure, same_bits
+from kbench.harness.verify.context import STAGES, Check, ProblemContext, Stage, check_claims, first_failure, same_bits
 from kbench.harness.verify.judge import Answer
 from kbench.harness.verify.reference_inputs import ReferenceInputs
 from kbench.harness.verify.subject import Subject
@@ -125,7 +125,7 @@ def call(
     subject.prepare(stage)
     returned = subject.call(stage)
     context.device.synchronize()
-    wrong = misfit(returned, context, buffers) or first_failure(check(context.device, buffers.claims()))
+    wrong = misfit(returned, context, buffers) or first_failure(check_claims(context.device, buffers.claims()))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
         return None
@@ -152,7 +152,7 @@ def verify_together(
         subject.prepare(turn % STAGES)
         outputs = subject.call(turn % STAGES)
         answers.append((reference, tuple(output.clone() for output in outputs)))
-        checks += check(context.device, buffers.claims())
+        checks += check_claims(context.device, buffers.claims())
         untouched = subject.untouched()
         if untouched is not None:
             checks.append(("memory next to a buffer was overwritten", untouched))

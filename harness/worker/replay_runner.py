@@ -100,8 +100,8 @@ def fastest(replays: Sequence[Replay], bench: Bench) -> Replay:
     for number, replay in enumerate(replays):
         label = f"configuration {number}"
         slots = [
-            Slot(label, 0, functools.partial(replay.call, 0), prepare=functools.partial(replay.prepare, 0))
-            for _ in range(TUNING_CALLS)
+            Slot(label, 0, functools.partial(replay.call, stage), prepare=functools.partial(replay.prepare, stage))
+            for stage in (at % replay.stages for at in range(TUNING_CALLS))
         ]
         bench.sampler.run(slots[:2])
         taken = sorted(sample.time_us for sample in bench.sampler.run(slots))

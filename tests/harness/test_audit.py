@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
-from kbench.harness.timing.batch import Sample, Sampler
+from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
@@ -234,6 +234,27 @@ def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: Problem
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))
     assert calls[0] == before + 3 * ROUNDS * LOOKS, "calls of 2 ms: three a round"
     assert auditor.verdict.ok
+
+
+class Steady(Sampler):
+    """Says that every call took as long."""
+
+    def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
+        return [dataclasses.replace(sample, time_us=10_000.0) for sample in super().run(slots, watch)]
+
+
+@pytest.mark.parametrize("is_gpu", [True, False])
+def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times(
+    context: ProblemContext, is_gpu: bool
+) -> None:
+    context.device.is_gpu = is_gpu
+    auditor = Auditor(context, Verdict())
+    kernel = candidate(auditor, gelu)
+    for sample in look(kernel, context):
+        fresh = sample.kept is not None and sample.kept.fresh
+        assert auditor.judge([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
+    auditor.confirm(kernel, Steady(context.device), random.Random(1))
+    assert auditor.verdict.status is (Status.REJECTED if is_gpu else Status.OK)
 
 
 def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext) -> None:

@@ -11,7 +11,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES, Leftovers
-from kbench.harness.verify.context import Stage, check, first_failure
+from kbench.harness.verify.context import Stage, check_claims, first_failure
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 
 
@@ -33,7 +33,7 @@ def test_outputs_are_overwritten_and_inputs_are_not() -> None:
     (passed_through,) = inputs.inputs
     leftovers.take((*outputs, passed_through), inputs)
     assert all(map(is_poison, outputs))
-    assert first_failure(check(CpuDevice(), inputs.claims())) is None
+    assert first_failure(check_claims(CpuDevice(), inputs.claims())) is None
 
 
 def test_whatever_else_a_kernel_returns_is_left_alone() -> None:

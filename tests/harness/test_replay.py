@@ -231,12 +231,22 @@ def test_before_every_call_all_memory_is_poisoned_and_variables_and_chip_memory_
         subject.prepare(0)
         place = subject.places[subject._next]
         assert all(bool((tensor == POISON_BYTE).all()) for tensor in place.memory.values())
-        assert driver.calls == ["cuMemsetD8Async", "scrub"]
+        assert driver.calls == ["cuMemsetD8Async", "cuMemsetD8Async", "scrub"]
         driver.run = computes
         subject.call(0)
         for tensor in place.memory.values():
             tensor.zero_()
     assert device.scrubbed == [640] * 2 * PLACES
+
+
+def test_nothing_that_a_call_wrote_is_left_when_the_next_begins(driver: HostDriver) -> None:
+    driver.run = computes
+    subject, _ = ready(driver, relu_plan(), stages())
+    for at in range(2 * PLACES):
+        subject.prepare(at % STAGES)
+        memory = [tensor for place in subject.places for tensor in place.memory.values()]
+        assert all(bool((tensor == POISON_BYTE).all()) for tensor in memory)
+        subject.call(at % STAGES)
 
 
 def test_calls_take_turns_in_many_places_and_never_the_last_one_again(driver: HostDriver) -> None:
@@ -393,4 +403,4 @@ def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it
     assert subject.untouched() is None
     driver.calls.clear()
     subject.prepare(0)
-    assert driver.calls.count("cuMemsetD8Async") == 2
+    assert driver.calls.count("cuMemsetD8Async") == 2 * 2, "two buffers of the last call and two of the next"

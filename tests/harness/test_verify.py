@@ -18,7 +18,7 @@ from kbench.harness.verify.context import (
     Guarded,
     ProblemContext,
     Stage,
-    check,
+    check_claims,
     first_failure,
 )
 from kbench.harness.verify.subject import ProcessSubject
@@ -143,6 +143,7 @@ def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None
         guarded = stage._guarded[0]
         assert guarded is not None
         guarded._block.fill_(0)
-    assert first_failure(check(context.device, context.stages[-1].claims())) is not None
+    assert first_failure(check_claims(context.device, context.stages[-1].claims())) is not None
     assert cache.get("gelu_tanh", size) is context
-    assert [first_failure(check(context.device, stage.claims())) for stage in context.stages] == [None] * MANY_STAGES
+    checks = [check_claims(context.device, stage.claims()) for stage in context.stages]
+    assert [first_failure(each) for each in checks] == [None] * MANY_STAGES

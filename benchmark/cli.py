@@ -27,7 +27,7 @@ shots_option = click.option(
     callback=lambda ctx, parameter, value: int(value),
     default=str(SHOTS[0]),
     show_default=True,
-    help="Measured kernels of its problem that each query names, with their speedups.",
+    help="How many measured kernels of its problem each query shows, with their speedups.",
 )
 
 
@@ -46,7 +46,9 @@ shots_option = click.option(
 @click.option(
     "--dataset", "--test", metavar="PATH", help="Corpus folder or Hub id to ask about; the shipped dataset by default."
 )
-@click.option("--train", metavar="PATH", help="Corpus to learn from instead, or the word shipped: scores transfer.")
+@click.option(
+    "--train", metavar="PATH", help="Learn from this corpus instead (or `shipped`); the score then measures transfer."
+)
 @click.option(
     "--held-out-gpu",
     metavar="GPU",
@@ -114,7 +116,7 @@ shots_option = click.option(
     "--max-cost",
     type=click.FloatRange(min=0, min_open=True),
     metavar="X",
-    help="llm: most that all tokens may cost, at price_in and price_out.",
+    help="llm: limit on the total cost of tokens, at price_in and price_out.",
 )
 @click.option("--resamples", type=click.IntRange(min=0), default=2000, show_default=True, help="Bootstrap resamples.")
 @click.option(

@@ -33,7 +33,7 @@ AT_LEAST_1 = click.IntRange(min=1)
           "proposed": "kbench.generation.assembly.proposed:proposed"},
 )  # fmt: skip
 @click.option(
-    "--problem", "problem_id", help="What to search kernels of: an id, or a file or folder that defines a problem."
+    "--problem", "problem_id", help="Problem to search kernels for: an id, or a file or folder that defines a problem."
 )
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="How the kernels are written.")
 @click.option(
@@ -198,7 +198,7 @@ def status(run: Path, as_json: bool) -> None:
 )  # fmt: skip
 @click.option(
     "--corrections", multiple=True, type=EXISTING,
-    help="The same, of kernels whose logged figures are wrong: these take their place; or a .jsonl file of verdicts.",
+    help="Corpus of measurements that replace wrong logged figures, or a .jsonl file of verdicts. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--plans", multiple=True, type=EXISTING,
@@ -222,7 +222,7 @@ def status(run: Path, as_json: bool) -> None:
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @click.option(
     "--release", type=click.IntRange(1, 2), default=2, show_default=True,
-    help="Labels of which release: 1 splits problems alone and names search methods as they were logged.",
+    help="Release whose labels to write: 1 splits by problem only and names search methods as they were logged.",
 )  # fmt: skip
 @json_option
 def assemble(

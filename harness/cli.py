@@ -37,7 +37,9 @@ limit_option = click.option(
 lines_option = click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="JSON Lines file; a stopped run is resumed."
 )
-backend_option = click.option("--backend", type=click.Choice(["triton", "cuda"]), help="By default read from the text.")
+backend_option = click.option(
+    "--backend", type=click.Choice(["triton", "cuda"]), help="Backend of the kernels; by default read from the source."
+)
 allow_option = click.option(
     "--allow-unscreened", is_flag=True, help="Run a kernel that cannot be planned in the process that judges it."
 )
@@ -83,8 +85,9 @@ def raw_options(command: F) -> F:
 @click.option("--deadline", "deadline_s", type=click.FloatRange(0.0, min_open=True),
               help="Stop cleanly after this many seconds; the same command with --out goes on.")  # fmt: skip
 @click.option("--check-only", is_flag=True,
-              help="Verify without timing. On a GPU the memory after each tensor is unmapped, so that a kernel that"
-                   " goes past it fails; else run the tiny workload (Triton) or just compile (CUDA).")  # fmt: skip
+              help="Verify without timing. On a GPU the memory after each tensor is unmapped, so a kernel that reads or"
+                   " writes past its end fails. Without a GPU, run the tiny workload (Triton) or only compile"
+                   " (CUDA).")  # fmt: skip
 @click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
 @allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),

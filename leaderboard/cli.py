@@ -57,7 +57,7 @@ def check(
     format_only: bool,
     as_json: bool,
 ) -> None:
-    """List everything wrong with submissions; exit 1 when anything is."""
+    """List all errors in submissions; exit 1 if there are any."""
     from kbench.leaderboard.board import asked_of, check_all, check_report, load_questions
 
     asked = None if format_only else load_questions(dataset, labels, split, benchmark, subset, shots)
@@ -349,8 +349,8 @@ def export_queries(
 def probe(queries: Path, dataset: str | None, labels: Path | None, as_json: bool) -> None:
     """Fit everything that a folder of query files offers by itself, without reading sources, to the answers.
 
-    Exit 1 when validity is told with an AUROC above 0.55 or the order of a pool with a Spearman correlation above 0.05,
-    and chance does not explain it.
+    Exit 1 if this predicts validity with an AUROC above 0.55, or the order of a pool with a Spearman correlation above
+    0.05, and chance does not explain it.
     """
     from kbench.leaderboard.board import load_questions
     from kbench.leaderboard.probe.probe import probe as find

@@ -51,7 +51,7 @@ def filter_options(command: F) -> F:
         click.option("--search-method", multiple=True, help="random, hill_climb, evolve, puct, …"),
         click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),
         click.option("--family", multiple=True, help="Problem family."),
-        click.option("--split", multiple=True, help="train, validation, test, test_seen, or all."),
+        click.option("--split", multiple=True, help="train, validation, test, test_near, test_seen, or all."),
         click.option("--where", help="Such as: runtime_us < 10 and (source contains 'wgmma' or parent_id is null)."),
         click.option("--columns", help="Columns to take, separated by commas."),
     ]

@@ -42,7 +42,7 @@ class _Chosen:
 )
 @click.option(
     "--format", "form",
-    help=f"{', '.join(ROW_FORMATS)}; or to train on: {', '.join(FORMATS)}. By default by ending.",
+    help=f"{', '.join(ROW_FORMATS)}; for training: {', '.join(FORMATS)}. By default chosen by the file's extension.",
 )  # fmt: skip
 @click.option(
     "--task", type=click.Choice(TASKS), default="forecast", show_default=True, help="What trl-prompt asks for."

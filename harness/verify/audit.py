@@ -212,8 +212,8 @@ class Auditor:
                 return
         self._held_out = 1
         fresh, after = self._fresh_us[candidate.label], self._usual_us[candidate.label]
-        # A kernel that notices these rounds may do its work in all of them: what it took before counts too, but on a CPU,
-        # where other processes may have slowed them.
+        # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a CPU
+        # other processes may have slowed them.
         noticed = self.context.device.is_gpu and suspicious(fresh, before)
         if noticed or suspicious(fresh, after):
             spent, best = min(fresh), min(at_best(before), at_best(after))

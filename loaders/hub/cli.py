@@ -168,7 +168,7 @@ def _unlicensed(report: Mapping[str, Any]) -> bool:
     return report["format"] == gpu_forecasters.NAME or any(text.startswith("license:") for text in report["nulls"])
 
 
-@click.command("merge", short_help="Join corpora in a new one.")
+@click.command("merge", short_help="Merge corpora into a new one.")
 @click.argument("paths", nargs=-1, required=True)
 @out_option("Corpus folder to make.", required=True)
 @json_option

@@ -51,7 +51,7 @@ def best(
 ) -> None:
     """List the fastest correct kernels of PROBLEM, or of every problem without it.
 
-    With --diff also what the first changed against its parent.
+    With --diff, also show how the first differs from its parent.
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch. The share of the roofline is the least possible time over the measured one.

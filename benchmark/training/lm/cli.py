@@ -65,7 +65,7 @@ def _prompts(path: tuple[str, ...], model: str, splits: tuple[str, ...], most: i
 @corpus_argument
 @click.option("--model", required=True, help="Weights to start from: a folder, a .gguf file or a Hub id.")
 @click.option("--objective", type=click.Choice(OBJECTIVES), required=True, help="What is learnt.")
-@out_option("Folder of the run; the same command goes on where it stopped.", required=True)
+@out_option("Folder of the run; the same command resumes a stopped run.", required=True)
 @click.option("--prompts", "prompts_file", type=click.Path(path_type=Path), metavar="FILE",
               help="What `kbench train prompts` wrote; made from the corpus by default.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -82,7 +82,7 @@ def _prompts(path: tuple[str, ...], model: str, splits: tuple[str, ...], most: i
 @click.option("--validate-every", type=int, default=DEFAULTS["validate_every"], show_default=True, metavar="STEPS")
 @click.option("--save-every", type=click.IntRange(min=1), default=50, show_default=True, metavar="STEPS")
 @click.option("--deadline", "deadline_s", type=float, metavar="SECONDS",
-              help="Save and stop after this time; the same command goes on.")  # fmt: skip
+              help="Save and stop after this time; the same command resumes.")  # fmt: skip
 @click.option("--forecast", "splits", multiple=True, default=("validation", "test"), show_default=True,
               metavar="SPLIT", help="Splits to answer at the end. Repeatable.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), default=4, show_default=True,
@@ -103,7 +103,7 @@ def lm(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Train weights, and forecast with what came out."""
+    """Train a model and forecast with it."""
     from kbench.benchmark.training.lm.command import Command
     from kbench.benchmark.training.lm.prompts import Prompts
     from kbench.benchmark.training.lm.trainer import Pace

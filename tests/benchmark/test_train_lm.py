@@ -240,6 +240,27 @@ def test_a_deadline_stops_a_run_that_the_same_command_ends(weights: Path, prompt
     assert picture.stat().st_size > 1000
 
 
+def test_runs_of_one_objective_share_a_color_and_a_torn_last_line_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+
+    for name, objective in (("a-0", "+crps"), ("a-1", "+crps"), ("b-0", "correctness"), ("none-0", "rps")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "settings.json").write_text(json.dumps({"objective": objective}))
+        line = json.dumps({"step": 1, "reward": 0.5, "rps": 0.2, "ece": 0.1, "validation": {"stated_rps": 0.2}})
+        (tmp_path / name / "log.jsonl").write_text("" if name == "none-0" else f'{line}\n{{"step": 2, "rew')
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    assert run("plot", *sorted(tmp_path.iterdir()), "--out", tmp_path / "curves.png").exit_code == 0
+    (picture,) = drawn
+    marked = [line for line in picture.axes[1].lines if line.get_marker() != "None" and len(line.get_xdata())]
+    assert [line.get_color() for line in marked] == ["C0", "C0", "C1"]
+    assert [line.get_marker() for line in marked] == ["o", "s", "o"]
+    (legend,) = picture.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["+crps", "b-0", "none-0"]
+
+
 def test_a_forecast_depends_on_its_query_alone(weights: Path, questions: Questions) -> None:
     queries = questions.queries[:6]
     for given in ({}, {"mode": "sampled", "repeats": 2}):

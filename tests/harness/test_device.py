@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
+import types
 
 import pytest
 import torch
 
+from kbench.harness.device import hold, own_kernels
 from kbench.harness.device.device import CudaDevice
+from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.same_bytes import ROWS, Claim, same_bytes
 
 
@@ -37,6 +41,38 @@ def claims(place: str) -> tuple[list[Claim], list[bool]]:
 def test_claims_are_checked_by_torch() -> None:
     given, true = claims("cpu")
     assert [bool(flag) for flag in same_bytes(given)] == true
+
+
+def test_a_hold_waits_for_a_number_that_nobody_can_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loaded:
+        name, handle, parameter_bytes = "hold_stream", 0, (8, 8, 8)
+
+        def allow_shared(self, nbytes: int) -> None:
+            assert nbytes == 0
+
+    queued: list[list[int]] = []
+
+    class Queued:
+        def __init__(self, function: Loaded, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
+            self._buffers = parameters._buffers
+
+        def queue(self) -> None:
+            queued.append([int.from_bytes(buffer.raw[:8], "little") for buffer in self._buffers])
+
+    monkeypatch.setattr(own_kernels, "call", lambda name, cubin: None)
+    monkeypatch.setattr(own_kernels, "Function", lambda module, name: Loaded())
+    monkeypatch.setattr(hold, "Launch", Queued)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    held = hold.Hold(types.SimpleNamespace(major=9, minor=0), 0)
+    for cycles in (5, 7):
+        held.queue(cycles)
+        address, released, limit = queued[-1]
+        word = ctypes.c_uint64.from_address(address)
+        assert limit == cycles
+        assert word.value != released
+        held.release()
+        assert word.value == released
+    assert queued[0][1] != queued[1][1]
 
 
 @pytest.mark.gpu

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,27 +84,6 @@ def out_folder() -> Path:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def in_fresh_processes(script: str, folder: Path, count: int) -> list[dict[str, Any]]:
-    """What a script, called again with `--process=FILE`, wrote to that file in each of some processes."""
-    found = []
-    for number in range(count):
-        path = folder / f"{Path(script).stem}_{number}.json"
-        command = [sys.executable, script, str(folder), f"--process={path}", *(["--dry-run"] if DRY else [])]
-        subprocess.run(command, check=True, timeout=120)
-        found.append(json.loads(path.read_text()))
-        path.unlink()
-    return found
-
-
-def main_or_part(main: Callable[[], None], part: Callable[[Path, Path], None]) -> None:
-    """Run a script, or the part of it that a fresh process has: with the output folder and the file to write."""
-    inner = [a.removeprefix("--process=") for a in sys.argv if a.startswith("--process=")]
-    if inner:
-        part(out_folder(), Path(inner[0]))
-    else:
-        main()
 
 
 def write(folder: Path, name: str, content: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Scrub: overwrites on-chip and stack memory that a launch may find as the previous one left it.
 
-Beside it, the copies and fills that the driver has no single operation for.
+Beside it, copies of many variables at once, and fills.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from kbench.harness.device.own_kernels import OwnKernels, as_word
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
 BLOCK, WARPS_TO_FILL = 256, 2048
+FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
+"""The type that a fill stores, by its width in bytes."""
 SOURCE = r"""
 extern "C" __global__ void scrub_shared(int words) {
     extern __shared__ volatile unsigned int memory[];
@@ -34,10 +36,17 @@ extern "C" __global__ void copy_rows(const unsigned long long* table) {
     for (unsigned long long i = threadIdx.x; i < row[2]; i += blockDim.x) to[i] = from[i];
 }
 
-extern "C" __global__ void fill_pairs(unsigned long long* to, unsigned long long value, unsigned long long count) {
-    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
-        to[i] = value;
+// Repeats a pattern of sixteen bytes, in words of one width and then in single bytes.
+template <typename WORD>
+__global__ void fill(WORD* to, ulonglong2 pattern, unsigned long long nbytes) {
+    unsigned long long count = nbytes / sizeof(WORD), step = (unsigned long long)gridDim.x * blockDim.x;
+    unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    // A thread's words all lie at the same place of the pattern: a block has a multiple of sixteen threads.
+    WORD value = reinterpret_cast<const WORD*>(&pattern)[first % (16 / sizeof(WORD))];
+    for (unsigned long long i = first; i < count; i += step) to[i] = value;
+    unsigned long long last = count * sizeof(WORD) + first;
+    if (last < nbytes)
+        reinterpret_cast<unsigned char*>(to)[last] = reinterpret_cast<const unsigned char*>(&pattern)[last % 16];
 }
 """
 
@@ -55,8 +64,10 @@ class Scrubber:
         """
         shared = int(properties.shared_memory_per_block_optin)
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
-        own = OwnKernels(SOURCE, properties, names)
-        self._copy, self._fill, self._stream = own.function("copy_rows"), own.function("fill_pairs"), stream
+        fills = {width: f"fill<{word}>" for width, word in FILL_WORDS.items()}
+        own = OwnKernels(SOURCE, properties, [*names, *fills.values()])
+        self._copy, self._stream = own.function("copy_rows"), stream
+        self._fills = {width: own.function(name) for width, name in fills.items()}
         self._most_blocks = count * WARPS_TO_FILL // BLOCK
         everywhere = own.function("scrub_shared")
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
@@ -73,11 +84,17 @@ class Scrubber:
         shape = LaunchShape((rows, 1, 1), (32, 1, 1))
         return Launch(self._copy, shape, Parameters(self._copy, [as_word(table)]), self._stream).queue
 
-    def filling(self, address: int, value: int, count: int) -> Queue:
-        """What queues writing a number of eight bytes so many times."""
-        shape = LaunchShape((max(1, min(-(-count // BLOCK), self._most_blocks)), 1, 1), (BLOCK, 1, 1))
-        given = [as_word(number) for number in (address, value, count)]
-        return Launch(self._fill, shape, Parameters(self._fill, given), self._stream).queue
+    def filling(self, address: int, nbytes: int, pattern: bytes) -> Queue:
+        """What queues a fill with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
+
+        It is a launch, as torch's own fills are; the driver's fills begin and end sooner, by more than a microsecond,
+        and they have no pattern of eight bytes.
+        """
+        width = next(width for width in self._fills if address % width == 0)
+        blocks = max(1, min(-(-nbytes // (width * BLOCK)), self._most_blocks))
+        function, shape = self._fills[width], LaunchShape((blocks, 1, 1), (BLOCK, 1, 1))
+        given = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes)]
+        return Launch(function, shape, Parameters(function, given), self._stream).queue
 
     def queue(self, local_bytes: int) -> None:
         """Queue overwriting shared memory, and stacks of up to this many bytes per thread."""

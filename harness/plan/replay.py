@@ -284,7 +284,7 @@ class Replay:
             source = addresses[step.source] + step.source_offset
             handle = stream_handle(self._stream)
             return bound("cuMemcpyDtoDAsync", pointer(target), pointer(source), step.nbytes, handle)
-        return fill(target, step.nbytes, bytes.fromhex(step.pattern or "00"), self._device)
+        return self._device.scrubber.filling(target, step.nbytes, bytes.fromhex(step.pattern or "00"))
 
     def _launch(self, step: PlanStep, addresses: Mapping[int, int]) -> Launch:
         assert step.code is not None
@@ -311,14 +311,3 @@ def argument_bytes(argument: PlanArgument, addresses: Mapping[int, int]) -> byte
         return POINTER.pack(address)
     assert argument.tensor_map is not None
     return tensor_map(argument.tensor_map, address)
-
-
-def fill(address: int, nbytes: int, pattern: bytes, device: CudaDevice) -> Queue:
-    """A fill with a repeated pattern of 1, 2, 4 or 8 bytes."""
-    if len(pattern) == 8 and pattern[:4] == pattern[4:]:
-        pattern = pattern[:4]
-    width, value = len(pattern), int.from_bytes(pattern, "little")
-    if width == 8:
-        # Two strided fills by the driver would be many times slower.
-        return device.scrubber.filling(address, value, nbytes // 8)
-    return bound(f"cuMemsetD{8 * width}Async", pointer(address), value, nbytes // width, stream_handle(device.stream))

@@ -37,6 +37,11 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch would import its compiler, which takes seconds, to keep it out of here; nothing compiles while planning.
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with plain_devices():
             return self._dispatch(func, args, dict(kwargs or {}))

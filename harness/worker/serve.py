@@ -61,18 +61,20 @@ def preload(*, planning: bool) -> None:
 def warm_compilers() -> None:
     """Do once, before forking, what every planning process would otherwise do at its first kernel.
 
-    torch's dispatch modes import its compiler, its meta device a computer algebra system; NVRTC loads a large library.
-    Together that takes seconds.
+    torch's meta device imports a computer algebra system, Triton's code generator a second language; NVRTC is a large
+    library. Together that takes seconds.
     """
+    import cuda.core
     import torch
     from cuda.bindings import nvrtc
     from torch.utils import cpp_extension
     from triton.backends.nvidia import compiler
+    from triton.compiler import code_generator
 
     from kbench.harness.plan.recorder import Recorder
     from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode
 
-    assert cpp_extension is not None
+    assert all((cuda.core, cpp_extension, code_generator))
     with RecordingMode(Recorder(())), DeviceMode():
         torch.zeros_like(torch.empty(1, device="meta"))
     for arch in (80, 90, 100):

@@ -102,3 +102,18 @@ def test_a_hold_ends_when_it_is_told_to_and_at_its_limit() -> None:
             device.resume()
         device.synchronize()
         assert (time.perf_counter() - began < limit_s / 2) == resumed
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("pattern", ["ab", "01ff", "00c07f44", "0102030405060708"])
+@pytest.mark.parametrize(("offset", "nbytes"), [(0, 1 << 20), (0, 24), (8, 8), (2, 1 << 12), (1, 333), (0, 7), (4, 12)])
+def test_a_fill_repeats_its_pattern_and_stays_in_its_range(pattern: str, offset: int, nbytes: int) -> None:
+    device = CudaDevice(0)
+    device.compile()
+    memory = torch.zeros(1 << 21, dtype=torch.uint8, device=device.torch_name)
+    torch.cuda.synchronize()
+    device.scrubber.filling(memory.data_ptr() + 64 + offset, nbytes, bytes.fromhex(pattern))()
+    device.synchronize()
+    found = bytes(memory[: nbytes + 256].tolist())
+    wanted = (bytes.fromhex(pattern) * nbytes)[:nbytes]
+    assert found == bytes(64 + offset) + wanted + bytes(256 - 64 - offset)

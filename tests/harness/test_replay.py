@@ -18,7 +18,7 @@ from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes, fill
+from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes
 from kbench.harness.verify.context import STAGES, Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
@@ -110,10 +110,10 @@ class HostDevice:
 
         return copy
 
-    def filling(self, address: int, value: int, count: int) -> Callable[[], None]:
+    def filling(self, address: int, nbytes: int, pattern: bytes) -> Callable[[], None]:
         def write() -> None:
-            self._driver.calls.append("fill pairs")
-            ctypes.memmove(address, value.to_bytes(8, "little") * count, 8 * count)
+            self._driver.calls.append("fill")
+            ctypes.memmove(address, pattern * (nbytes // len(pattern)), nbytes)
 
         return write
 
@@ -295,23 +295,9 @@ def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
     subject.prepare(0)
     driver.calls.clear()
     subject.call(0)
-    assert driver.calls == ["fill pairs"] + ["cuMemcpyDtoDAsync"] * 2 + ["launch"]
+    assert driver.calls == ["fill"] + ["cuMemcpyDtoDAsync"] * 2 + ["launch"]
     found = bytes(subject.places[subject._next].memory[2].tolist())
     assert found == bytes(range(1, 9)) * 2 + bytes(given[0].inputs[0].view(-1).view(torch.uint8)[4:12].tolist())
-
-
-@pytest.mark.parametrize(
-    ("pattern", "operation"),
-    [
-        ("ab", "cuMemsetD8Async"), ("01ff", "cuMemsetD16Async"), ("00c07f44", "cuMemsetD32Async"),
-        ("0102030401020304", "cuMemsetD32Async"), ("0102030405060708", "fill pairs"),
-    ],
-)  # fmt: skip
-def test_a_fill_repeats_its_pattern_and_stays_in_its_range(driver: HostDriver, pattern: str, operation: str) -> None:
-    memory = ctypes.create_string_buffer(bytes(64), 64)
-    fill(ctypes.addressof(memory) + 8, 48, bytes.fromhex(pattern), HostDevice(driver))()  # type: ignore[arg-type]
-    assert driver.calls == [operation]
-    assert memory.raw == bytes(8) + bytes.fromhex(pattern) * (48 * 2 // len(pattern)) + bytes(8)
 
 
 def test_arguments_are_addresses_values_and_maps(driver: HostDriver) -> None:

@@ -38,7 +38,7 @@ from kbench.harness.worker.replay_runner import PlannedKernel
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource
 
-KERNELS, SHORTEST_US, BUDGET_US = 330, 20.0, 120_000.0
+KERNELS, SHORTEST_US, BUDGET_US = 330, 20.0, 1_000_000.0
 COLUMNS = ["kernel_id", "problem_id", "backend", "source", "runtime_us"]
 
 
@@ -129,7 +129,7 @@ def compared(kernel: KernelSource, planned: Planned, bench: Bench) -> list[dict[
                     "process_us": duel.second_us,
                     "ratio": ratio,
                     "rounds": len(duel.ratios),
-                    "launches": len(planned.plans[size.name][0].steps),
+                    "steps": [step.kind.value for step in planned.plans[size.name][0].steps],
                 }
             )
     loaded.unload()

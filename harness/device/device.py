@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbench.harness.device.driver import DriverError
+from kbench.harness.device.driver import DriverError, call
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.hold import Hold
@@ -211,7 +211,13 @@ class CudaDevice:
         return same_bytes(claims) if self._same is None else self._same.queue(claims)
 
     def erase(self, tensor: torch.Tensor) -> None:
-        _erase(tensor)
+        if not tensor.is_cuda:
+            _erase(tensor)
+            return
+        # A call of the driver's: torch would make a tensor of the storage first, which takes four times as long.
+        storage = tensor.untyped_storage()
+        if storage.nbytes():
+            call("cuMemsetD8Async", storage.data_ptr(), POISON_BYTE, storage.nbytes(), self._handle)
 
     def release(self) -> None:
         self._torch.cuda.empty_cache()

@@ -8,6 +8,7 @@ are overwritten, and its buffers move.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import struct
@@ -28,6 +29,7 @@ from kbench.harness.device.driver import (
     stream_handle,
     tensor_map,
 )
+from kbench.harness.device.same_bytes import Claim
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan.resources import Variable, read_variables
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
@@ -137,7 +139,7 @@ class Place:
 
         sizes = {at: buffer.nbytes for at, buffer in enumerate(plan.buffers) if buffer.input is None}
         self._blocks: list[Tensor] = []
-        self._guards: list[Tensor] = []
+        self._edges: list[int] = []
         self.memory: dict[int, Tensor] = {}
         if device.fenced:
             # Each buffer ends where its mapping ends.
@@ -147,7 +149,7 @@ class Place:
         else:
             self._lay_out(sizes, device.torch_name)
         self.addresses = {at: tensor.data_ptr() for at, tensor in self.memory.items()}
-        self.outputs = tuple(self._output(output) for output in plan.outputs)
+        self._outputs = plan.outputs
         handle = stream_handle(device.stream)
         self.poison = [
             bound("cuMemsetD8Async", pointer(block.data_ptr()), POISON_BYTE, block.numel(), handle)
@@ -155,6 +157,9 @@ class Place:
             if block.numel()
         ]
         """Queues overwriting all of it, including the guard bytes around the buffers."""
+        # Whatever torch kept here may be an answer.
+        for queue in self.poison:
+            queue()
 
     def _lay_out(self, sizes: Mapping[int, int], device: str) -> None:
         """One block for all buffers, so that one operation overwrites it."""
@@ -165,14 +170,18 @@ class Place:
         for at, nbytes in sizes.items():
             starts[at] = -(-(end + GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
             end = starts[at] + nbytes
-        block = torch.full((end + GUARD_BYTES,), POISON_BYTE, dtype=torch.uint8, device=device)
+        block = torch.empty(end + GUARD_BYTES, dtype=torch.uint8, device=device)
         edges = [0]
         for at, nbytes in sizes.items():
             self.memory[at] = block[starts[at] : starts[at] + nbytes]
             edges += [starts[at], starts[at] + nbytes]
         edges.append(block.numel())
-        self._blocks = [block]
-        self._guards = [block[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+        self._blocks, self._edges = [block], edges
+
+    @functools.cached_property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The plan's outputs."""
+        return tuple(self._output(output) for output in self._outputs)
 
     def _output(self, output: PlanOutput) -> Tensor:
         import torch
@@ -181,11 +190,11 @@ class Place:
         part = self.memory[output.buffer][output.offset : end]
         return part.view(getattr(torch, output.dtype)).view(output.shape)
 
-    def untouched(self) -> Tensor | None:
-        """A one-element tensor: whether nothing was written around the buffers since they were poisoned."""
-        import torch
-
-        return (torch.cat(self._guards) == POISON_BYTE).all() if self._guards else None
+    @functools.cached_property
+    def guards(self) -> list[Tensor]:
+        """The memory around the buffers; none where nothing is mapped there."""
+        around = zip(self._edges[::2], self._edges[1::2], strict=True)
+        return [self._blocks[0][start:stop] for start, stop in around]
 
 
 class Replay:
@@ -252,9 +261,9 @@ class Replay:
             queue()
         return self.places[self._next].outputs
 
-    def untouched(self) -> Tensor | None:
-        """A one-element tensor: whether the last call wrote nothing around the plan's memory."""
-        return self.places[self._next].untouched()
+    def claims(self) -> list[tuple[str, Claim]]:
+        """What is true of memory if the last call wrote nothing around the plan's buffers."""
+        return [("memory next to a buffer was overwritten", (g, POISON_BYTE)) for g in self.places[self._next].guards]
 
     def _addresses(self, stage: Stage) -> dict[int, int]:
         given = stage.tensors

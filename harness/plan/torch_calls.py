@@ -20,6 +20,8 @@ FILLS: Mapping[str, float | None] = {
     "full": None, "full_like": None, "new_full": None, "fill_": None,
 }  # fmt: skip
 """Operators that set every element, with the value, or None where an argument has it."""
+LIKES = frozenset({"empty_like", "zeros_like", "ones_like", "full_like"})
+"""Operators that return memory of the same form as their argument."""
 COPIES = frozenset({"clone", "copy_", "_to_copy"})
 SHARED_MEMORY = frozenset({"_unsafe_view", "alias", "detach", "lift_fresh"})
 """Operators that return their argument's memory though their schema does not say so."""
@@ -55,12 +57,12 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in SHARED_MEMORY or is_view(func):
             return func(*args, **kwargs)
         if name in ALLOCATIONS:
-            made = func(*args, **kwargs)
+            made = allocate(func, name, args, kwargs)
             self.recorder.allocated(made)
             return made
         if name in FILLS:
             value = FILLS[name]
-            made = func(*args, **kwargs)
+            made = allocate(func, name, args, kwargs)
             if not name.endswith("_"):
                 self.recorder.allocated(made)
             self.recorder.fill(made, fill_value(args, kwargs) if value is None else value)
@@ -80,6 +82,19 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.recorder.allocated(made)
         self.recorder.copy(made, source)
         return made
+
+
+def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """What an operator returns that may allocate.
+
+    For memory of the same form as another's, torch imports a computer algebra system, which takes seconds and which the
+    usual case does not need.
+    """
+    plain = kwargs.keys() <= {"dtype", "device", "pin_memory"} and not kwargs.get("pin_memory")
+    if not (name in LIKES and plain and args[0].is_contiguous()):
+        return func(*args, **kwargs)
+    given = args[0]
+    return torch.empty(given.shape, dtype=kwargs.get("dtype") or given.dtype, device=kwargs.get("device", given.device))
 
 
 def is_view(func: Any) -> bool:

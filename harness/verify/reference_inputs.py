@@ -113,7 +113,9 @@ def sums(values: Sequence[Any]) -> list[int]:
         if hasattr(value, "data_ptr"):
             flat = value.reshape(-1).view(torch.uint8)
             whole = flat.numel() // 4 * 4
-            found.append(flat[:whole].view(torch.int32).sum(dtype=torch.int64) + flat[whole:].sum(dtype=torch.int64))
+            words, rest = (flat, None) if whole == flat.numel() else (flat[:whole], flat[whole:])
+            total = words.view(torch.int32).sum(dtype=torch.int64)
+            found.append(total if rest is None else total + rest.sum(dtype=torch.int64))
     return [int(total) for total in torch.stack(found).tolist()] if found else []
 
 

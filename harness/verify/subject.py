@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from kbench.harness.device.same_bytes import Claim
 from kbench.harness.verify.context import ProblemContext
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Subject(Protocol):
@@ -27,8 +25,8 @@ class Subject(Protocol):
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
 
-    def untouched(self) -> Tensor | None:
-        """A one-element tensor: whether the last call wrote only where it may; None where nobody can tell."""
+    def claims(self) -> list[tuple[str, Claim]]:
+        """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
 
 
 class ProcessSubject:
@@ -51,5 +49,5 @@ class ProcessSubject:
     def call(self, stage: int) -> Any:
         return self._run(*self._context.stages[stage].inputs)
 
-    def untouched(self) -> Tensor | None:
-        return None
+    def claims(self) -> list[tuple[str, Claim]]:
+        return []

@@ -18,7 +18,7 @@ from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
 from kbench.harness.verify.audit import VERIFIED, Auditor
-from kbench.harness.verify.context import ContextCache, ProblemContext
+from kbench.harness.verify.context import ContextCache, ProblemContext, check_claims, first_failure
 from kbench.harness.verify.failures import classify
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict, call, erase, judge_answer, verify, verify_together
@@ -241,10 +241,10 @@ def _look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench
     if damaged is not None:
         bench.contexts.drop()
         verdict.fail(Status.INCORRECT, "wrote outside its outputs, into memory of the harness")
-    for subject in subjects:
-        untouched = subject.untouched()
-        if untouched is not None and not bool(untouched):
-            verdict.fail(Status.INCORRECT, "in a timed call: memory next to a buffer was overwritten")
+    claims = [claim for subject in subjects for claim in subject.claims()]
+    wrong = first_failure(check_claims(bench.device, claims))
+    if wrong is not None:
+        verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
 
 
 def _floor(context: ProblemContext, bench: Bench) -> float | None:

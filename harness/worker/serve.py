@@ -41,14 +41,17 @@ def preload(*, planning: bool) -> None:
     hashing = threading.Thread(target=triton_key)
     if planning:
         hashing.start()
-    import scipy.special
+    else:
+        import scipy.special
+
+        assert scipy.special is not None
     import torch
 
     from kbench.benchmark.problems.registry import known, unlisted, users
     from kbench.harness.plan import planner
     from kbench.harness.worker import process_runner, replay_runner
 
-    assert all((scipy.special, torch, triton.language, planner, process_runner, replay_runner))
+    assert all((torch, triton.language, planner, process_runner, replay_runner))
     known()
     unlisted()
     users()
@@ -61,8 +64,7 @@ def preload(*, planning: bool) -> None:
 def warm_compilers() -> None:
     """Do once, before forking, what every planning process would otherwise do at its first kernel.
 
-    torch's meta device imports a computer algebra system, Triton's code generator a second language; NVRTC is a large
-    library. Together that takes seconds.
+    torch's operators without memory, Triton's code generator and NVRTC each load a large library.
     """
     import cuda.core
     import torch

@@ -15,6 +15,7 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
+from kbench.harness.device.same_bytes import same_bytes
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
@@ -140,6 +141,13 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> HostDriver:
 POINTER = struct.Struct("<Q")
 
 
+def untouched(subject: Replay) -> bool:
+    """Whether what must be true of memory after a call is true."""
+    claims = [claim for _, claim in subject.claims()]
+    assert claims
+    return all(bool(flag) for flag in same_bytes(claims))
+
+
 def relu_plan(*before: PlanStep, function: str = "relu", arguments: int = 3) -> LaunchPlan:
     """One input, an output of the same size sixteen bytes into its buffer, and some scratch memory."""
     given = (
@@ -218,7 +226,7 @@ def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver
     (y,) = subject.call(1)
     assert torch.equal(y, torch.relu(given[1].inputs[0]))
     assert seen == [LaunchShape((2, 1, 1), (32, 1, 1), 3, None, cooperative=True, dependent=False)]
-    assert bool(subject.untouched())
+    assert untouched(subject)
 
 
 def test_before_every_call_all_memory_is_poisoned_and_variables_and_chip_memory_are_overwritten(
@@ -277,11 +285,11 @@ def test_a_write_next_to_a_buffer_is_noticed_and_gone_when_its_place_is_used_aga
     tensor = subject.places[subject._next].memory[at]
     address = tensor.data_ptr() - 1 if side < 0 else tensor.data_ptr() + tensor.numel()
     ctypes.memset(address, 0, 1)
-    assert not bool(subject.untouched())
+    assert not untouched(subject)
     for _ in range(PLACES):
         subject.prepare(0)
         subject.call(0)
-        assert bool(subject.untouched())
+        assert untouched(subject)
 
 
 def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
@@ -386,7 +394,7 @@ def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it
     subject = Replay(relu_plan(), LoadedCode({SHA: cubin("")}), stages(), device)  # type: ignore[arg-type]
     sizes = {at: tensor.untyped_storage().nbytes() for at, tensor in subject.places[0].memory.items()}
     assert sizes == {1: SPEC.nbytes + 16, 2: 24}
-    assert subject.untouched() is None
+    assert subject.claims() == []
     driver.calls.clear()
     subject.prepare(0)
     assert driver.calls.count("cuMemsetD8Async") == 2 * 2, "two buffers of the last call and two of the next"

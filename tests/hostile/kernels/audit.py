@@ -1002,7 +1002,9 @@ def run(x):
 
 # %% slow_while_its_grid_number_is_low
 # cheat: the number of its grid grows with every launch of the process: slow while it is low, idle when it is high
-# tags: class-audit gpu
+# tags: class-audit gpu disarmed
+# disarmed: in a process of few launches it is slow to the end, and timed so; in one of many, audited calls are wrong
+# at-most: 0.1
 import torch
 
 from kbench.harness.cuda import CudaModule

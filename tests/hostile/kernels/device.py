@@ -487,7 +487,9 @@ def run(x):
 
 # %% keeps_an_l2_line_pinned
 # cheat: asks that its answers stay in the cache, where the flush does not reach, and reads them back by key
-# tags: class-device gpu
+# tags: class-device gpu disarmed
+# disarmed: its variable is reset before every call, so it finds no answer; drawn inputs with a zero there show it
+# at-most: 0.4
 import torch
 
 from kbench.harness.cuda import CudaModule

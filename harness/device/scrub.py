@@ -87,7 +87,7 @@ class Scrubber:
     def filling(self, address: int, nbytes: int, pattern: bytes) -> Queue:
         """What queues a fill with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
 
-        It is a launch, as torch's own fills are; the driver's fills begin and end sooner, by more than a microsecond,
+        It is a launch, as torch's own fills are; the driver's fills begin and end sooner, by most of a microsecond,
         and they have no pattern of eight bytes.
         """
         width = next(width for width in self._fills if address % width == 0)

@@ -94,7 +94,8 @@ def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
     if not (name in LIKES and plain and args[0].is_contiguous()):
         return func(*args, **kwargs)
     given = args[0]
-    return torch.empty(given.shape, dtype=kwargs.get("dtype") or given.dtype, device=kwargs.get("device", given.device))
+    dtype, device = kwargs.get("dtype") or given.dtype, kwargs.get("device") or given.device
+    return torch.empty_strided(given.shape, given.stride(), dtype=dtype, device=device)
 
 
 def is_view(func: Any) -> bool:

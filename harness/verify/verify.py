@@ -144,6 +144,20 @@ def verify_together(
         references: the inputs; the kernel is called twice on the first of them.
     """
     answers: list[Answer] = []
+    try:
+        return _verify_together(subject, context, verdict, references, answers)
+    finally:
+        for _, outputs in answers:
+            erase(context, outputs)
+
+
+def _verify_together(
+    subject: Subject,
+    context: ProblemContext,
+    verdict: Verdict,
+    references: Sequence[ReferenceInputs],
+    answers: list[Answer],
+) -> Verdict:
     checks: list[Check] = []
     for turn, reference in enumerate((references[0], *references)):
         # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.

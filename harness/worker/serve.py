@@ -64,7 +64,7 @@ def preload(*, planning: bool) -> None:
 def warm_compilers() -> None:
     """Do once, before forking, what every planning process would otherwise do at its first kernel.
 
-    torch's operators without memory, Triton's code generator and NVRTC each load a large library.
+    torch, Triton's code generator and NVRTC load some of their parts at their first use.
     """
     import cuda.core
     import torch

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kbench.harness.device import hold, own_kernels
-from kbench.harness.device.device import CudaDevice
+from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.same_bytes import ROWS, Claim, same_bytes
 
@@ -106,7 +106,9 @@ def test_a_hold_ends_when_it_is_told_to_and_at_its_limit() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("pattern", ["ab", "01ff", "00c07f44", "0102030405060708"])
-@pytest.mark.parametrize(("offset", "nbytes"), [(0, 1 << 20), (0, 24), (8, 8), (2, 1 << 12), (1, 333), (0, 7), (4, 12)])
+@pytest.mark.parametrize(
+    ("offset", "nbytes"), [(0, 1 << 20), (1, 1 << 20), (0, 24), (8, 8), (2, 1 << 12), (1, 333), (4, 12), (0, 0)]
+)
 def test_a_fill_repeats_its_pattern_and_stays_in_its_range(pattern: str, offset: int, nbytes: int) -> None:
     device = CudaDevice(0)
     device.compile()
@@ -117,3 +119,20 @@ def test_a_fill_repeats_its_pattern_and_stays_in_its_range(pattern: str, offset:
     found = bytes(memory[: nbytes + 256].tolist())
     wanted = (bytes.fromhex(pattern) * nbytes)[:nbytes]
     assert found == bytes(64 + offset) + wanted + bytes(256 - 64 - offset)
+
+
+@pytest.mark.gpu
+def test_what_a_call_returned_is_erased_on_the_stream_it_was_written_on() -> None:
+    device = CudaDevice(0)
+    other = torch.cuda.Stream()
+    for stream in (torch.cuda.current_stream(), other):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10_000_000)
+            written = torch.ones(1001, dtype=torch.uint8, device=device.torch_name)
+            device.erase(written[1:])
+            torch.cuda.synchronize()
+            assert written.tolist() == [POISON_BYTE] * 1001
+    device.erase(written[:0])
+    on_host = torch.ones(3, dtype=torch.uint8)
+    device.erase(on_host)
+    assert on_host.tolist() == [POISON_BYTE] * 3

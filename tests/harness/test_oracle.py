@@ -13,6 +13,7 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.compare import Comparison
+from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.isolate.protocol import KEY_BYTES
 from kbench.harness.verify import judge, oracle
 from kbench.harness.verify.context import ProblemContext
@@ -111,6 +112,7 @@ def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
     copies = [arguments for name, *arguments in calls if name == "cuMemcpyDtoD"]
     wanted = ((0, outputs[0], 12), (ALIGNMENT, outputs[1], 20), (2 * ALIGNMENT, outputs[0], 12))
     assert copies == [[4096 + at, output.data_ptr(), nbytes] for at, output, nbytes in wanted]
+    assert calls[-1] == ("cuMemsetD8", 4096, POISON_BYTE, 3 * ALIGNMENT), "no answer stays where kernels run"
 
 
 def test_nobody_there_is_the_machines_fault(tmp_path: Path) -> None:

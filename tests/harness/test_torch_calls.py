@@ -96,6 +96,24 @@ def test_tensors_say_they_are_on_the_gpu_and_only_while_planning() -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((4, 8), (8, 1)), ((4, 8), (1, 4)), ((4, 8), (16, 1)), ((2, 1, 4, 4), (16, 1, 4, 1)), ((1, 5), (100, 1)),
+        ((3, 0, 2), (0, 2, 1)), ((), ()), ((2, 8, 1, 1), (8, 1, 8, 8)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [None, torch.float16])
+def test_memory_like_a_tensors_has_the_form_torch_gives_it(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype | None
+) -> None:
+    wanted = torch.empty_like(torch.empty_strided(shape, strides), dtype=dtype)
+    given = torch.empty_strided(shape, strides, device="meta")
+    with RecordingMode(Recorder((given,))), DeviceMode():
+        made = torch.empty_like(given, dtype=dtype)
+    assert (made.shape, made.stride(), made.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
+
+
+@pytest.mark.parametrize(
     ("host", "answer"),
     [
         (lambda x: torch.cuda.get_device_properties(x.device).multi_processor_count, 132),

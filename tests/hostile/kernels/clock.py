@@ -581,6 +581,22 @@ def run(x):
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 
+# %% switches_the_current_stream_once
+# cheat: leaves another stream current for good: what the harness queues on its own stream is ahead of the answers
+# tags: class-clock gpu disarmed
+# disarmed: it computes with torch; marks and erasing follow the stream that is current
+# at-most: 1.05
+import torch
+
+switched = []
+
+
+def run(x):
+    if not switched:
+        switched.append(torch.cuda.set_stream(torch.cuda.Stream()))
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
 # %% worker_thread
 # cheat: a thread does the work after the call has returned
 # tags: class-clock

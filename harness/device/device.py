@@ -97,7 +97,6 @@ class CudaDevice:
             InfrastructureError: there is no such GPU or partition, or its context cannot be made.
         """
         import torch
-        from cuda.bindings import driver
 
         # torch leaves parts of its CUDA interface untyped.
         self._torch: Any = torch
@@ -126,7 +125,10 @@ class CudaDevice:
         count = min(max(1, int(FLUSH_SHARE * self.properties.total_memory) // size), FLUSHES)
         self._evictors = [torch.empty(size // 4, dtype=torch.int32, device=self.torch_name) for _ in range(count)]
         self._next_evictor = itertools.cycle(self._evictors).__next__
-        # Taken before any kernel is loaded: replacing torch's names later does not reach them.
+        # Only now: where there is no GPU there may be no such package.
+        from cuda.bindings import driver
+
+        # Taken before any kernel is loaded: replacing names later does not reach them.
         base: Any = torch._C._CudaEventBase
         self._record, self._query, self._elapsed = base.record, base.query, base.elapsed_time
         self._record_anywhere, self._handle_of = torch.cuda.Event.record, torch._C._cuda_getCurrentRawStream

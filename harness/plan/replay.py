@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import (
     DriverError,
     Function,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from kbench.harness.device.device import CudaDevice
     from kbench.harness.verify.context import Stage
 
-POISON_BYTE = 0xFF
-"""Fills memory before a kernel gets it: NaN in every floating-point type, and -1 in the integers."""
 PLACES, PLACES_BYTES = 16, 512 << 20
 """Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them."""

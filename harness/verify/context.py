@@ -151,7 +151,6 @@ def first_failure(checks: Sequence[Check]) -> str | None:
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors of one type hold the same bytes; NaN equals itself."""
-
     return bool(same_bytes([(one, other)])[0])
 
 

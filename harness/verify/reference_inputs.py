@@ -113,9 +113,10 @@ def sums(values: Sequence[Any]) -> list[int]:
         if hasattr(value, "data_ptr"):
             flat = value.reshape(-1).view(torch.uint8)
             whole = flat.numel() // 4 * 4
-            words, rest = (flat, None) if whole == flat.numel() else (flat[:whole], flat[whole:])
-            total = words.view(torch.int32).sum(dtype=torch.int64)
-            found.append(total if rest is None else total + rest.sum(dtype=torch.int64))
+            total = flat[:whole].view(torch.int32).sum(dtype=torch.int64)
+            if whole < flat.numel():
+                total = total + flat[whole:].sum(dtype=torch.int64)
+            found.append(total)
     return [int(total) for total in torch.stack(found).tolist()] if found else []
 
 

@@ -14,12 +14,13 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.cuda import CudaModule
+from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
 from kbench.harness.device.same_bytes import same_bytes
 from kbench.harness.device.scrub import LOCAL_BYTES
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, POISON_BYTE, LoadedCode, Replay, argument_bytes
+from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, LoadedCode, Replay, argument_bytes
 from kbench.harness.verify.context import STAGES, Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kbench.harness.device.byte_sums import ByteSums, byte_sums
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
@@ -74,8 +75,11 @@ class Device(Protocol):
         ask for scratch of the same size first.
         """
 
-    def same(self, claims: Sequence[Claim]) -> list[torch.Tensor]:
-        """Queue checking what memory holds; for each claim a one-element tensor that says whether it is true."""
+    def same(self, claims: Sequence[Claim]) -> torch.Tensor:
+        """Queue checking what memory holds: whether each claim, at least one, is true."""
+
+    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        """A sum over the bytes of each tensor; waits for the device once."""
 
     def erase(self, tensor: torch.Tensor) -> None:
         """Queue overwriting a tensor's whole storage with poison."""
@@ -141,6 +145,7 @@ class CudaDevice:
         self._scrubber: Scrubber | None = None
         self._hold: Hold | None = None
         self._same: SameBytes | None = None
+        self._sums: ByteSums | None = None
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
@@ -149,13 +154,14 @@ class CudaDevice:
     def scrubber(self) -> Scrubber:
         """Overwrites on-chip memory; created on first use, because it needs a compiler."""
         if self._scrubber is None:
-            self._scrubber = Scrubber(self.properties, self.sm_count, self.stream)
+            self._scrubber = Scrubber(self.properties, self.sm_count, self.stream, POISON_BYTE)
         return self._scrubber
 
     def compile(self) -> None:
         """Compile the harness's own kernels now, not at their first use; holds and checks are faster with them."""
         self._hold = Hold(self.properties, self.stream)
         self._same = SameBytes(self.properties, self.stream)
+        self._sums = ByteSums(self.properties, self.stream)
         self._scrubber = self.scrubber
 
     def _calibrate_spin(self) -> float:
@@ -211,8 +217,11 @@ class CudaDevice:
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
 
-    def same(self, claims: Sequence[Claim]) -> list[torch.Tensor]:
+    def same(self, claims: Sequence[Claim]) -> torch.Tensor:
         return same_bytes(claims) if self._same is None else self._same.queue(claims)
+
+    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        return byte_sums(tensors) if self._sums is None else self._sums.of(tensors)
 
     def erase(self, tensor: torch.Tensor) -> None:
         if not tensor.is_cuda:
@@ -287,8 +296,11 @@ class CpuDevice:
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
 
-    def same(self, claims: Sequence[Claim]) -> list[torch.Tensor]:
+    def same(self, claims: Sequence[Claim]) -> torch.Tensor:
         return same_bytes(claims)
+
+    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        return byte_sums(tensors)
 
     def erase(self, tensor: torch.Tensor) -> None:
         _erase(tensor)

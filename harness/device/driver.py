@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -142,28 +143,41 @@ class Parameters:
     """Arguments of a launch in memory, where the driver reads them at every launch."""
 
     def __init__(self, function: Function, arguments: Sequence[bytes]) -> None:
-        """Lay arguments out.
+        """Lay arguments out: the bytes of each for its parameter.
 
-        Args:
-            function: what they are for.
-            arguments: the bytes of each; bytes beyond a parameter's size are cut off.
+        Raises:
+            DriverError: they do not fit the function's parameters.
+        """
+        self._function = function
+        self._rooms = [-(-size // 8) * 8 for size in function.parameter_bytes]
+        self._offsets = list(itertools.accumulate(self._rooms, initial=0))
+        self._memory = ctypes.create_string_buffer(max(self._offsets[-1], 8))
+        start = ctypes.addressof(self._memory)
+        self._table = (ctypes.c_void_p * len(self._offsets))(*(start + offset for offset in self._offsets))
+        self.address = ctypes.addressof(self._table)
+        self.load(self.packed(arguments))
+
+    def packed(self, arguments: Sequence[bytes]) -> bytes:
+        """Arguments as they lie in memory; bytes beyond a parameter's size are cut off.
 
         Raises:
             DriverError: there are too few arguments, or one has fewer bytes than its parameter.
         """
-        sizes = function.parameter_bytes
+        sizes, name = self._function.parameter_bytes, self._function.name
         if len(arguments) != len(sizes):
-            raise DriverError(f"{function.name} takes {len(sizes)} arguments, {len(arguments)} were given")
+            raise DriverError(f"{name} takes {len(sizes)} arguments, {len(arguments)} were given")
         for at, (data, size) in enumerate(zip(arguments, sizes, strict=True)):
             if len(data) < size:
-                raise DriverError(f"{function.name}: argument {at} has {len(data)} bytes, its parameter {size}")
-        self._buffers = [ctypes.create_string_buffer(data, max(len(data), 8)) for data in arguments]
-        self._table = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(b) for b in self._buffers))
-        self.address = ctypes.addressof(self._table)
+                raise DriverError(f"{name}: argument {at} has {len(data)} bytes, its parameter {size}")
+        return b"".join(data[:room].ljust(room, b"\0") for data, room in zip(arguments, self._rooms, strict=True))
+
+    def load(self, packed: bytes) -> None:
+        """Replace all arguments."""
+        ctypes.memmove(self._memory, packed, len(packed))
 
     def set(self, at: int, data: bytes) -> None:
         """Replace one argument."""
-        ctypes.memmove(self._buffers[at], data, len(data))
+        ctypes.memmove(ctypes.addressof(self._memory) + self._offsets[at], data, min(len(data), self._rooms[at]))
 
 
 class Launch:
@@ -172,13 +186,27 @@ class Launch:
     def __init__(self, function: Function, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
         """Make ready."""
         function.allow_shared(shape.shared_bytes)
-        address = parameters.address
+        self._parameters, address = parameters, parameters.address
         if shape.plain:
             where = (*shape.grid, *shape.block, shape.shared_bytes, stream_handle(stream))
             self.queue = bound("cuLaunchKernel", function.handle, *where, address, 0, keep=parameters)
         else:
             config = _config(function, shape, stream)
             self.queue = bound("cuLaunchKernelEx", config, function.handle, address, 0, keep=parameters)
+
+    def on(self, arguments: Sequence[bytes]) -> Queue:
+        """What queues it with other arguments; making that ready takes less than another launch.
+
+        Raises:
+            DriverError: they do not fit the function's parameters.
+        """
+        parameters, launch, packed = self._parameters, self.queue, self._parameters.packed(arguments)
+
+        def queue() -> None:
+            parameters.load(packed)
+            launch()
+
+        return queue
 
 
 def _config(function: Function, shape: LaunchShape, stream: int) -> Any:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import Function, call
+from kbench.harness.device.driver import Function, LaunchShape, call
+
+THREADS, BYTES_PER_THREAD, MOST_BLOCKS = 256, 64, 1024
 
 
 class OwnKernels:
@@ -33,3 +35,9 @@ class OwnKernels:
 def as_word(value: int) -> bytes:
     """An argument of eight bytes."""
     return value.to_bytes(8, "little")
+
+
+def over_rows(sizes: Sequence[int]) -> LaunchShape:
+    """A grid over some stretches of memory of so many bytes: one row of blocks for each."""
+    blocks = max(1, min(-(-max(sizes) // (THREADS * BYTES_PER_THREAD)), MOST_BLOCKS))
+    return LaunchShape((blocks, len(sizes), 1), (THREADS, 1, 1))

@@ -6,15 +6,15 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device.driver import Launch, LaunchShape, Parameters
-from kbench.harness.device.own_kernels import OwnKernels, as_word
+from kbench.harness.device.driver import Launch, Parameters
+from kbench.harness.device.own_kernels import OwnKernels, as_word, over_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Claim = tuple["Tensor", "Tensor | int"]
 """A contiguous tensor, and one of the same size with the same bytes, or the byte it is filled with."""
-ROWS, THREADS, BYTES_PER_THREAD, BLOCKS = 24, 256, 64, 1024
+ROWS = 24
 ROW = struct.Struct("<4Q")
 SOURCE = (
     f"constexpr int ROWS = {ROWS};"
@@ -61,21 +61,20 @@ class SameBytes:
         self._function = OwnKernels(SOURCE, properties).function("compare_rows")
         self._stream = stream
 
-    def queue(self, claims: Sequence[Claim]) -> list[Tensor]:
-        """Queue checking some claims; for each a one-element tensor that says whether it holds."""
-        return [flag for at in range(0, len(claims), ROWS) for flag in self._queue(claims[at : at + ROWS])]
-
-    def _queue(self, claims: Sequence[Claim]) -> tuple[Tensor, ...]:
+    def queue(self, claims: Sequence[Claim]) -> Tensor:
+        """Queue checking some claims; whether each holds."""
         import torch
 
         same = torch.ones(len(claims), dtype=torch.bool, device=claims[0][0].device)
+        for at in range(0, len(claims), ROWS):
+            self._queue(claims[at : at + ROWS], same.data_ptr() + at)
+        return same
+
+    def _queue(self, claims: Sequence[Claim], same: int) -> None:
         rows = b"".join(map(_row, claims)).ljust(ROWS * ROW.size, b"\0")
-        longest = max(one.numel() * one.element_size() for one, _ in claims)
-        blocks = max(1, min(-(-longest // (THREADS * BYTES_PER_THREAD)), BLOCKS))
-        shape = LaunchShape((blocks, len(claims), 1), (THREADS, 1, 1))
-        parameters = Parameters(self._function, [rows, as_word(same.data_ptr())])
+        shape = over_rows([one.numel() * one.element_size() for one, _ in claims])
+        parameters = Parameters(self._function, [rows, as_word(same)])
         Launch(self._function, shape, parameters, self._stream).queue()
-        return same.unbind()
 
 
 def _row(claim: Claim) -> bytes:
@@ -84,9 +83,11 @@ def _row(claim: Claim) -> bytes:
     return ROW.pack(one.data_ptr(), address, fill, one.numel() * one.element_size())
 
 
-def same_bytes(claims: Sequence[Claim]) -> list[Tensor]:
+def same_bytes(claims: Sequence[Claim]) -> Tensor:
     """The same by torch's own operations, on any device."""
-    return [_holds(one, other) for one, other in claims]
+    import torch
+
+    return torch.stack([_holds(one, other) for one, other in claims])
 
 
 def _holds(one: Tensor, other: Tensor | int) -> Tensor:

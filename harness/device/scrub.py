@@ -1,10 +1,12 @@
-"""Scrub: overwrites on-chip and stack memory that a launch may find as the previous one left it.
+"""Scrub: overwrites memory that a launch may find as the previous one left it: on chip, on its stack, in its buffers.
 
 Beside it, copies of many variables at once, and fills.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
@@ -13,19 +15,44 @@ from kbench.harness.device.own_kernels import OwnKernels, as_word
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
 BLOCK, WARPS_TO_FILL = 256, 2048
+REGIONS = 4
+"""Stretches of memory that one launch overwrites."""
+REGION = struct.Struct("<2Q")
+Region = tuple[int, int]
+"""Address and bytes of a stretch of memory."""
 FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 """The type that a fill stores, by its width in bytes."""
-SOURCE = r"""
-extern "C" __global__ void scrub_shared(int words) {
+SOURCE = (
+    f"constexpr int REGIONS = {REGIONS};"
+    + r"""
+struct Region {
+    unsigned char* start;
+    unsigned long long bytes;
+};
+struct Regions { Region region[REGIONS]; };
+
+// Shared memory, and stretches of global memory; every byte of the word is the same.
+extern "C" __global__ void scrub(const Regions regions, int shared_words, unsigned int word) {
     extern __shared__ volatile unsigned int memory[];
-    for (int i = threadIdx.x; i < words; i += blockDim.x) memory[i] = 0xFFFFFFFFu;
+    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+    const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+#pragma unroll
+    for (int at = 0; at < REGIONS; ++at) {
+        const Region region = regions.region[at];
+        const unsigned long long wide = (unsigned long long)region.start % 16 == 0 ? region.bytes / 16 : 0;
+        for (unsigned long long i = first; i < wide; i += step)
+            reinterpret_cast<uint4*>(region.start)[i] = make_uint4(word, word, word, word);
+        for (unsigned long long i = 16 * wide + first; i < region.bytes; i += step)
+            region.start[i] = (unsigned char)word;
+    }
+    for (int i = threadIdx.x; i < shared_words; i += blockDim.x) memory[i] = word;
 }
 
 template <int BYTES>
-__global__ void scrub_local(int step) {
+__global__ void scrub_local(int step, unsigned int word) {
     volatile unsigned int stack[BYTES / 4];
     // A step that is not known when compiling keeps the array out of registers.
-    for (int i = 0; i < BYTES / 4; i += step) stack[i] = 0xFFFFFFFFu;
+    for (int i = 0; i < BYTES / 4; i += step) stack[i] = word;
 }
 
 // One block per row of a table: to, from, bytes.
@@ -49,18 +76,20 @@ __global__ void fill(WORD* to, ulonglong2 pattern, unsigned long long nbytes) {
         reinterpret_cast<unsigned char*>(to)[last] = reinterpret_cast<const unsigned char*>(&pattern)[last % 16];
 }
 """
+)
 
 
 class Scrubber:
-    """Functions that overwrite shared and local memory on every multiprocessor of a device."""
+    """Functions that overwrite global memory, and shared and local memory on every multiprocessor of a device."""
 
-    def __init__(self, properties: Any, count: int, stream: int) -> None:
+    def __init__(self, properties: Any, count: int, stream: int, poison: int) -> None:
         """Compile them for a device.
 
         Args:
             properties: the device's, as torch reports them.
             count: multiprocessors that work runs on.
             stream: handle of the stream everything is queued on.
+            poison: the byte that memory is overwritten with.
         """
         shared = int(properties.shared_memory_per_block_optin)
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
@@ -69,15 +98,16 @@ class Scrubber:
         self._copy, self._stream = own.function("copy_rows"), stream
         self._fills = {width: own.function(name) for width, name in fills.items()}
         self._most_blocks = count * WARPS_TO_FILL // BLOCK
-        everywhere = own.function("scrub_shared")
+        everywhere, word = own.function("scrub"), bytes([poison] * 4)
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
-        self._shared = Launch(everywhere, shape, Parameters(everywhere, [as_word(shared // 4)]), stream)
+        self._given = Parameters(everywhere, [bytes(REGIONS * REGION.size), as_word(shared // 4), word])
+        self._everywhere = Launch(everywhere, shape, self._given, stream)
         full = LaunchShape((count * WARPS_TO_FILL // BLOCK, 1, 1), (BLOCK, 1, 1))
         self._local: dict[int, Launch] = {}
         for size, name in zip(LOCAL_BYTES, names, strict=True):
             function = own.function(name)
-            self._local[size] = Launch(function, full, Parameters(function, [as_word(1)]), stream)
+            self._local[size] = Launch(function, full, Parameters(function, [as_word(1), word]), stream)
 
     def copying(self, table: int, rows: int) -> Queue:
         """What queues copying memory row by row of a table on the device: to, from, bytes."""
@@ -96,9 +126,12 @@ class Scrubber:
         given = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes)]
         return Launch(function, shape, Parameters(function, given), self._stream).queue
 
-    def queue(self, local_bytes: int) -> None:
-        """Queue overwriting shared memory, and stacks of up to this many bytes per thread."""
-        self._shared.queue()
+    def queue(self, regions: Sequence[Region], local_bytes: int) -> None:
+        """Queue overwriting some stretches of memory, all shared memory, and stacks of so many bytes per thread."""
+        for at in range(0, max(len(regions), 1), REGIONS):
+            rows = b"".join(REGION.pack(*region) for region in regions[at : at + REGIONS])
+            self._given.set(0, rows.ljust(REGIONS * REGION.size, b"\0"))
+            self._everywhere.queue()
         if local_bytes:
             covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])
             self._local[covering].queue()

@@ -12,6 +12,7 @@ import json
 import select
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,16 +58,22 @@ class Channel:
         except OSError as error:
             raise ClosedError(str(error)) from error
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self, *, awake_s: float = 0.0) -> dict[str, Any]:
         """Wait for one message.
+
+        Args:
+            awake_s: how long to look for it again and again before falling asleep: being woken up takes a while.
 
         Raises:
             ClosedError: the other side is gone.
             ProtocolError: the message is not authentic.
         """
+        asleep_at = time.monotonic() + awake_s
         while True:
             for message in self._messages():
                 return message
+            while not self._arrived() and time.monotonic() < asleep_at:
+                pass
             self._read()
 
     def drain(self) -> Iterator[dict[str, Any]]:
@@ -78,13 +85,16 @@ class Channel:
         """
         while True:
             yield from self._messages()
-            if not select.select([self.socket], [], [], 0.0)[0]:
+            if not self._arrived():
                 return
             self._read()
 
     def close(self) -> None:
         """Close the connection."""
         self.socket.close()
+
+    def _arrived(self) -> bool:
+        return bool(select.select([self.socket], [], [], 0.0)[0])
 
     def _read(self) -> None:
         try:

@@ -31,7 +31,7 @@ from kbench.harness.device.driver import (
     tensor_map,
 )
 from kbench.harness.device.same_bytes import Claim
-from kbench.harness.device.scrub import LOCAL_BYTES
+from kbench.harness.device.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan.resources import Variable, read_variables
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
@@ -129,58 +129,56 @@ class LoadedCode:
         self._modules = {}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Where buffers lie in a block of memory."""
+
+    starts: Mapping[int, int]
+    """Where each begins, by its number."""
+    guards: Sequence[tuple[int, int]]
+    """The stretches before, between and after them."""
+    nbytes: int
+
+
+def lay_out(sizes: Mapping[int, int]) -> Layout:
+    """One block for all buffers, with guard bytes around each, so that it can be overwritten as one."""
+    starts: dict[int, int] = {}
+    guards, end = [], 0
+    for at, nbytes in sizes.items():
+        starts[at] = aligned(end + GUARD_BYTES)
+        guards.append((end, starts[at]))
+        end = starts[at] + nbytes
+    whole = aligned(end + GUARD_BYTES)
+    return Layout(starts, [*guards, (end, whole)], whole)
+
+
+def aligned(nbytes: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
 class Place:
-    """One set of the memory that a plan allocates, with guard bytes around every buffer that must stay untouched."""
+    """One set of the memory that a plan allocates."""
 
-    def __init__(self, plan: LaunchPlan, device: CudaDevice) -> None:
-        """Allocate it."""
-        import torch
+    def __init__(self, plan: LaunchPlan, blocks: Sequence[tuple[Tensor, Layout]]) -> None:
+        """Take memory: blocks of bytes, and which of the plan's buffers lie where in each."""
+        self._plan, self._blocks = plan, blocks
+        self.addresses = {at: block.data_ptr() + start for block, found in blocks for at, start in found.starts.items()}
+        self.regions: list[Region] = [(block.data_ptr(), block.numel()) for block, _ in blocks]
+        """All of it, including the guard bytes around the buffers."""
 
-        sizes = {at: buffer.nbytes for at, buffer in enumerate(plan.buffers) if buffer.input is None}
-        self._blocks: list[Tensor] = []
-        self._edges: list[int] = []
-        self.memory: dict[int, Tensor] = {}
-        if device.fenced:
-            # Each buffer ends where its mapping ends.
-            for at, nbytes in sizes.items():
-                self.memory[at] = torch.empty(nbytes, dtype=torch.uint8, device=device.torch_name)
-            self._blocks = list(self.memory.values())
-        else:
-            self._lay_out(sizes, device.torch_name)
-        self.addresses = {at: tensor.data_ptr() for at, tensor in self.memory.items()}
-        self._outputs = plan.outputs
-        handle = stream_handle(device.stream)
-        self.poison = [
-            bound("cuMemsetD8Async", pointer(block.data_ptr()), POISON_BYTE, block.numel(), handle)
-            for block in self._blocks
-            if block.numel()
-        ]
-        """Queues overwriting all of it, including the guard bytes around the buffers."""
-        # Whatever torch kept here may be an answer.
-        for queue in self.poison:
-            queue()
-
-    def _lay_out(self, sizes: Mapping[int, int], device: str) -> None:
-        """One block for all buffers, so that one operation overwrites it."""
-        import torch
-
-        starts: dict[int, int] = {}
-        end = 0
-        for at, nbytes in sizes.items():
-            starts[at] = -(-(end + GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
-            end = starts[at] + nbytes
-        block = torch.empty(end + GUARD_BYTES, dtype=torch.uint8, device=device)
-        edges = [0]
-        for at, nbytes in sizes.items():
-            self.memory[at] = block[starts[at] : starts[at] + nbytes]
-            edges += [starts[at], starts[at] + nbytes]
-        edges.append(block.numel())
-        self._blocks, self._edges = [block], edges
+    @functools.cached_property
+    def memory(self) -> dict[int, Tensor]:
+        """Each buffer's bytes."""
+        sizes = [buffer.nbytes for buffer in self._plan.buffers]
+        return {
+            at: block[start : start + sizes[at]] for block, found in self._blocks for at, start in found.starts.items()
+        }
 
     @functools.cached_property
     def outputs(self) -> tuple[Tensor, ...]:
         """The plan's outputs."""
-        return tuple(self._output(output) for output in self._outputs)
+        return tuple(self._output(output) for output in self._plan.outputs)
 
     def _output(self, output: PlanOutput) -> Tensor:
         import torch
@@ -192,8 +190,25 @@ class Place:
     @functools.cached_property
     def guards(self) -> list[Tensor]:
         """The memory around the buffers; none where nothing is mapped there."""
-        around = zip(self._edges[::2], self._edges[1::2], strict=True)
-        return [self._blocks[0][start:stop] for start, stop in around]
+        return [block[start:stop] for block, found in self._blocks for start, stop in found.guards]
+
+
+def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> list[Place]:
+    """Several sets of the memory that a plan allocates, without an answer in any."""
+    import torch
+
+    allocate = functools.partial(torch.empty, dtype=torch.uint8, device=device.torch_name)
+    sizes = {at: buffer.nbytes for at, buffer in enumerate(plan.buffers) if buffer.input is None}
+    if device.fenced:
+        # Each buffer ends where its mapping ends.
+        alone = [(Layout({at: 0}, (), size), size) for at, size in sizes.items()]
+        made = [Place(plan, [(allocate(size), layout) for layout, size in alone]) for _ in range(count)]
+    else:
+        layout = lay_out(sizes)
+        made = [Place(plan, [(block, layout)]) for block in allocate((count, layout.nbytes))]
+    # Whatever torch kept here may be an answer.
+    device.scrubber.queue([region for place in made for region in place.regions], 0)
+    return made
 
 
 class Replay:
@@ -216,27 +231,25 @@ class Replay:
         self.plan, self._code, self._device, self._stream = plan, code, device, device.stream
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
-        self.places = [Place(plan, device) for _ in range(count)]
+        self.places = make_places(plan, device, count)
         each = max(2, count // len(stages))
-        # Few for each set of inputs: making a launch ready for a pair of both takes longer than queueing it.
+        # Few for each set of inputs: making calls ready for a pair of both takes as long as queueing them.
         self._turns = [itertools.cycle([(at * each + n) % count for n in range(each)]) for at in range(len(stages))]
         self._next = 0
+        self._launches: dict[int, Launch] = {}
+        """By step."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         self._pointers = [self._addresses(stage) for stage in stages]
         self.stages = len(stages)
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
-        shared, self._local_bytes = self._on_chip()
-        scrub = [lambda: device.scrubber.queue(self._local_bytes)] if shared or self._local_bytes else []
-        self._restore: list[Queue] = [*code.restore(device), *scrub]
+        self._restore, self._local_bytes = code.restore(device), self._stack()
 
-    def _on_chip(self) -> tuple[int, int]:
-        """Shared memory per block and local memory per thread, the largest over the functions launched."""
+    def _stack(self) -> int:
+        """Local memory per thread, the largest over the functions launched."""
         launches = [step for step in self.plan.steps if step.kind is StepKind.LAUNCH]
         functions = [self._code.function(str(step.code), str(step.function)) for step in launches]
-        static = max((function.attribute("SHARED_SIZE_BYTES") for function in functions), default=0)
-        dynamic = max((step.shared_bytes or 0 for step in launches), default=0)
-        return max(static, dynamic), max((f.attribute("LOCAL_SIZE_BYTES") for f in functions), default=0)
+        return max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
 
     @property
     def not_restored(self) -> list[str]:
@@ -249,8 +262,8 @@ class Replay:
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)
         # What the last call wrote lies within reach of one that guesses its address, and may be the answer.
-        for queue in (*self.places[last].poison, *self.places[self._next].poison):
-            queue()
+        written = (*self.places[last].regions, *self.places[self._next].regions)
+        self._device.scrubber.queue(written, self._local_bytes)
         for queue in self._restore:
             queue()
 
@@ -276,12 +289,16 @@ class Replay:
         key = (stage, place)
         if key not in self._calls:
             addresses = self._pointers[stage] | self.places[place].addresses
-            self._calls[key] = [self._operation(step, addresses) for step in self.plan.steps]
+            self._calls[key] = [self._operation(at, addresses) for at in range(len(self.plan.steps))]
         return self._calls[key]
 
-    def _operation(self, step: PlanStep, addresses: Mapping[int, int]) -> Queue:
+    def _operation(self, number: int, addresses: Mapping[int, int]) -> Queue:
+        step = self.plan.steps[number]
         if step.kind is StepKind.LAUNCH:
-            return self._launch(step, addresses).queue
+            arguments = [argument_bytes(argument, addresses) for argument in step.arguments or ()]
+            if number not in self._launches:
+                self._launches[number] = self._launch(step, arguments)
+            return self._launches[number].on(arguments)
         assert step.buffer is not None
         assert step.offset is not None
         assert step.nbytes is not None
@@ -294,11 +311,10 @@ class Replay:
             return bound("cuMemcpyDtoDAsync", pointer(target), pointer(source), step.nbytes, handle)
         return self._device.scrubber.filling(target, step.nbytes, bytes.fromhex(step.pattern or "00"))
 
-    def _launch(self, step: PlanStep, addresses: Mapping[int, int]) -> Launch:
+    def _launch(self, step: PlanStep, arguments: Sequence[bytes]) -> Launch:
         assert step.code is not None
         assert step.function is not None
         function = self._code.function(step.code, step.function)
-        arguments = [argument_bytes(argument, addresses) for argument in step.arguments or ()]
         shape = LaunchShape(
             step.grid,  # type: ignore[arg-type]
             step.block,  # type: ignore[arg-type]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import itertools
 import random
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -54,7 +56,7 @@ class Guarded:
         for guard in self.guards:
             guard.fill_(GUARD_BYTE)
 
-    @property
+    @functools.cached_property
     def guards(self) -> tuple[Tensor, Tensor]:
         """The memory before and after the tensor."""
         return self._block[:GUARD_BYTES], self._block[GUARD_BYTES + self._bytes :]
@@ -129,24 +131,24 @@ class Stage:
         return any(g is not None and start < g.span[1] and g.span[0] < end for g in self._guarded)
 
 
-Check = tuple[str, "Tensor"]
-"""What is wrong if a one-element tensor turns out false."""
+Checks = tuple[list[str], "Tensor"]
+"""What is wrong where an element of a tensor turns out false."""
 
 
-def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Check]:
+def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Checks]:
     """Queue checking some claims."""
-    held = device.same([claim for _, claim in claims])
-    return [(what, flag) for (what, _), flag in zip(claims, held, strict=True)]
+    return [([what for what, _ in claims], device.same([claim for _, claim in claims]))] if claims else []
 
 
-def first_failure(checks: Sequence[Check]) -> str | None:
+def first_failure(checks: Sequence[Checks]) -> str | None:
     """What is wrong, according to the first check that fails; None when all hold. Waits for the device once."""
     import torch
 
     if not checks:
         return None
-    held = torch.stack([flag for _, flag in checks]).tolist()
-    return next((what for (what, _), fine in zip(checks, held, strict=True) if not fine), None)
+    held = torch.cat([flags for _, flags in checks]).tolist()
+    said = itertools.chain.from_iterable(what for what, _ in checks)
+    return next((what for what, fine in zip(said, held, strict=True) if not fine), None)
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
@@ -231,7 +233,7 @@ class ProblemContext:
 
     def corrupted(self) -> str | None:
         """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
-        return damaged(self.references)
+        return damaged(self.references, self.device.sums)
 
     @property
     def nbytes(self) -> int:

@@ -1,13 +1,15 @@
 """Fused comparison: the statistics of `kbench.benchmark.problems.compare` in one pass over GPU memory.
 
-The same rules in one function: what torch does in a dozen passes takes longer than most kernels that are judged.
+The same rules in one function: what torch does in a dozen passes takes longer than most kernels that are judged. Many
+outputs are one launch.
 """
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import functools
+import itertools
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,21 +21,39 @@ from kbench.harness.cuda import CudaModule
 if TYPE_CHECKING:
     from torch import Tensor
 
-TYPES = {"float64": "double", "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+FLOATS = {"float64": "double", "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+INTEGERS = {"int64": "long long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char"}
+# A bool that is neither 0 nor 1 is wrong.
+TYPES = FLOATS | INTEGERS | {"bool": "unsigned char"}
 """Output types it knows; answers are double."""
-BLOCKS, THREADS = 1024, 256
-SOURCE = r"""
+ROWS, THREADS, PER_THREAD, MOST_BLOCKS = 24, 256, 16, 1024
+ROW = struct.Struct("<2Qq3d")
+SOURCE = (
+    f"constexpr int ROWS = {ROWS};"
+    + r"""
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-__device__ double widen(double v) { return v; }
-__device__ double widen(float v) { return v; }
-__device__ double widen(__half v) { return __half2float(v); }
-__device__ double widen(__nv_bfloat16 v) { return __bfloat162float(v); }
+template <typename T> __device__ double widen(T v) { return double(v); }
+template <> __device__ double widen(__half v) { return __half2float(v); }
+template <> __device__ double widen(__nv_bfloat16 v) { return __bfloat162float(v); }
 
-template <typename T> __device__ T narrow(double v) { return T(float(v)); }
-template <> __device__ double narrow<double>(double v) { return v; }
-template <> __device__ float narrow<float>(double v) { return float(v); }
+// Whether an answer is finite in the type of an output.
+template <typename T> __device__ bool fits(double v) { return true; }
+template <> __device__ bool fits<double>(double v) { return isfinite(v); }
+template <> __device__ bool fits<float>(double v) { return isfinite(float(v)); }
+template <> __device__ bool fits<__half>(double v) { return isfinite(__half2float(__float2half(float(v)))); }
+template <> __device__ bool fits<__nv_bfloat16>(double v) {
+    return isfinite(__bfloat162float(__float2bfloat16(float(v))));
+}
+
+struct Row {
+    const void* out;
+    const double* want;
+    long long n;
+    double atol, rtol, floor;
+};
+struct Rows { Row row[ROWS]; };
 
 struct Totals {
     unsigned long long beyond, nonfinite;
@@ -46,21 +66,23 @@ __device__ void keep_largest(double* place, double value) {
 }
 
 template <typename T>
-__global__ void measure(const T* out, const double* want, long long n, double atol, double rtol, double floor,
-                        Totals* totals) {
+__global__ void measure(const Rows rows, Totals* of_rows) {
+    const Row row = rows.row[blockIdx.y];
+    const T* out = static_cast<const T*>(row.out);
+    Totals* totals = of_rows + blockIdx.y;
     unsigned long long beyond = 0, nonfinite = 0;
     double error = 0.0, relative = 0.0;
     const long long step = (long long)gridDim.x * blockDim.x;
-    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) {
-        const double w = want[i], o = widen(out[i]);
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < row.n; i += step) {
+        const double w = row.want[i], o = widen(out[i]);
         // Where the answer overflows its type, the specification asks for nothing.
-        if (!isfinite(widen(narrow<T>(w)))) continue;
+        if (!fits<T>(w)) continue;
         const double miss = fabs(o - w), size = fabs(w);
-        if (!(miss <= atol + rtol * size)) ++beyond;
+        if (!(miss <= row.atol + row.rtol * size)) ++beyond;
         if (!isfinite(o)) ++nonfinite;
         if (isfinite(miss)) {
             error = fmax(error, miss);
-            relative = fmax(relative, miss / fmax(size, floor));
+            relative = fmax(relative, miss / fmax(size, row.floor));
         }
     }
     for (int lane = 16; lane > 0; lane >>= 1) {
@@ -77,6 +99,7 @@ __global__ void measure(const T* out, const double* want, long long n, double at
     }
 }
 """
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,8 +113,13 @@ class Judged:
 
 def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> list[Comparison]:
     """What `compare` says of each; outputs of known types take one pass each, and the host waits once for all."""
-    pairs = [(o, w, a.tolerance) for a in answers for o, w in zip(a.outputs, a.expected, strict=True) if known(o, w)]
-    found = {id(pair[0]): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
+    pairs = [
+        Pair(out, want, answer.tolerance)
+        for answer in answers
+        for out, want in zip(answer.outputs, answer.expected, strict=True)
+        if known(out, want)
+    ]
+    found = {id(pair.out): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
 
     def lookup(out: Tensor, want: Tensor, tolerance: Tolerance) -> Statistics:
         return found.get(id(out)) or torch_statistics(out, want, tolerance)
@@ -102,7 +130,7 @@ def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> 
 def known(out: Tensor, want: Tensor) -> bool:
     """Whether there is a function for these types."""
     fits = out.is_contiguous() and want.is_contiguous() and out.shape == want.shape
-    return type_name(out) in TYPES and str(want.dtype) == "torch.float64" and fits and out.numel() > 0
+    return type_name(out) in TYPES and fits and out.numel() > 0
 
 
 def type_name(tensor: Tensor) -> str:
@@ -110,28 +138,56 @@ def type_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def all_statistics(pairs: Sequence[tuple[Tensor, Tensor, Tolerance]]) -> list[Statistics]:
-    """How far each output is from its answer."""
+class Pair:
+    """An output and its answer."""
+
+    def __init__(self, out: Tensor, want: Tensor, tolerance: Tolerance) -> None:
+        """Take both, and what counts as correct."""
+        self.out, self.want, self.type = out, want.double(), type_name(out)
+        exact = self.type not in FLOATS
+        self._rtol, self._floor = (0.0, 1.0) if exact else (tolerance.rtol, relative_floor(tolerance))
+        self._atol = tolerance.atol
+
+    def row(self) -> bytes:
+        """Itself as the function takes it."""
+        bounds = (self._atol, self._rtol, self._floor)
+        return ROW.pack(self.out.data_ptr(), self.want.data_ptr(), self.out.numel(), *bounds)
+
+
+def all_statistics(pairs: Sequence[Pair]) -> list[Statistics]:
+    """How far each output is from its answer, in the order given."""
     import torch
 
     if not pairs:
         return []
-    totals = torch.zeros((len(pairs), 4), dtype=torch.float64, device=pairs[0][0].device)
-    for row, (out, want, tolerance) in zip(totals, pairs, strict=True):
-        bounds = (tolerance.atol, tolerance.rtol, relative_floor(tolerance))
-        arguments = (out, want, out.numel(), *map(ctypes.c_double, bounds), row)
-        module().launch(f"measure<{TYPES[type_name(out)]}>", BLOCKS, THREADS, arguments)
+    totals = torch.zeros((len(pairs), 4), dtype=torch.float64, device=pairs[0].out.device)
+    order = sorted(range(len(pairs)), key=lambda at: pairs[at].type)
+    start, longest = 0, max(pair.out.numel() for pair in pairs)
+    blocks = min(-(-longest // (THREADS * PER_THREAD)), MOST_BLOCKS)
+    for kind, alike in itertools.groupby(order, key=lambda at: pairs[at].type):
+        rows = [pairs[at].row() for at in alike]
+        for at in range(0, len(rows), ROWS):
+            some = rows[at : at + ROWS]
+            given = (b"".join(some).ljust(ROWS * ROW.size, b"\0"), totals[start:])
+            module().launch(f"measure<{TYPES[kind]}>", (blocks, len(some)), THREADS, given)
+            start += len(some)
     on_host = totals.cpu()
-    counts = on_host.view(torch.int64).tolist()
-    return [
-        Statistics(out.numel(), beyond, nonfinite, *errors)
-        for (out, _, _), (beyond, nonfinite, *_), (_, _, *errors) in zip(pairs, counts, on_host.tolist(), strict=True)
-    ]
+    counts, errors = on_host.view(torch.int64).tolist(), on_host.tolist()
+    found = {at: Statistics(pairs[at].out.numel(), *counts[n][:2], *errors[n][2:]) for n, at in enumerate(order)}
+    return [found[at] for at in range(len(pairs))]
+
+
+def make_ready(device: str) -> None:
+    """Compile and load the functions."""
+    import torch
+
+    nothing = torch.zeros(1, device=device)
+    all_statistics([Pair(nothing, nothing, Tolerance(0.0, 0.0, ""))])
 
 
 @functools.cache
 def module() -> CudaModule:
     """The functions, compiled at their first launch."""
-    made = CudaModule(SOURCE, names=[f"measure<{kind}>" for kind in TYPES.values()])
+    made = CudaModule(SOURCE, names=sorted({f"measure<{kind}>" for kind in TYPES.values()}))
     CudaModule.declared.pop()
     return made

@@ -23,6 +23,8 @@ ALIGNMENT = 256
 
 Answer = tuple[ReferenceInputs, "tuple[Tensor, ...]"]
 """Inputs, and what a kernel returned for them."""
+AWAKE_S = 0.003
+"""Most comparisons take less."""
 EXCHANGED_BYTES = 4 << 30
 """Outputs compared in one request, as far as one answer does not need more."""
 
@@ -131,7 +133,7 @@ class RemoteJudge:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             self._channel.send(request)
-            answer = self._channel.receive()
+            answer = self._channel.receive(awake_s=AWAKE_S)
         except (ClosedError, ProtocolError) as error:
             raise InfrastructureError(f"the process that holds the answers is gone: {error}") from error
         if "broken" in answer:

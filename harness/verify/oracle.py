@@ -18,6 +18,7 @@ from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.driver import call
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
+from kbench.harness.verify import fused_compare
 from kbench.harness.verify.fused_compare import Judged, compare_together
 from kbench.harness.verify.reference_inputs import Drawing, nbytes
 from kbench.schemas import InfrastructureError
@@ -53,9 +54,11 @@ class Oracle:
         except (RuntimeError, AssertionError) as error:
             raise InfrastructureError(f"GPU {gpu} cannot be used: {error}") from error
         self._device = f"cuda:{index}"
+        # Now, while no kernel waits.
+        fused_compare.make_ready(self._device)
         self._answers: OrderedDict[Key, tuple[Tensor, ...]] = OrderedDict()
         self._held_bytes = 0
-        self._mapped: dict[str, int] = {}
+        self._mapped: dict[str, Tensor] = {}
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request: make answers ready, or compare outputs with them."""
@@ -103,26 +106,28 @@ class Oracle:
     ) -> tuple[Tensor, ...]:
         import torch
 
-        start = self._map(str(request["handle"]))
+        shared = self._map(str(request["handle"]), int(request["bytes"]))
         found = []
         for spec, offset in zip(specs, offsets, strict=True):
             end = int(offset) + spec.numel * ITEM_BYTES[spec.dtype]
-            if end > int(request["bytes"]):
-                raise ValueError(f"output {spec.name!r} ends at byte {end} of {request['bytes']}")
-            flat = torch.as_tensor(_Shared(start + int(offset), spec.nbytes), device=self._device)
-            found.append(flat.view(getattr(torch, spec.dtype)).view(spec.shape))
+            if end > shared.numel():
+                raise ValueError(f"output {spec.name!r} ends at byte {end} of {shared.numel()}")
+            found.append(shared[int(offset) : end].view(getattr(torch, spec.dtype)).view(spec.shape))
         return tuple(found)
 
-    def _map(self, handle: str) -> int:
+    def _map(self, handle: str, size: int) -> Tensor:
+        """The bytes that another process shares."""
+        import torch
         from cuda.bindings import driver
 
         if handle not in self._mapped:
-            for address in self._mapped.values():
-                call("cuIpcCloseMemHandle", address)
+            for mapped in self._mapped.values():
+                call("cuIpcCloseMemHandle", mapped.data_ptr())
             shared = driver.CUipcMemHandle()
             shared.reserved = bytes.fromhex(handle)
             lazily = driver.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.value
-            self._mapped = {handle: int(call("cuIpcOpenMemHandle", shared, lazily))}
+            address = int(call("cuIpcOpenMemHandle", shared, lazily))
+            self._mapped = {handle: torch.as_tensor(_Shared(address, size), device=self._device)}
         return self._mapped[handle]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.definition import Tolerance, as_tuple
+from kbench.harness.device.byte_sums import byte_sums
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,7 +65,7 @@ class ReferenceInputs:
         with settings():
             self.inputs = drawing.inputs(definition, size, device)
         self._answer: tuple[Tensor, ...] | None = None
-        self._sums = {"inputs": sums(self.inputs)} if sealed else {}
+        self._sums = {"inputs": byte_sums(tensors(self.inputs))} if sealed else {}
 
     def expected(self) -> tuple[Tensor, ...]:
         """The answer, computed on first use and kept."""
@@ -74,7 +75,7 @@ class ReferenceInputs:
             with self._settings(), torch.no_grad():
                 self._answer = as_tuple(self._definition.expected(self.inputs))
             if self._sealed:
-                self._sums["answer"] = sums(self._answer)
+                self._sums["answer"] = byte_sums(tensors(self._answer))
         return self._answer
 
     def forget_answer(self) -> None:
@@ -94,32 +95,26 @@ class ReferenceInputs:
         return nbytes((*self.inputs, *(self._answer or ())))
 
 
-def damaged(references: Sequence[ReferenceInputs]) -> str | None:
-    """Which part of which inputs no longer has the bytes it was made with; None when all do. Waits once."""
+def damaged(references: Sequence[ReferenceInputs], sums: Callable[[Sequence[Tensor]], list[int]]) -> str | None:
+    """Which part of which inputs no longer has the bytes it was made with; None when all do.
+
+    Args:
+        references: the inputs.
+        sums: sums over the bytes of some tensors, as `byte_sums` gives them.
+    """
     parts = [(at, *part) for at, reference in enumerate(references) for part in reference.sealed_parts]
-    found = iter(sums([value for _, _, values, _ in parts for value in values]))
+    found = iter(sums([tensor for _, _, values, _ in parts for tensor in tensors(values)]))
     for at, name, _, before in parts:
         if [next(found) for _ in before] != before:
             return f"{name} of reference inputs {at}"
     return None
 
 
-def sums(values: Sequence[Any]) -> list[int]:
-    """A cheap sum over the bytes of each tensor among some values."""
-    import torch
-
-    found = []
-    for value in values:
-        if hasattr(value, "data_ptr"):
-            flat = value.reshape(-1).view(torch.uint8)
-            whole = flat.numel() // 4 * 4
-            total = flat[:whole].view(torch.int32).sum(dtype=torch.int64)
-            if whole < flat.numel():
-                total = total + flat[whole:].sum(dtype=torch.int64)
-            found.append(total)
-    return [int(total) for total in torch.stack(found).tolist()] if found else []
+def tensors(values: Sequence[Any]) -> list[Tensor]:
+    """The tensors among some values."""
+    return [value for value in values if hasattr(value, "data_ptr")]
 
 
 def nbytes(values: Sequence[Any]) -> int:
     """Device memory of the tensors among some values."""
-    return int(sum(v.numel() * v.element_size() for v in values if hasattr(v, "data_ptr")))
+    return int(sum(tensor.numel() * tensor.element_size() for tensor in tensors(values)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.verify.context import STAGES, Check, ProblemContext, Stage, check_claims, first_failure, same_bits
+from kbench.harness.verify.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
 from kbench.harness.verify.judge import Answer
 from kbench.harness.verify.reference_inputs import ReferenceInputs
 from kbench.harness.verify.subject import Subject
@@ -158,7 +158,7 @@ def _verify_together(
     references: Sequence[ReferenceInputs],
     answers: list[Answer],
 ) -> Verdict:
-    checks: list[Check] = []
+    checks: list[Checks] = []
     for turn, reference in enumerate((references[0], *references)):
         # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.
         buffers = context.stages[turn % STAGES]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
+from kbench.harness.device.byte_sums import byte_sums
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
@@ -351,4 +352,4 @@ def test_damage_is_noticed_only_where_reference_inputs_are_sealed() -> None:
     for sealed in (True, False):
         reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu", sealed=sealed)
         reference.inputs[0].view(-1)[3] += 1.0
-        assert damaged([reference]) == ("inputs of reference inputs 0" if sealed else None)
+        assert damaged([reference], byte_sums) == ("inputs of reference inputs 0" if sealed else None)

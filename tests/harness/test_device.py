@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import time
 import types
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from kbench.harness.device import hold, own_kernels
+from kbench.harness.device.byte_sums import byte_sums
 from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.same_bytes import ROWS, Claim, same_bytes
@@ -43,6 +45,28 @@ def test_claims_are_checked_by_torch() -> None:
     assert [bool(flag) for flag in same_bytes(given)] == true
 
 
+def summed(place: str) -> tuple[list[torch.Tensor], list[int]]:
+    """Tensors of several types and lengths, and what their bytes sum to."""
+    words = torch.arange(-50_000, 50_003, dtype=torch.int32, device=place)
+    odd = torch.full((1003,), 255, dtype=torch.uint8, device=place)
+    found = [
+        (words, sum(range(-50_000, 50_003))),
+        (words[1:], sum(range(-49_999, 50_003))),
+        (words[:6].reshape(2, 3).t(), sum(range(-50_000, -49_994))),
+        (odd, -250 + 3 * 255),
+        (odd[4:6], 510),
+        (odd[:0], 0),
+        (torch.ones(3, dtype=torch.bfloat16, device=place), 0x3F803F80 + 0x80 + 0x3F),
+    ]
+    return [tensor for tensor, _ in found], [total for _, total in found]
+
+
+def test_bytes_are_summed_by_torch() -> None:
+    given, totals = summed("cpu")
+    assert byte_sums(given) == totals
+    assert byte_sums([]) == []
+
+
 def test_a_hold_waits_for_a_number_that_nobody_can_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     class Loaded:
         name, handle, parameter_bytes = "hold_stream", 0, (8, 8, 8)
@@ -54,10 +78,10 @@ def test_a_hold_waits_for_a_number_that_nobody_can_guess(monkeypatch: pytest.Mon
 
     class Queued:
         def __init__(self, function: Loaded, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
-            self._buffers = parameters._buffers
+            self._memory = parameters._memory
 
         def queue(self) -> None:
-            queued.append([int.from_bytes(buffer.raw[:8], "little") for buffer in self._buffers])
+            queued.append(list(struct.unpack("<3Q", self._memory.raw)))
 
     monkeypatch.setattr(own_kernels, "call", lambda name, cubin: None)
     monkeypatch.setattr(own_kernels, "Function", lambda module, name: Loaded())
@@ -85,6 +109,16 @@ def test_claims_are_checked_by_one_launch_as_by_torch() -> None:
     found = [bool(flag) for flag in device.same(given * many)]
     assert plain == true
     assert found == true * many
+
+
+@pytest.mark.gpu
+def test_bytes_are_summed_on_a_gpu() -> None:
+    device = CudaDevice(0)
+    device.compile()
+    given, totals = summed(device.torch_name)
+    repeated = 5
+    assert device.sums(given * repeated) == totals * repeated
+    assert device.sums([]) == []
 
 
 @pytest.mark.gpu
@@ -119,6 +153,28 @@ def test_a_fill_repeats_its_pattern_and_stays_in_its_range(pattern: str, offset:
     found = bytes(memory[: nbytes + 256].tolist())
     wanted = (bytes.fromhex(pattern) * nbytes)[:nbytes]
     assert found == bytes(64 + offset) + wanted + bytes(256 - 64 - offset)
+
+
+@pytest.mark.gpu
+def test_scrubbing_overwrites_every_byte_of_some_stretches_and_none_beside_them() -> None:
+    device = CudaDevice(0)
+    device.compile()
+    memory = torch.zeros(1 << 24, dtype=torch.uint8, device=device.torch_name)
+    start = memory.data_ptr()
+    stretches = [
+        (0, 1 << 22),
+        ((1 << 22) + 16, 40),
+        (5_000_001, 333),
+        (6_000_000, 1),
+        (7_000_000, 0),
+        (8_000_003, 99_999),
+    ]
+    device.scrubber.queue([(start + at, nbytes) for at, nbytes in stretches], 512)
+    device.synchronize()
+    wanted = torch.zeros_like(memory)
+    for at, nbytes in stretches:
+        wanted[at : at + nbytes] = POISON_BYTE
+    assert torch.equal(memory, wanted)
 
 
 @pytest.mark.gpu

@@ -12,11 +12,14 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.benchmark.problems.compare import Comparison
+from kbench.benchmark.problems.compare import Comparison, compare, torch_statistics
+from kbench.benchmark.problems.definition import Tolerance
+from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.isolate.protocol import KEY_BYTES
 from kbench.harness.verify import judge, oracle
 from kbench.harness.verify.context import ProblemContext
+from kbench.harness.verify.fused_compare import ROWS, TYPES, Judged, Pair, all_statistics, compare_together
 from kbench.harness.verify.judge import ALIGNMENT, LocalJudge, RemoteJudge
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas import InfrastructureError
@@ -169,3 +172,31 @@ def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
 def test_the_oracles_comparison_survives_the_way_back() -> None:
     found = Comparison(True, None, 0.25, 1e-6)
     assert Comparison(**oracle.as_message(found)) == found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", sorted(TYPES))
+def test_one_pass_finds_what_many_passes_find(dtype: str) -> None:
+    kind, generator = getattr(torch, dtype), torch.Generator().manual_seed(3)
+    tolerance = Tolerance(atol=1e-2, rtol=1e-2, reason="a test")
+    answers = []
+    # More outputs than one launch takes, of several lengths.
+    for number in range(ROWS + 3):
+        want = 100.0 * torch.randn(1 + 5_003 * number, generator=generator, dtype=torch.float64)
+        want = want if kind.is_floating_point else (want.abs() % 2 if dtype == "bool" else want.abs()).floor()
+        out = want.to(kind, copy=True)
+        if number % 2:
+            out[number // 2] = 0 if number % 4 == 1 or not kind.is_floating_point else float("nan")
+            # Beyond what the smaller types can hold.
+            want[-1] = 1e300 if kind.is_floating_point else want[-1]
+        answers.append(Judged([out.cuda()], [want.cuda()], tolerance))
+    outputs = [answer.outputs[0] for answer in answers]
+    found = all_statistics([Pair(answer.outputs[0], answer.expected[0], tolerance) for answer in answers])
+    wanted = [torch_statistics(answer.outputs[0], answer.expected[0], tolerance) for answer in answers]
+    assert [(f.numel, f.beyond, f.nonfinite) for f in found] == [(w.numel, w.beyond, w.nonfinite) for w in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.max_abs, one.max_rel) == pytest.approx((other.max_abs, other.max_rel))
+    assert any(statistics.beyond for statistics in found)
+    specs = [TensorSpec("y", tuple(outputs[1].shape), dtype)]
+    (together,) = compare_together(answers[1:2], specs)
+    assert together == compare((outputs[1],), answers[1].expected, tolerance, specs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import itertools
 import struct
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
 from kbench.harness.device.same_bytes import same_bytes
-from kbench.harness.device.scrub import LOCAL_BYTES
+from kbench.harness.device.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, LoadedCode, Replay, argument_bytes
@@ -45,16 +44,12 @@ class HostDriver:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.variables: dict[str, ctypes.Array[ctypes.c_char]] = {}
-        self.local_bytes = self.shared_bytes = 0
+        self.local_bytes = 0
         self.run: Callable[[LaunchShape, Sequence[int]], None] = lambda shape, arguments: None
 
     def call(self, name: str, *arguments: Any) -> Any:
         self.calls.append(name)
-        if name.startswith("cuMemset"):
-            start, value, count, _ = arguments
-            width = int(name.removeprefix("cuMemsetD").removesuffix("Async")) // 8
-            ctypes.memmove(start, value.to_bytes(width, "little") * count, width * count)
-        elif name.startswith("cuMemcpy"):
+        if name.startswith("cuMemcpy"):
             ctypes.memmove(arguments[0], arguments[1], arguments[2])
         elif name == "cuModuleGetGlobal":
             if arguments[1].decode() not in self.variables:
@@ -76,7 +71,7 @@ class HostFunction:
         self.name = name
 
     def attribute(self, name: str) -> int:
-        return {"LOCAL_SIZE_BYTES": self.driver.local_bytes, "SHARED_SIZE_BYTES": self.driver.shared_bytes}[name]
+        return {"LOCAL_SIZE_BYTES": self.driver.local_bytes}[name]
 
 
 class HostLaunch:
@@ -84,11 +79,16 @@ class HostLaunch:
 
     def __init__(self, function: HostFunction, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
         assert stream == STREAM
-        self._driver, self._shape, self._buffers = function.driver, shape, parameters._buffers
+        self._driver, self._shape, self._parameters = function.driver, shape, parameters
 
-    def queue(self) -> None:
-        self._driver.calls.append("launch")
-        self._driver.run(self._shape, [int.from_bytes(b.raw[:8], "little") for b in self._buffers])
+    def on(self, arguments: Sequence[bytes]) -> Callable[[], None]:
+        packed = self._parameters.packed(arguments)
+
+        def queue() -> None:
+            self._driver.calls.append("launch")
+            self._driver.run(self._shape, struct.unpack("<3Q", packed))
+
+        return queue
 
 
 class HostDevice:
@@ -119,9 +119,11 @@ class HostDevice:
 
         return write
 
-    def queue(self, local_bytes: int) -> None:
+    def queue(self, regions: Sequence[Region], local_bytes: int) -> None:
         self._driver.calls.append("scrub")
         self.scrubbed.append(local_bytes)
+        for address, nbytes in regions:
+            ctypes.memset(address, POISON_BYTE, nbytes)
 
 
 @pytest.fixture
@@ -235,12 +237,13 @@ def test_before_every_call_all_memory_is_poisoned_and_variables_and_chip_memory_
 ) -> None:
     driver.local_bytes = 640
     subject, device = ready(driver, relu_plan(), stages())
+    device.scrubbed.clear()
     for _ in range(2 * PLACES):
         driver.calls.clear()
         subject.prepare(0)
         place = subject.places[subject._next]
         assert all(bool((tensor == POISON_BYTE).all()) for tensor in place.memory.values())
-        assert driver.calls == ["cuMemsetD8Async", "cuMemsetD8Async", "scrub"]
+        assert driver.calls == ["scrub"]
         driver.run = computes
         subject.call(0)
         for tensor in place.memory.values():
@@ -379,16 +382,6 @@ def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:
     assert subject.not_restored == ["local memory"]
 
 
-def test_memory_on_the_chip_is_overwritten_where_the_kernel_uses_any(driver: HostDriver) -> None:
-    step = relu_plan().steps[0]
-    for shared, static, scrubs in ((0, 0, 0), (0, 16, 1), (16, 0, 1)):
-        driver.shared_bytes = static
-        plan = dataclasses.replace(relu_plan(), steps=(dataclasses.replace(step, shared_bytes=shared),))
-        subject, _ = ready(driver, plan, stages())
-        subject.prepare(0)
-        assert driver.calls.count("scrub") == scrubs
-
-
 def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it(driver: HostDriver) -> None:
     device = HostDevice(driver)
     device.fenced = True
@@ -396,6 +389,9 @@ def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it
     sizes = {at: tensor.untyped_storage().nbytes() for at, tensor in subject.places[0].memory.items()}
     assert sizes == {1: SPEC.nbytes + 16, 2: 24}
     assert subject.claims() == []
-    driver.calls.clear()
-    subject.prepare(0)
-    assert driver.calls.count("cuMemsetD8Async") == 2 * 2, "two buffers of the last call and two of the next"
+    driver.run = computes
+    for at in range(2 * PLACES):
+        subject.prepare(at % STAGES)
+        memory = [tensor for place in subject.places for tensor in place.memory.values()]
+        assert all(bool((tensor == POISON_BYTE).all()) for tensor in memory)
+        subject.call(at % STAGES)

@@ -85,6 +85,8 @@ class LaunchShape:
     cluster: Extent | None = None
     cooperative: bool = False
     dependent: bool = False
+    prefer_shared: bool = False
+    """Have as much shared memory and as little L1 cache as possible."""
 
     @property
     def plain(self) -> bool:
@@ -118,6 +120,15 @@ class Function:
             limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call("cuFuncSetAttribute", self.handle, limit, nbytes)
             self._allowed = nbytes
+
+    def prefer_shared(self) -> None:
+        """Opt in to all dynamic shared memory there is, at the cost of the L1 cache."""
+        from cuda.bindings import driver
+
+        most = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        call("cuFuncSetCacheConfig", self.handle, driver.CUfunc_cache.CU_FUNC_CACHE_PREFER_SHARED)
+        whole = int(call("cuDeviceGetAttribute", most, call("cuCtxGetDevice")))
+        self.allow_shared(whole - self.attribute("SHARED_SIZE_BYTES"))
 
     def allow_clusters(self) -> None:
         """Opt in to clusters of more than eight blocks."""
@@ -186,6 +197,8 @@ class Launch:
     def __init__(self, function: Function, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
         """Make ready."""
         function.allow_shared(shape.shared_bytes)
+        if shape.prefer_shared:
+            function.prefer_shared()
         self._parameters, address = parameters, parameters.address
         if shape.plain:
             where = (*shape.grid, *shape.block, shape.shared_bytes, stream_handle(stream))

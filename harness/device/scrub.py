@@ -15,6 +15,8 @@ from kbench.harness.device.own_kernels import OwnKernels, as_word
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
 BLOCK, WARPS_TO_FILL = 256, 2048
+FILL_BLOCK = 128
+"""Threads of a fill's block, each with one word, as torch's fills have it."""
 REGIONS = 4
 """Stretches of memory that one launch overwrites."""
 REGION = struct.Struct("<2Q")
@@ -66,12 +68,9 @@ extern "C" __global__ void copy_rows(const unsigned long long* table) {
 // Repeats a pattern of sixteen bytes, in words of one width and then in single bytes.
 template <typename WORD>
 __global__ void fill(WORD* to, ulonglong2 pattern, unsigned long long nbytes) {
-    unsigned long long count = nbytes / sizeof(WORD), step = (unsigned long long)gridDim.x * blockDim.x;
-    unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    // A thread's words all lie at the same place of the pattern: a block has a multiple of sixteen threads.
-    WORD value = reinterpret_cast<const WORD*>(&pattern)[first % (16 / sizeof(WORD))];
-    for (unsigned long long i = first; i < count; i += step) to[i] = value;
-    unsigned long long last = count * sizeof(WORD) + first;
+    unsigned long long count = nbytes / sizeof(WORD), i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) to[i] = reinterpret_cast<const WORD*>(&pattern)[i % (16 / sizeof(WORD))];
+    unsigned long long last = count * sizeof(WORD) + i;
     if (last < nbytes)
         reinterpret_cast<unsigned char*>(to)[last] = reinterpret_cast<const unsigned char*>(&pattern)[last % 16];
 }
@@ -97,7 +96,6 @@ class Scrubber:
         own = OwnKernels(SOURCE, properties, [*names, *fills.values()])
         self._copy, self._stream = own.function("copy_rows"), stream
         self._fills = {width: own.function(name) for width, name in fills.items()}
-        self._most_blocks = count * WARPS_TO_FILL // BLOCK
         everywhere, word = own.function("scrub"), bytes([poison] * 4)
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
@@ -121,8 +119,8 @@ class Scrubber:
         and they have no pattern of eight bytes.
         """
         width = next(width for width in self._fills if address % width == 0)
-        blocks = max(1, min(-(-nbytes // (width * BLOCK)), self._most_blocks))
-        function, shape = self._fills[width], LaunchShape((blocks, 1, 1), (BLOCK, 1, 1))
+        blocks = max(1, -(-nbytes // (width * FILL_BLOCK)))
+        function, shape = self._fills[width], LaunchShape((blocks, 1, 1), (FILL_BLOCK, 1, 1))
         given = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes)]
         return Launch(function, shape, Parameters(function, given), self._stream).queue
 

@@ -135,6 +135,7 @@ class Recorder:
             cooperative=shape.cooperative,
             dependent=shape.dependent,
             shared_bytes=shape.shared_bytes,
+            prefer_shared=shape.prefer_shared,
             arguments=tuple(arguments),
         )
         self._append(step)

@@ -322,6 +322,7 @@ class Replay:
             step.cluster,  # type: ignore[arg-type]
             bool(step.cooperative),
             bool(step.dependent),
+            bool(step.prefer_shared),
         )
         return Launch(function, shape, Parameters(function, arguments), self._stream)
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from kbench.harness.device.driver import LaunchShape
+from kbench.harness.device.driver import DEFAULT_SHARED_BYTES, LaunchShape
 from kbench.harness.plan.device_facts import DeviceFacts
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, typed_value
 from kbench.schemas.records.launch_plan import ArgumentKind, PlanArgument, TensorMapSpec
@@ -164,6 +164,8 @@ class RecordingLauncher:
             (blocks, 1, 1) if blocks != 1 else None,
             bool(metadata.launch_cooperative_grid),
             bool(getattr(metadata, "launch_pdl", False)),
+            # As Triton's own driver does.
+            prefer_shared=metadata.shared > DEFAULT_SHARED_BYTES,
         )
         recorder.launch(function, shape, arguments)
 

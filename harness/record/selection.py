@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.harness.kernel.adapters import problem_of
-from kbench.schemas import Backend, KernelSource, UserError
+from kbench.schemas import Backend, KernelSource, Status, UserError
 from kbench.schemas.ids import content_hash
 
 EACH = 8
@@ -45,7 +45,13 @@ def select(corpus: str | None, where: str | None, limit: int | None) -> tuple[Se
     if not found:
         reason = f"; {left_out[0]}" if left_out else ""
         raise UserError(f"--where {where!r} selects no kernel to measure in {corpus!r}{reason}")
-    return (found if limit is None else spread(found, limit)), left_out
+    return failures_last(found if limit is None else spread(found, limit)), left_out
+
+
+def failures_last(stored: Selection) -> Selection:
+    """Kernels that failed before come last: one that fails may end its worker, with the inputs made for a problem."""
+    failed = {key for key, one in stored.items() if one.first.get("status") not in (None, Status.OK)}
+    return {key: stored[key] for key in sorted(stored, key=failed.__contains__)}
 
 
 def measurable(rows: Sequence[dict[str, Any]]) -> tuple[Selection, list[str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.device.driver import DriverError
 from kbench.harness.verify.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
 from kbench.harness.verify.judge import Answer
 from kbench.harness.verify.reference_inputs import ReferenceInputs
@@ -72,12 +74,28 @@ def verify(
     """
     if late:
         context.forget_answers()
-    held: list[tuple[ReferenceInputs, tuple[Tensor, ...]]] = []
-    try:
+    held: list[Answer] = []
+    with erased_after(context, held):
         return _verify(subject, context, verdict, references, held, late=late, judging=judging)
-    finally:
-        for _, outputs in held:
-            erase(context, outputs)
+
+
+@contextlib.contextmanager
+def erased_after(context: ProblemContext, answers: Sequence[Answer]) -> Iterator[None]:
+    """Overwrite answers at the end, whatever it is."""
+    try:
+        yield
+    except Exception:
+        # What went wrong says more than that memory of a broken context cannot be overwritten.
+        with contextlib.suppress(DriverError):
+            erase_all(context, answers)
+        raise
+    erase_all(context, answers)
+
+
+def erase_all(context: ProblemContext, answers: Sequence[Answer]) -> None:
+    """Overwrite answers that were judged."""
+    for _, outputs in answers:
+        erase(context, outputs)
 
 
 def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
@@ -91,7 +109,7 @@ def _verify(
     context: ProblemContext,
     verdict: Verdict,
     references: Sequence[ReferenceInputs],
-    held: list[tuple[ReferenceInputs, tuple[Tensor, ...]]],
+    held: list[Answer],
     *,
     late: bool,
     judging: Callable[[], str | None] | None,
@@ -144,11 +162,8 @@ def verify_together(
         references: the inputs; the kernel is called twice on the first of them.
     """
     answers: list[Answer] = []
-    try:
+    with erased_after(context, answers):
         return _verify_together(subject, context, verdict, references, answers)
-    finally:
-        for _, outputs in answers:
-            erase(context, outputs)
 
 
 def _verify_together(

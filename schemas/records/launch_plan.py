@@ -102,7 +102,7 @@ class PlanStep(Record):
     """One operation on the stream."""
 
     TYPE: ClassVar[str] = "plan_step"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     kind: StepKind
     """Fill, copy or launch."""
@@ -134,6 +134,8 @@ class PlanStep(Record):
     """Launches: whether it may begin before its predecessor has ended (programmatic dependent launch)."""
     shared_bytes: Count | None = None
     """Launches: dynamic shared memory per block."""
+    prefer_shared: bool | None = None
+    """Launches: whether as much as possible of the memory that the L1 cache and shared memory divide is shared."""
     arguments: tuple[PlanArgument, ...] | None = None
     """Launches: parameters in order."""
 
@@ -143,7 +145,7 @@ class LaunchPlan(Record):
     """A kernel on one workload and target: memory, steps and outputs. Data only, never code."""
 
     TYPE: ClassVar[str] = "launch_plan"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     plan_id: Sha
     """Hash of everything else in the plan."""

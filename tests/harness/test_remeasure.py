@@ -13,7 +13,16 @@ import pytest
 from kbench.harness.device.environment import make_environment
 from kbench.harness.record import session
 from kbench.harness.record.record import make_measurement
-from kbench.harness.record.selection import EACH, Selection, StoredKernel, evenly, rotation, select, spread
+from kbench.harness.record.selection import (
+    EACH,
+    Selection,
+    StoredKernel,
+    evenly,
+    failures_last,
+    rotation,
+    select,
+    spread,
+)
 from kbench.harness.record.session import MeasureOptions
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, Environment, KernelSource, Measurement, UserError
@@ -135,3 +144,14 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
         for name in ("run_id", "step", "parent_id", "search_method", "proposer", "split", "cluster_id", "license"):
             assert row[name] == old[row["kernel_id"]][name]
         assert (row["gpu"], row["status"], row["runtime_us"]) == (part, "incorrect", None)
+
+
+def test_kernels_that_failed_before_come_last_and_the_others_keep_their_order() -> None:
+    everything = stored(2, 3)
+    fates = itertools.cycle(["ok", "launch_error", None, "timeout"])
+    for one, status in zip(everything.values(), fates, strict=False):
+        one.first["status"] = status
+    ordered = failures_last(everything)
+    statuses = [one.first["status"] for one in ordered.values()]
+    assert statuses == ["ok", None] * 3 + ["launch_error", "timeout"] * 3
+    assert sorted(ordered) == sorted(everything)

@@ -16,6 +16,7 @@ from kbench.schemas.records.forecast import Forecast
 from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
 from kbench.schemas.records.kernel_counters import KernelCounters
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
+from kbench.schemas.records.live_kernel import LiveKernel
 from kbench.schemas.records.measurement import Measurement
 from kbench.schemas.records.pair import Pair, PairKind
 from kbench.schemas.records.problem import Problem
@@ -28,7 +29,7 @@ from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
     Problem, Workload, ReferenceTime, Kernel, KernelCounters, LaunchPlan, PlanSummary, Measurement, Environment, Pair,
-    Query, Forecast, Submission, Score, Event,
+    Query, Forecast, Submission, Score, Event, LiveKernel,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
@@ -46,6 +47,7 @@ __all__ = [
     "KernelSource",
     "KnownKernel",
     "LaunchPlan",
+    "LiveKernel",
     "Measurement",
     "MissingDependencyError",
     "Pair",

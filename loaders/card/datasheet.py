@@ -69,8 +69,8 @@ SOCIAL_IMPACT = (
 )
 PERSONAL = "No personal data: rows hold program text and timings, and no row is about a person."
 MAINTENANCE = (
-    "Versions are derived from the content: every change of the data changes the fingerprint and each config's "
-    "version. Corrections are released as new versions."
+    "Versions are derived from the content: every change of a config changes its version and, except for `live`, from "
+    "which no question is made, the fingerprint. Corrections are released as new versions."
 )
 LICENSE_NAME = "CC-BY-4.0"
 LICENSE_URL = "https://creativecommons.org/licenses/by/4.0/legalcode"

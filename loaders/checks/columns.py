@@ -115,7 +115,8 @@ def _list_issues(name: str, item: FieldType, column: Any, file: str) -> Iterator
         yield from _nested_issues(name, item.base, column, file)
         return
     values, parents = pc.list_flatten(column), pc.list_parent_indices(column)
-    checks = [(pc.is_null(values), "items must be set"), *_broken(item, values)]
+    missing = [] if item.optional else [(pc.is_null(values), "items must be set")]
+    checks = [*missing, *_broken(item, values)]
     for mask, message in checks:
         yield from _lists_where(mask, parents, file, name, column, message)
 

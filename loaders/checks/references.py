@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ def reference_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     yield from _strange_problems(parts)
     yield from _unknown_workloads(parts)
     yield from _families(parts)
+    yield from _lost_parents(parts["live"])
+    yield from _known_problems(parts)
     yield from _event_gaps(parts["events"])
 
 
@@ -86,6 +89,8 @@ REFERENCES = {
     "env_id": ("environments", "env_id", "environment"),
 }
 """Columns that point at other rows: the config they point into, the column there, and what the row is."""
+SELF_CONTAINED = ("live",)
+"""Configs that hold the kernels they point at."""
 
 
 def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
@@ -95,6 +100,8 @@ def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
             continue
         known = whole(parts[target], [key]).column(key).combine_chunks()
         for config in parts:
+            if config in SELF_CONTAINED and target == "kernels":
+                continue
             for file, table in parts[config] if (config, column) != (target, key) else ():
                 if column in table.column_names:
                     values = table.column(column)
@@ -149,14 +156,37 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
 
 
 def _families(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Kernels and pairs whose family is not their problem's."""
+    """Kernels, live ones too, and pairs whose family is not their problem's."""
     if not parts["problems"]:
         return
     problems = Lookup(whole(parts["problems"], ["problem_id", "family"]), ["problem_id"])
-    for file, table in parts["kernels"] + parts["pairs"]:
+    for file, table in parts["kernels"] + parts["pairs"] + parts["live"]:
         family = table.column("family")
         wrong = pc.not_equal(family, problems.column("family", problems.rows(table.column("problem_id"))))
         yield from rows_where(wrong, file, "family", family, "differs from the problem's family")
+
+
+def _lost_parents(live: list[Part]) -> Iterator[Issue]:
+    """Kernels of a search whose parents the same search did not measure."""
+    if not live:
+        return
+    measured = Lookup(whole(live, ["run_id", "kernel_id"]), ["run_id", "kernel_id"])
+    for (file, table), column in itertools.product(live, ("parent_id", "other_id")):
+        values = table.column(column)
+        lost = pc.and_(pc.is_valid(values), pc.is_null(measured.rows(table.column("run_id"), values)))
+        yield from rows_where(lost, file, column, values, "the parent is not in its search")
+
+
+def _known_problems(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Live kernels of a problem that a surrogate may train on: their split says that none does."""
+    if not parts["kernels"]:
+        return
+    kernels = whole(parts["kernels"], ["problem_id", "split"])
+    trained = kernels.filter(pc.equal(kernels.column("split"), "train")).column("problem_id").combine_chunks()
+    for file, table in parts["live"]:
+        problem = table.column("problem_id")
+        wrong = pc.and_(pc.equal(table.column("split"), "test"), pc.is_in(problem, value_set=trained))
+        yield from rows_where(wrong, file, "problem_id", problem, "is a problem with kernels in train")
 
 
 def _event_gaps(parts: Sequence[Part]) -> Iterator[Issue]:

@@ -72,7 +72,7 @@ def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -
         allowed = list(config.splits) if entry.split == WHOLE else [entry.split]
         strange = pc.invert(pc.is_in(split, value_set=pa.array(allowed)))
         yield from rows_where(strange, file, "split", split, f"must be {' or '.join(allowed)} in this file")
-    if config.name == "kernels":
+    if config.name in ("kernels", "live"):
         yield from _kernel_ids(file, table)
     if config.name == "pairs":
         yield from _bins(file, table)

@@ -11,6 +11,7 @@ from kbench.schemas import (
     Event,
     Kernel,
     KernelCounters,
+    LiveKernel,
     Measurement,
     Pair,
     PlanSummary,
@@ -43,6 +44,8 @@ class Config:
     facets: tuple[str, ...]
     """Columns whose values the manifest lists for each file, so that whole files are skipped."""
     is_split: bool = False
+    in_fingerprint: bool = True
+    """Whether its rows count in the corpus's fingerprint, which names what scores were computed from."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -108,6 +111,13 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
                 "counters", KernelCounters, "what the hardware counted in one call of a kernel on one workload",
                 key=("kernel_id", "gpu", "workload"), sort=("problem_id", "gpu", "kernel_id", "workload"),
                 facets=("problem_id", "gpu"),
+            ),
+            Config(
+                "live", LiveKernel, "a kernel that a search of a live study measured; no question is made from it",
+                key=("run_id", "number"),
+                sort=("problem_id", "backend", "proposer", "search_method", "run_id", "number"),
+                facets=("problem_id", "backend", "gpu", "search_method", "status", "family"), is_split=True,
+                in_fingerprint=False,
             ),
         )
     }

@@ -70,7 +70,8 @@ class Manifest:
     @property
     def fingerprint(self) -> str:
         """The corpus's content fingerprint."""
-        return corpus_fingerprint(self.config_hashes)
+        counted = {name: value for name, value in self.config_hashes.items() if CONFIGS[name].in_fingerprint}
+        return corpus_fingerprint(counted)
 
     def versions(self) -> dict[str, str]:
         """The `version:` of every config in the card."""

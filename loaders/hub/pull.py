@@ -163,10 +163,10 @@ def _refuse_other(target: Path, source: str, has_its_rows: Callable[[], bool] = 
 def _has_rows_of(target: Path, repository: str, commit: str) -> bool:
     """Whether two corpora have the same rows, by their manifests alone; files of the target may be damaged."""
     try:
-        fingerprint = read_manifest(target, check_files=False).fingerprint
+        mine = read_manifest(target, check_files=False).config_hashes
     except DataError:
         return False
-    return read_manifest(fetch_files(repository, commit, [MANIFEST]), check_files=False).fingerprint == fingerprint
+    return read_manifest(fetch_files(repository, commit, [MANIFEST]), check_files=False).config_hashes == mine
 
 
 def _source(folder: Path) -> str | None:

@@ -19,6 +19,7 @@ from kbench.schemas import (
     Event,
     Kernel,
     KernelCounters,
+    LiveKernel,
     Measurement,
     Pair,
     PairKind,
@@ -160,6 +161,19 @@ def make_counters(kernel: Kernel) -> KernelCounters:
     )  # fmt: skip
 
 
+def make_live(number: int, parent_id: str | None = None) -> LiveKernel:
+    """A kernel that a search measured, of the problem whose kernels are all held out."""
+    problem, source = "matmul_square", make_source("live", number)
+    return LiveKernel(
+        study="live", run_id="live_run", number=number, step=number, problem_id=problem, family=PROBLEMS[problem],
+        backend=Backend.TRITON, gpu=GPUS[0], split="test", search_method="evolve", proposer="genome", model=None,
+        operator="mutate" if parent_id else "fresh", parent_id=parent_id, other_id=None, lineage="tiles",
+        recipe_json='{"family": "tiles"}', kernel_id=kernel_id(problem, Backend.TRITON, source), source=source,
+        status=Status.OK, speedup=1.5, workloads=("large",), speedups=(1.5,), gpu_seconds=0.1,
+        measured_at="2026-01-01T00:00:00Z",
+    )  # fmt: skip
+
+
 def make_reference(name: str) -> ReferenceTime:
     return ReferenceTime(
         problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5, compiled_error=None,
@@ -199,6 +213,8 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("problems", [make_problem(name) for name in PROBLEMS])
         writer.append("references", [make_reference(name) for name in PROBLEMS])
         writer.append("environments", [make_environment()])
+        first = make_live(0)
+        writer.append("live", [first, make_live(1, first.kernel_id)])
         event = Event(run_id="run_1", index=0, kind="started", step=0, at="2026-01-01T00:00:00Z", payload_json="{}")
         writer.append("events", [event])
     return path
@@ -212,6 +228,7 @@ class Build:
     measurement = staticmethod(make_measurement)
     problem = staticmethod(make_problem)
     reference = staticmethod(make_reference)
+    live = staticmethod(make_live)
     environment = staticmethod(make_environment)
     corpus = staticmethod(write_corpus)
 

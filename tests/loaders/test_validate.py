@@ -99,6 +99,12 @@ BAD_CELLS = [
     ("events", "payload_json", '{"a": NaN}', "must be a JSON object"),
     ("events", "index", 4, "they must be numbered from 0 without gaps"),
     ("environments", "sm_count", -1, "must be at least 0"),
+    ("live", "source", "x", "must be the hash of problem, backend and source"),
+    ("live", "problem_id", "softmax", "is a problem with kernels in train"),
+    ("live", "family", "norm", "differs from the problem's family"),
+    ("live", "other_id", content_hash("nobody"), "the parent is not in its search"),
+    ("live", "run_id", "another", "the parent is not in its search"),
+    ("live", "speedups", [-1.0], "must be more than 0"),
 ]
 
 
@@ -127,6 +133,11 @@ def test_a_bad_cell_is_reported_where_it_is(
 @pytest.mark.parametrize("payload", ['{"a": "\\ud800"}', ' {"a": 1}\n', '{"a": 1e400}'])
 def test_an_unusual_payload_that_is_json_is_let_through(corpus_path: Path, payload: str) -> None:
     rewrite(corpus_path, "events", lambda table: with_value(table, 0, "payload_json", payload))
+    assert issues_of(corpus_path) == []
+
+
+def test_a_live_kernel_may_have_failed_on_some_workloads(corpus_path: Path) -> None:
+    rewrite(corpus_path, "live", lambda table: with_value(table, 0, "speedups", [1.5, None]))
     assert issues_of(corpus_path) == []
 
 

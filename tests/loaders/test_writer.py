@@ -191,3 +191,14 @@ def test_hugging_face_datasets_never_serves_stale_rows(
     with CorpusWriter(corpus_path) as writer:
         writer.replace("kernels", [build.kernel(3, step=7777)])
     assert fresh_python(code) == "[7777]\n"
+
+
+def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path: Path, build: Any) -> None:
+    before = Corpus.open(corpus_path)
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("live", [build.live(7)])
+    after = Corpus.open(corpus_path)
+    assert after.rows("live") == before.rows("live") + 1
+    assert after.manifest.config_hashes["live"] != before.manifest.config_hashes["live"]
+    assert after.manifest.versions()["live"] != before.manifest.versions()["live"]
+    assert after.fingerprint == before.fingerprint

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 from kbench.generation.proposers.genome.family import sample
 from kbench.generation.proposers.genome.registry import families
+from kbench.loaders.corpus.corpus import load
 from kbench.schemas import KernelSource
 
 COUNT = 2_000
@@ -26,3 +28,15 @@ def test_every_sampled_genome_gives_the_recorded_kernel() -> None:
     recorded = (Path(__file__).parent / "golden_kernel_ids.txt").read_text().splitlines()
     rendered = list(golden_kernels())
     assert [line for line, before in zip(rendered, recorded, strict=True) if line != before] == []
+
+
+def test_the_recipe_of_every_shipped_live_kernel_gives_its_source() -> None:
+    rows = load(
+        config="live", columns=["problem_id", "kernel_id", "source", "recipe_json"], proposer="genome"
+    ).to_arrow()
+    distinct = {row["kernel_id"]: row for row in rows.to_pylist()}
+    assert len(distinct) > 10_000
+    known = families()
+    for row in distinct.values():
+        recipe = json.loads(row["recipe_json"])
+        assert known[recipe["family"]].render(row["problem_id"], recipe["genome"]) == row["source"]

@@ -1,8 +1,9 @@
 """Agreement of plans and processes: the same kernels by replay and by their own `run`, in the same rounds.
 
-Usage: plan_agreement.py OUT [SECONDS]. Writes plan_agreement.json: for each kernel of the dataset that was drawn, the
-ratio of the two times with its interval. Both ways are timed by one process on the same buffers; the kernels are the
-dataset's own, so their host code may run beside the timer.
+Usage: plan_agreement.py OUT [SECONDS [control]]. Writes plan_agreement.json: for each kernel of the dataset that was
+drawn, the ratio of the two times. Both ways are timed by one process on the same buffers; the kernels are the dataset's
+own, so their host code may run beside the timer. With `control` a second copy of `run` takes the plan's place: what
+then differs is not the plans' doing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.planner import Planned, plan_kernel
 from kbench.harness.plan.target import Target
+from kbench.harness.timing import duel
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.duel import fight
 from kbench.harness.timing.rounds import Candidate
@@ -39,6 +41,8 @@ from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource
 
 KERNELS, SHORTEST_US, BUDGET_US = 330, 20.0, 1_000_000.0
+# All rounds at once: stopping when a difference is certain would make differences look larger.
+duel.LOOKS = (34,)
 COLUMNS = ["kernel_id", "problem_id", "backend", "source", "runtime_us"]
 
 
@@ -93,21 +97,24 @@ def drawn() -> list[KernelSource]:
     return [KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in chosen]
 
 
-def compared(kernel: KernelSource, planned: Planned, bench: Bench) -> list[dict[str, Any]]:
-    """Both ways on every workload."""
+def compared(kernel: KernelSource, planned: Planned, bench: Bench, *, control: bool) -> list[dict[str, Any]]:
+    """Both ways on every workload, or one way twice."""
     found = []
-    loaded, replayed = LoadedKernel(kernel), PlannedKernel(planned.plans, planned.cubins)
+    loaded, replayed, again = LoadedKernel(kernel), PlannedKernel(planned.plans, planned.cubins), LoadedKernel(kernel)
     for size in problem(kernel.problem_id).sizes:
         context = bench.contexts.get(kernel.problem_id, size)
-        first, second = replayed.subject(context, bench), ProcessSubject(loaded.run, context)
+        first = ProcessSubject(again.run, context) if control else replayed.subject(context, bench)
+        second = ProcessSubject(loaded.run, context)
         for label in ("plan", "process"):
             bench.sampler.forget(label)
         # The first call compiles, which would count as what a call costs.
         context.stages[0].fill(context.references[0])
-        second.call(0)
+        for subject in (first, second):
+            subject.prepare(0)
+            subject.call(0)
         bench.device.synchronize()
-        duel = fight(
-            Candidate("plan", first.call, None, first.prepare),
+        fought = fight(
+            Candidate("plan", first.call, None, None if control else first.prepare),
             Candidate("process", second.call),
             context,
             bench.sampler,
@@ -116,24 +123,24 @@ def compared(kernel: KernelSource, planned: Planned, bench: Bench) -> list[dict[
             lambda samples: True,
             BUDGET_US,
         )
-        if duel.ratios:
+        if fought.ratios:
             # The median over rounds: a round in which the process's own allocator went to the driver says nothing.
-            ratio = math.exp(statistics.median(duel.ratios))
+            ratio = math.exp(statistics.median(fought.ratios))
             found.append(
                 {
                     "kernel_id": kernel.kernel_id,
                     "problem_id": kernel.problem_id,
                     "backend": kernel.backend.value,
                     "workload": size.name,
-                    "plan_us": duel.first_us,
-                    "process_us": duel.second_us,
+                    "plan_us": fought.first_us,
+                    "process_us": fought.second_us,
                     "ratio": ratio,
-                    "rounds": len(duel.ratios),
+                    "rounds": len(fought.ratios),
                     "steps": [step.kind.value for step in planned.plans[size.name][0].steps],
                 }
             )
-    loaded.unload()
-    replayed.unload()
+    for kept in (loaded, replayed, again):
+        kept.unload()
     CudaModule.declared.clear()
     return found
 
@@ -164,7 +171,7 @@ def main() -> None:
             break
         if made.error is None:
             try:
-                rows += compared(kernel, made, bench)
+                rows += compared(kernel, made, bench, control="control" in sys.argv[3:])
             except Exception as error:  # noqa: BLE001 - named; the others go on
                 say(f"{kernel.problem_id} {kernel.kernel_id}: {type(error).__name__}: {str(error)[:200]}")
     long = [row for row in rows if row["process_us"] >= SHORTEST_US]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.benchmark.options import benchmark_option, subset_option
+from kbench.benchmark.evaluation.options import benchmark_option, subset_option
 from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.loaders.options import echo_json, json_option

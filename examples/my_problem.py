@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import large, negative
+from kbench.benchmark.problems.adversarial.cases import large, negative
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch

@@ -107,7 +107,7 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
     from kbench.generation.campaign.exchange import CampaignWaitingError
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
     from kbench.generation.executors.replay import ReplayExecutor
-    from kbench.generation.search.question import guide_named
+    from kbench.generation.search.guidance.question import guide_named
 
     runs, proposer_for = planned_runs(options)
     executor = chosen_executor(options)

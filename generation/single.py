@@ -12,8 +12,8 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.search.budget import parse_budget
+from kbench.generation.search.guidance.question import guide_named
 from kbench.generation.search.methods.registry import searchable
-from kbench.generation.search.question import guide_named
 from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of

@@ -253,7 +253,7 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
 def references(out: Path, names: tuple[str, ...], deadline: float | None, gpu: int, cpu: bool) -> None:
     """Time every reference in eager PyTorch, through torch.compile and as the vendor's call where there is one."""
     from kbench.benchmark.problems.registry import known, named
-    from kbench.harness.references import default_compiler, measure_references, open_device
+    from kbench.harness.record.references import default_compiler, measure_references, open_device
 
     chosen = [named(name) for name in names] or list(known().values())
     compiler = (lambda call: call) if cpu else default_compiler
@@ -273,9 +273,9 @@ def counters(corpus: str | None, where: str, limit: int | None, out: Path, deadl
 
     Bytes of DRAM and L2, occupancy, issue slots and tensor cores. Clocks stay as they are.
     """
-    from kbench.harness.counters import count
     from kbench.harness.device.doctor import require_gpus
     from kbench.harness.device.gpu import Gpu
+    from kbench.harness.record.counters import count
     from kbench.harness.record.selection import select
 
     chosen = Gpu.parse(gpu)

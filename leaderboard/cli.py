@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from kbench.benchmark.cli import shots_option
-from kbench.benchmark.options import benchmark_option, subset_option
+from kbench.benchmark.evaluation.options import benchmark_option, subset_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 

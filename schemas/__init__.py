@@ -10,20 +10,20 @@ from kbench.schemas.errors import (
     UserError,
 )
 from kbench.schemas.record import Record, arrow_schema, json_schema
+from kbench.schemas.records.benchmark.forecast import Forecast
+from kbench.schemas.records.benchmark.pair import Pair, PairKind
+from kbench.schemas.records.benchmark.query import KnownKernel, Query
+from kbench.schemas.records.benchmark.score import Score
+from kbench.schemas.records.benchmark.submission import Submission
 from kbench.schemas.records.environment import Environment
 from kbench.schemas.records.event import Event
-from kbench.schemas.records.forecast import Forecast
 from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
 from kbench.schemas.records.kernel_counters import KernelCounters
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
 from kbench.schemas.records.live_kernel import LiveKernel
 from kbench.schemas.records.measurement import Measurement
-from kbench.schemas.records.pair import Pair, PairKind
 from kbench.schemas.records.problem import Problem
-from kbench.schemas.records.query import KnownKernel, Query
 from kbench.schemas.records.reference_time import ReferenceTime
-from kbench.schemas.records.score import Score
-from kbench.schemas.records.submission import Submission
 from kbench.schemas.records.workload import Workload
 from kbench.schemas.status import Status, Trust
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems.adversarial import InputCase
+from kbench.benchmark.problems.adversarial.cases import InputCase
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import ProblemDefinition, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec

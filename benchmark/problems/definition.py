@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems.adversarial import InputCase
+from kbench.benchmark.problems.adversarial.cases import InputCase
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, draw
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import Problem, UnknownNameError, Workload

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.tasks.asked import Tables
-from kbench.benchmark.tasks.edition import keep_edition
+from kbench.benchmark.tasks.fixed.edition import keep_edition
 from kbench.benchmark.tasks.sample import sampled_pairs
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
 from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits

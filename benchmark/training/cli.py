@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.options import benchmark_option
+from kbench.benchmark.evaluation.options import benchmark_option
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
 from kbench.benchmark.training.material import Material

@@ -17,9 +17,9 @@ from kbench.generation.log.entry import Clock, utc_now
 from kbench.generation.log.environments import read_environments, record_environments
 from kbench.generation.log.log import LogWriter, by_run, found_files, read_log
 from kbench.generation.proposers.registry import proposer as proposer_named
+from kbench.generation.search.guidance.question import Guide, guide_named
 from kbench.generation.search.methods.registry import filter_of
 from kbench.generation.search.proposal import Proposer
-from kbench.generation.search.question import Guide, guide_named
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings, refuse_changes

@@ -10,14 +10,14 @@ from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.executors.executor import Result
 from kbench.generation.log.entry import Clock, LogEntry
 from kbench.generation.search import action
-from kbench.generation.search.filter import decide, tokens
-from kbench.generation.search.guess import Guess
+from kbench.generation.search.guidance.filter import decide, tokens
+from kbench.generation.search.guidance.guess import Guess
+from kbench.generation.search.guidance.novelty import near_duplicate
+from kbench.generation.search.guidance.question import Guide, guesses, query_id
 from kbench.generation.search.methods.registry import SEARCHES, filter_of
 from kbench.generation.search.methods.repair import learns
-from kbench.generation.search.novelty import near_duplicate
 from kbench.generation.search.outcome import KernelOutcome, build_seconds, gpu_seconds
 from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Proposer, Refusal
-from kbench.generation.search.question import Guide, guesses, query_id
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
 from kbench.generation.search.state import BestKnown, Node, RunState

@@ -11,7 +11,7 @@ from kbench.generation.campaign.campaign import Campaign
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log.entry import LogEntry
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.guide import OnlineGuide
+from kbench.generation.search.guidance.guide import OnlineGuide
 from kbench.generation.search.methods.registry import filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search

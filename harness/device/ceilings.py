@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.floor import Ceilings
-from kbench.harness.device.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 from kbench.harness.timing.batch import Sampler, Slot
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbench.harness.device.byte_sums import ByteSums, byte_sums
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.hold import Hold
+from kbench.harness.device.kernels.byte_sums import ByteSums, byte_sums
+from kbench.harness.device.kernels.hold import Hold
+from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
+from kbench.harness.device.kernels.scrub import Scrubber
 from kbench.harness.device.partition import Partition
-from kbench.harness.device.same_bytes import Claim, SameBytes, same_bytes
-from kbench.harness.device.scrub import Scrubber
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters, call
-from kbench.harness.device.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 from kbench.schemas import InfrastructureError
 
 MOST_IDS = 4096

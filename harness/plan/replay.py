@@ -30,8 +30,8 @@ from kbench.harness.device.driver import (
     stream_handle,
     tensor_map,
 )
-from kbench.harness.device.same_bytes import Claim
-from kbench.harness.device.scrub import LOCAL_BYTES, Region
+from kbench.harness.device.kernels.same_bytes import Claim
+from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan.resources import Variable, read_variables
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.device.device import Device
-from kbench.harness.device.same_bytes import Claim, same_bytes
+from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 from kbench.harness.verify.judge import Answer, Judge, LocalJudge
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes
 

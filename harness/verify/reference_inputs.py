@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.definition import Tolerance, as_tuple
-from kbench.harness.device.byte_sums import byte_sums
+from kbench.harness.device.kernels.byte_sums import byte_sums
 
 if TYPE_CHECKING:
     from torch import Tensor

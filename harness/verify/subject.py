@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kbench.harness.device.same_bytes import Claim
+from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.verify.context import ProblemContext
 
 

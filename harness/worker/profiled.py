@@ -2,8 +2,8 @@
 
 python -m kbench.harness.worker.profiled BATCH ORDER GPU
 
-BATCH is a JSON list of kernels with their plans and machine code (see `kbench.harness.counters`). To ORDER it writes
-one line for every call whose launches the profiler saw, in their order.
+BATCH is a JSON list of kernels with their plans and machine code (see `kbench.harness.record.counters`). To ORDER it
+writes one line for every call whose launches the profiler saw, in their order.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kbench.loaders.corpus.selection import Selection
+from kbench.loaders.corpus.filters.selection import Selection
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.exporters import flashinfer_trace, t4
 from kbench.loaders.exporters.kernel_files import write_kernel_files

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kbench.loaders.corpus.selection import Selection
+from kbench.loaders.corpus.filters.selection import Selection
 from kbench.schemas import Status, UserError
 
 STATUSES: Mapping[str, str] = {

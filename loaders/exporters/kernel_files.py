@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.corpus.selection import Selection
+from kbench.loaders.corpus.filters.selection import Selection
 from kbench.loaders.storage.atomic import whole_folder
 from kbench.schemas import Backend, UserError
 

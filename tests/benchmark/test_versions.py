@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.tasks import build_questions
-from kbench.benchmark.tasks.edition import DIGITS, HELD_OUT, edition, keep_edition
+from kbench.benchmark.tasks.fixed.edition import DIGITS, HELD_OUT, edition, keep_edition
 from kbench.benchmark.tasks.sample import drawn, sampled_pairs
 from kbench.benchmark.tasks.versions import LineageCorpus, benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
@@ -106,7 +106,7 @@ def test_what_joins_held_out_problems_after_the_edition_is_neither_asked_nor_lea
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recorded = {"a" * 10: "test", "b" * 10: "test_seen"}
-    monkeypatch.setattr("kbench.benchmark.tasks.edition.edition", lambda: recorded)
+    monkeypatch.setattr("kbench.benchmark.tasks.fixed.edition.edition", lambda: recorded)
     ids = [letter * 32 for letter in "abcdef"]
     splits = dict(zip(ids, ("test", "train", "test", "train", "train", "test_seen"), strict=True))
     clusters = dict(zip(ids, ("1", "2", "3", "2", "4", "5"), strict=True))

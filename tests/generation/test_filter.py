@@ -13,9 +13,9 @@ from kbench.generation.campaign.report import render as render_report
 from kbench.generation.campaign.report import summaries
 from kbench.generation.log.log import read_log
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.filter import decide, expected_log2, in_order
-from kbench.generation.search.guess import Guess
-from kbench.generation.search.guide import OnlineGuide, encoded
+from kbench.generation.search.guidance.filter import decide, expected_log2, in_order
+from kbench.generation.search.guidance.guess import Guess
+from kbench.generation.search.guidance.guide import OnlineGuide, encoded
 from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.settings import FilterSettings
 from kbench.generation.search.state import Node

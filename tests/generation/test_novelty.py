@@ -21,7 +21,7 @@ from kbench.generation.log.log import read_log
 from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.proposers.llm.strategy import strategies, strategy
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.novelty import near_duplicate
+from kbench.generation.search.guidance.novelty import near_duplicate
 from kbench.generation.search.outcome import KernelOutcome
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.state import BestKnown, Operator, idea_of

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.byte_sums import byte_sums
 from kbench.harness.device.device import CpuDevice
+from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious

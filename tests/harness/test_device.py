@@ -10,11 +10,11 @@ import types
 import pytest
 import torch
 
-from kbench.harness.device import hold, own_kernels
-from kbench.harness.device.byte_sums import byte_sums
 from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
-from kbench.harness.device.same_bytes import ROWS, Claim, same_bytes
+from kbench.harness.device.kernels import hold, own_kernels
+from kbench.harness.device.kernels.byte_sums import byte_sums
+from kbench.harness.device.kernels.same_bytes import ROWS, Claim, same_bytes
 
 
 def claims(place: str) -> tuple[list[Claim], list[bool]]:

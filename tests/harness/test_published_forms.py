@@ -18,7 +18,7 @@ from kbench.harness.record.record import make_measurement
 from kbench.harness.record.selection import measurable
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.corpus.expression import read_expression
+from kbench.loaders.corpus.filters.expression import read_expression
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.schemas import (

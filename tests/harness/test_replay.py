@@ -15,8 +15,8 @@ from kbench.benchmark.problems import problem
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
-from kbench.harness.device.same_bytes import same_bytes
-from kbench.harness.device.scrub import LOCAL_BYTES, Region
+from kbench.harness.device.kernels.same_bytes import same_bytes
+from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, LoadedCode, Replay, argument_bytes

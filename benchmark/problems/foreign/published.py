@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import constant_rows, large, outliers, small, zero_rows
+from kbench.benchmark.problems.adversarial.cases import constant_rows, large, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import ScalarSpec, TensorSpec
 

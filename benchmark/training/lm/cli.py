@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.options import benchmark_option
+from kbench.benchmark.evaluation.options import benchmark_option
 from kbench.benchmark.surrogates.language.local.prompt import SOURCE_TOKENS
 from kbench.benchmark.training.lm.settings import BASELINES, OBJECTIVES, Settings
 from kbench.loaders.options import NearGroup, corpus_argument, echo_json, json_option, out_option, progress

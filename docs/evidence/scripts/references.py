@@ -24,7 +24,7 @@ from kbench.benchmark.problems.lazy_torch import torch
 from kbench.benchmark.problems.registry import problem, problems
 from kbench.harness.device.device import Device
 from kbench.harness.device.environment import device_facts, software_facts
-from kbench.harness.references import open_device
+from kbench.harness.record.references import open_device
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import ANCHOR, ramp
 from kbench.harness.verify.context import ContextCache

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import large, one_hot, outliers, shifted, zero_rows
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import FP32_UNIT
 from kbench.benchmark.problems.families.dense.matrices import product_flops, sized

@@ -9,7 +9,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, outliers, small, wide, zero_rows
+from kbench.benchmark.problems.adversarial.cases import (
+    InputCase,
+    huge,
+    large,
+    one_hot,
+    outliers,
+    small,
+    wide,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matrices import (
     lower_fill,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, huge, sorted_rows
-from kbench.benchmark.problems.changes import repeat_one, scale, some_rows
+from kbench.benchmark.problems.adversarial.cases import InputCase, huge, sorted_rows
+from kbench.benchmark.problems.adversarial.changes import repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     InputSpec,

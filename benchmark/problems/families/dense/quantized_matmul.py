@@ -6,8 +6,8 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, small, zero_rows
-from kbench.benchmark.problems.changes import choose, merge_ends
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, small, zero_rows
+from kbench.benchmark.problems.adversarial.changes import choose, merge_ends
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.families.dense.matrices import product_flops, sized

@@ -6,8 +6,17 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, huge, large, one_hot, small, sorted_rows, wide, zero_rows
-from kbench.benchmark.problems.changes import repeat_one, round_to
+from kbench.benchmark.problems.adversarial.cases import (
+    InputCase,
+    huge,
+    large,
+    one_hot,
+    small,
+    sorted_rows,
+    wide,
+    zero_rows,
+)
+from kbench.benchmark.problems.adversarial.changes import repeat_one, round_to
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch

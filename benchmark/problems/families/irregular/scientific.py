@@ -6,7 +6,7 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
+from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
     alternating,
     constant_rows,
@@ -16,7 +16,7 @@ from kbench.benchmark.problems.adversarial import (
     small,
     zero_rows,
 )
-from kbench.benchmark.problems.changes import merge_ends, multiply_some, scale, some_rows
+from kbench.benchmark.problems.adversarial.changes import merge_ends, multiply_some, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small, zero_rows
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.convolution import weight_spec
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import large, one_hot, small
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.dense.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle

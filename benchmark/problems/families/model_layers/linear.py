@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small, zero_rows
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE, FP16_EPILOGUE
 from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT, product_cases

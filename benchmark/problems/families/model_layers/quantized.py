@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, outliers, small, zero_rows
-from kbench.benchmark.problems.changes import choose
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, small, zero_rows
+from kbench.benchmark.problems.adversarial.changes import choose
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.dense.matrices import product_flops, sized

@@ -5,7 +5,15 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import constant_rows, large, one_hot, outliers, shifted, small, zero_rows
+from kbench.benchmark.problems.adversarial.cases import (
+    constant_rows,
+    large,
+    one_hot,
+    outliers,
+    shifted,
+    small,
+    zero_rows,
+)
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import huge, large, wide, zero_rows
+from kbench.benchmark.problems.adversarial.cases import huge, large, wide, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Params, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
+from kbench.benchmark.problems.adversarial.cases import (
     constant_rows,
     large,
     one_hot,

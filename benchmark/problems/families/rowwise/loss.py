@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
+from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
     constant_rows,
     large,
@@ -15,7 +15,7 @@ from kbench.benchmark.problems.adversarial import (
     sorted_rows,
     zero_rows,
 )
-from kbench.benchmark.problems.changes import some_rows
+from kbench.benchmark.problems.adversarial.changes import some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -6,7 +6,7 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
+from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
     alternating,
     constant_rows,
@@ -15,7 +15,7 @@ from kbench.benchmark.problems.adversarial import (
     outliers,
     sorted_rows,
 )
-from kbench.benchmark.problems.changes import alternate, multiply_some, repeat_one, scale, some_rows
+from kbench.benchmark.problems.adversarial.changes import alternate, multiply_some, repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, booleans, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch

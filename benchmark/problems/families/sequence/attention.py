@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, constant_rows, one_hot, outliers, wide, zero_rows
-from kbench.benchmark.problems.changes import choose, scale
+from kbench.benchmark.problems.adversarial.cases import InputCase, constant_rows, one_hot, outliers, wide, zero_rows
+from kbench.benchmark.problems.adversarial.changes import choose, scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch

@@ -5,8 +5,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, constant_rows, large, outliers, shifted, small, zero_rows
-from kbench.benchmark.problems.changes import scale, some_rows
+from kbench.benchmark.problems.adversarial.cases import (
+    InputCase,
+    constant_rows,
+    large,
+    outliers,
+    shifted,
+    small,
+    zero_rows,
+)
+from kbench.benchmark.problems.adversarial.changes import scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     InputSpec,

@@ -7,7 +7,7 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import large, one_hot, outliers, small
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds, spatial_shape, window_extent
 from kbench.benchmark.problems.inputs import Params, TensorSpec, normal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import InputCase, large, one_hot, outliers, shifted, small, zero_rows
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.convolution import (
     CONVOLUTION_CASES,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import (
+from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
     alternating,
     constant_rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial import alternating, constant_rows, large, one_hot, outliers, small
+from kbench.benchmark.problems.adversarial.cases import alternating, constant_rows, large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.extent import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors, uniform

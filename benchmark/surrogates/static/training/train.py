@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from kbench.benchmark.options import benchmark_option
+from kbench.benchmark.evaluation.options import benchmark_option
 from kbench.benchmark.surrogates.static.calibration import recalibrated
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.guesses import reference_width_rows

@@ -33,7 +33,7 @@ from kbench.generation.proposers.genome.family import mutate, sample
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.genome.registry import families, families_for
 from kbench.generation.search.budget import Budget
-from kbench.generation.search.guide import OnlineGuide, Process
+from kbench.generation.search.guidance.guide import OnlineGuide, Process
 from kbench.generation.search.methods import evolve, operators
 from kbench.generation.search.methods.registry import filter_of
 from kbench.generation.search.search import Search

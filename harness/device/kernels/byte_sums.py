@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.harness.device.driver import Launch, Parameters
-from kbench.harness.device.own_kernels import OwnKernels, as_word, over_rows
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, over_rows
 
 if TYPE_CHECKING:
     from torch import Tensor

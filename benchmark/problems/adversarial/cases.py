@@ -32,7 +32,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.changes import (
+from kbench.benchmark.problems.adversarial.changes import (
     Change,
     alternate,
     fill_rows,

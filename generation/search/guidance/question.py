@@ -14,9 +14,9 @@ from kbench.benchmark.surrogates.protocol import Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.tasks.render import render_query
 from kbench.benchmark.tasks.versions import benchmark_of
-from kbench.generation.search.filter import expected_log2, in_order
-from kbench.generation.search.guess import Guess
-from kbench.generation.search.guide import OnlineGuide
+from kbench.generation.search.guidance.filter import expected_log2, in_order
+from kbench.generation.search.guidance.guess import Guess
+from kbench.generation.search.guidance.guide import OnlineGuide
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.corpus.corpus import Corpus

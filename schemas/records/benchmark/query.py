@@ -6,8 +6,8 @@ import dataclasses
 from typing import ClassVar
 
 from kbench.schemas.record import Name, Positive, Record, Sha
+from kbench.schemas.records.benchmark.pair import PairKind
 from kbench.schemas.records.kernel import Backend
-from kbench.schemas.records.pair import PairKind
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.surrogates.protocol import accept
-from kbench.generation.search.guess import Guess
+from kbench.generation.search.guidance.guess import Guess
 from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import Forecast, bins
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kbench.loaders.corpus.operand import kind_of, member, operand
+from kbench.loaders.corpus.filters.operand import kind_of, member, operand
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.record import ID_PATTERN, FieldType
 

@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters
-from kbench.harness.device.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 
 SOURCE = r"""
 extern "C" __global__ void hold_stream(const volatile unsigned long long* word, unsigned long long released,

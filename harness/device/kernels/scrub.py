@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
-from kbench.harness.device.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from kbench.benchmark.surrogates.online import Matrix, distribution, features, squared_distances
-from kbench.generation.search.guess import Guess
+from kbench.generation.search.guidance.guess import Guess
 from kbench.generation.search.state import Node
 from kbench.schemas import Forecast
 

@@ -1,0 +1,1 @@
+"""Inputs that find kernels which are right only on drawn ones."""

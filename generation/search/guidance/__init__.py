@@ -1,0 +1,1 @@
+"""What guides a search besides its measurements: forecasts, guesses, novelty."""

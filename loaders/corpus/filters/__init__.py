@@ -1,0 +1,1 @@
+"""Which rows of a corpus: filters by facet, and conditions."""

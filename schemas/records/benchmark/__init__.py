@@ -1,0 +1,1 @@
+"""The record types of questions, answers and scores."""

@@ -83,7 +83,8 @@ def raw_options(command: F) -> F:
 @click.option("--where", help="Which rows of the corpus, such as \"status == 'ok' and runtime_us < 100\".")
 @limit_option
 @click.option("--deadline", "deadline_s", type=click.FloatRange(0.0, min_open=True),
-              help="Stop cleanly after this many seconds; the same command with --out goes on.")  # fmt: skip
+              help="Stop cleanly after this many seconds; the same command with --out goes on. Kernels of a corpus that"
+                   " failed before come last.")  # fmt: skip
 @click.option("--check-only", is_flag=True,
               help="Verify without timing. On a GPU the memory after each tensor is unmapped, so a kernel that reads or"
                    " writes past its end fails. Without a GPU, run the tiny workload (Triton) or only compile"

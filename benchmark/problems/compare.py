@@ -95,6 +95,9 @@ def relative_floor(tolerance: Tolerance) -> float:
 
 def torch_statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> Statistics:
     """How far an output is from its answer, whatever their types."""
+    if actual.dtype is torch.bool:
+        # A byte that is neither 0 nor 1 is no bool.
+        actual = actual.view(torch.uint8)
     exact = not (actual.is_floating_point() or actual.is_complex())
     rtol = 0.0 if exact else tolerance.rtol
     floor = 1.0 if exact else relative_floor(tolerance)

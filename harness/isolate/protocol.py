@@ -72,7 +72,7 @@ class Channel:
         while True:
             for message in self._messages():
                 return message
-            while not self._arrived() and time.monotonic() < asleep_at:
+            while time.monotonic() < asleep_at and not self._arrived():
                 pass
             self._read()
 
@@ -94,7 +94,11 @@ class Channel:
         self.socket.close()
 
     def _arrived(self) -> bool:
-        return bool(select.select([self.socket], [], [], 0.0)[0])
+        try:
+            return bool(select.select([self.socket], [], [], 0.0)[0])
+        except (OSError, ValueError) as error:
+            # Closed on this side.
+            raise ClosedError(str(error)) from error
 
     def _read(self) -> None:
         try:

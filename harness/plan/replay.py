@@ -1,8 +1,8 @@
 """Replay: a plan carried out on memory that this process owns, any number of times, without any foreign Python.
 
-Before every call, timed or not, everything a kernel could have kept from the previous one is erased: the outputs and
-scratch memory of both calls are overwritten, its variables are reset to their initial values, shared and local memory
-are overwritten, and its buffers move.
+Before every call, timed or not, everything a kernel could have kept from an earlier one is erased: all output and
+scratch memory is overwritten, its variables are reset to their initial values, shared and local memory are overwritten,
+and its buffers move.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from kbench.harness.device.device import CudaDevice
     from kbench.harness.verify.context import Stage
 
-PLACES, PLACES_BYTES = 16, 512 << 20
+PLACES, PLACES_BYTES = 16, 64 << 20
 """Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few
-lines of output lie decides how long a short kernel waits for them."""
+lines of output lie decides how long a short kernel waits for them. All are overwritten before every call, which must
+not take much longer than the call."""
 FEW_VARIABLES = 16
 """Variables that are restored by a copy each. A header such as cooperative_groups.h brings hundreds; as many copies
 before every call would fill the driver's launch queue, and the host could not stay ahead of the device."""
@@ -164,8 +165,6 @@ class Place:
         """Take memory: blocks of bytes, and which of the plan's buffers lie where in each."""
         self._plan, self._blocks = plan, blocks
         self.addresses = {at: block.data_ptr() + start for block, found in blocks for at, start in found.starts.items()}
-        self.regions: list[Region] = [(block.data_ptr(), block.numel()) for block, _ in blocks]
-        """All of it, including the guard bytes around the buffers."""
 
     @functools.cached_property
     def memory(self) -> dict[int, Tensor]:
@@ -193,8 +192,8 @@ class Place:
         return [block[start:stop] for block, found in self._blocks for start, stop in found.guards]
 
 
-def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> list[Place]:
-    """Several sets of the memory that a plan allocates, without an answer in any."""
+def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[Place], list[Region]]:
+    """Several sets of the memory that a plan allocates; and where all of it lies, guard bytes included."""
     import torch
 
     allocate = functools.partial(torch.empty, dtype=torch.uint8, device=device.torch_name)
@@ -202,13 +201,13 @@ def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> list[Place]
     if device.fenced:
         # Each buffer ends where its mapping ends.
         alone = [(Layout({at: 0}, (), size), size) for at, size in sizes.items()]
-        made = [Place(plan, [(allocate(size), layout) for layout, size in alone]) for _ in range(count)]
+        made = [[(allocate(size), layout) for layout, size in alone] for _ in range(count)]
+        whole = [block for blocks in made for block, _ in blocks]
     else:
         layout = lay_out(sizes)
-        made = [Place(plan, [(block, layout)]) for block in allocate((count, layout.nbytes))]
-    # Whatever torch kept here may be an answer.
-    device.scrubber.queue([region for place in made for region in place.regions], 0)
-    return made
+        whole = [allocate((count, layout.nbytes))]
+        made = [[(block, layout)] for block in whole[0]]
+    return [Place(plan, blocks) for blocks in made], [(block.data_ptr(), block.numel()) for block in whole]
 
 
 class Replay:
@@ -231,7 +230,7 @@ class Replay:
         self.plan, self._code, self._device, self._stream = plan, code, device, device.stream
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
-        self.places = make_places(plan, device, count)
+        self.places, self._memory = make_places(plan, device, count)
         each = max(2, count // len(stages))
         # Few for each set of inputs: making calls ready for a pair of both takes as long as queueing them.
         self._turns = [itertools.cycle([(at * each + n) % count for n in range(each)]) for at in range(len(stages))]
@@ -261,9 +260,8 @@ class Replay:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)
-        # What the last call wrote lies within reach of one that guesses its address, and may be the answer.
-        written = (*self.places[last].regions, *self.places[self._next].regions)
-        self._device.scrubber.queue(written, self._local_bytes)
+        # All of it: what earlier calls wrote lies within reach of one that guesses where, and may be the answer.
+        self._device.scrubber.queue(self._memory, self._local_bytes)
         for queue in self._restore:
             queue()
 

@@ -96,7 +96,7 @@ def spread(stored: Selection, limit: int) -> Selection:
     share = max(1, min(EACH, limit // len(cells)))
     some = [key for cell in ranked for key in evenly(cells[cell], share)]
     chosen = set(list(dict.fromkeys([*some, *(key for cell in ranked for key in cells[cell])]))[:limit])
-    # Kernels of a problem one after another: a worker makes the problem's inputs once.
+    # Kernels of a problem one after another: a worker makes the problem's inputs once (twice where some failed before).
     return {key: stored[key] for cell in sorted(cells) for key in cells[cell] if key in chosen}
 
 

@@ -85,7 +85,10 @@ class RemoteJudge:
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         found: list[Comparison] = []
-        each = sum(-(-spec.nbytes // ALIGNMENT) * ALIGNMENT for spec in definition.outputs(size.params))
+        # Answers are compared as numbers of eight bytes.
+        each = sum(
+            -(-max(spec.nbytes, 8 * spec.numel) // ALIGNMENT) * ALIGNMENT for spec in definition.outputs(size.params)
+        )
         count = max(1, EXCHANGED_BYTES // max(each, 1))
         for start in range(0, len(answers), count):
             found += self._compare(definition, size, answers[start : start + count])

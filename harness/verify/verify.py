@@ -84,7 +84,7 @@ def erased_after(context: ProblemContext, answers: Sequence[Answer]) -> Iterator
     """Overwrite answers at the end, whatever it is."""
     try:
         yield
-    except Exception:
+    except BaseException:
         # What went wrong says more than that memory of a broken context cannot be overwritten.
         with contextlib.suppress(DriverError):
             erase_all(context, answers)

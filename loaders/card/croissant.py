@@ -13,7 +13,7 @@ from kbench.loaders.card import datasheet
 from kbench.loaders.card.provenance import provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.fingerprint import dataset_version
+from kbench.loaders.corpus.fingerprint import corpus_fingerprint, dataset_version
 from kbench.loaders.summary.counts import Counts, count
 from kbench.schemas import Kernel, arrow_schema
 from kbench.schemas.record import field_docs
@@ -66,7 +66,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
         "creator": {"@type": "sc:Organization", "name": sheet.creator},
         "keywords": ["GPU", "CUDA", "Triton", "kernel", "benchmark", "runtime", "forecasting"],
         "isLiveDataset": False,
-        "version": dataset_version(corpus.fingerprint, Kernel.VERSION),
+        "version": dataset_version(corpus_fingerprint(corpus.manifest.config_hashes), Kernel.VERSION),
         **dated,
         **responsible(counts, sheet),
         "distribution": list(_distribution(corpus)),

@@ -5,6 +5,8 @@ What was measured elsewhere is left out: its origin may round, or have timed a p
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -35,6 +37,31 @@ def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         means = _means(whole(parts["measurements"], columns), sizes)
         for file, table in parts["kernels"]:
             yield from _kernel_figures(file, table, means)
+    for file, table in parts["live"]:
+        yield from _live_figures(file, table)
+
+
+def _live_figures(file: str, table: pa.Table) -> Iterator[Issue]:
+    """Live kernels whose speedup is not that of their workloads."""
+    rows = zip(
+        *(table.column(name).to_pylist() for name in ("status", "speedup", "workloads", "speedups")), strict=True
+    )
+    wrong = [not _live_figure_holds(*row) for row in rows]
+    message = "must be the geometric mean of its speedups, one for every workload, and null unless status is ok"
+    yield from rows_where(pa.array(wrong, pa.bool_()), file, "speedup", table.column("speedup"), message)
+
+
+def _live_figure_holds(
+    status: str | None, speedup: float | None, workloads: list[str] | None, speedups: list[float | None] | None
+) -> bool:
+    if workloads is None or speedups is None or len(workloads) != len(speedups):
+        return False
+    known = [value for value in speedups if value is not None and value > 0.0]
+    if status != Status.OK:
+        return speedup is None
+    if speedup is None or len(known) != len(workloads) or not known:
+        return False
+    return math.isclose(speedup, statistics.geometric_mean(known), rel_tol=EXACT)
 
 
 def _ours(table: pa.Table) -> pa.ChunkedArray:

@@ -51,7 +51,7 @@ def reference_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     yield from _unknown_workloads(parts)
     yield from _families(parts)
     yield from _lost_parents(parts["live"])
-    yield from _known_problems(parts)
+    yield from _strange_splits(parts)
     yield from _event_gaps(parts["events"])
 
 
@@ -91,6 +91,8 @@ REFERENCES = {
 """Columns that point at other rows: the config they point into, the column there, and what the row is."""
 SELF_CONTAINED = ("live",)
 """Configs that hold the kernels they point at."""
+SEARCH = ("study", "run_id")
+"""What names a search of a live study."""
 
 
 def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
@@ -153,6 +155,14 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         asked = pc.and_(ours, listed)
         strange = pc.and_(asked, pc.invert(pc.is_in(joined([problem, workload]), value_set=known)))
         yield from rows_where(strange, file, "workload", workload, "the problem has no workload of this name")
+    for file, table in parts["live"]:
+        names = table.column("workloads")
+        problem = table.column("problem_id").take(pc.list_parent_indices(names))
+        strange = pc.invert(pc.is_in(joined([problem, pc.list_flatten(names)]), value_set=known))
+        rows = pc.is_in(
+            pa.array(range(table.num_rows)), value_set=pc.list_parent_indices(names).filter(strange).combine_chunks()
+        )
+        yield from rows_where(rows, file, "workloads", names, "the problem has no workload of this name")
 
 
 def _families(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
@@ -170,23 +180,26 @@ def _lost_parents(live: list[Part]) -> Iterator[Issue]:
     """Kernels of a search whose parents the same search did not measure."""
     if not live:
         return
-    measured = Lookup(whole(live, ["run_id", "kernel_id"]), ["run_id", "kernel_id"])
+    measured = Lookup(whole(live, [*SEARCH, "kernel_id"]), [*SEARCH, "kernel_id"])
     for (file, table), column in itertools.product(live, ("parent_id", "other_id")):
         values = table.column(column)
-        lost = pc.and_(pc.is_valid(values), pc.is_null(measured.rows(table.column("run_id"), values)))
+        found = measured.rows(*(table.column(name) for name in SEARCH), values)
+        lost = pc.and_(pc.is_valid(values), pc.is_null(found))
         yield from rows_where(lost, file, column, values, "the parent is not in its search")
 
 
-def _known_problems(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Live kernels of a problem that a surrogate may train on: their split says that none does."""
+def _strange_splits(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Live kernels in a split that no kernel of their problem is in, such as test where a surrogate may train on it."""
     if not parts["kernels"]:
         return
     kernels = whole(parts["kernels"], ["problem_id", "split"])
-    trained = kernels.filter(pc.equal(kernels.column("split"), "train")).column("problem_id").combine_chunks()
+    listed = kernels.column("problem_id").combine_chunks()
+    known = joined([kernels.column("problem_id"), kernels.column("split")]).combine_chunks()
     for file, table in parts["live"]:
-        problem = table.column("problem_id")
-        wrong = pc.and_(pc.equal(table.column("split"), "test"), pc.is_in(problem, value_set=trained))
-        yield from rows_where(wrong, file, "problem_id", problem, "is a problem with kernels in train")
+        problem, split = table.column("problem_id"), table.column("split")
+        strange = pc.invert(pc.is_in(joined([problem, split]), value_set=known))
+        wrong = pc.and_(pc.is_in(problem, value_set=listed), strange)
+        yield from rows_where(wrong, file, "split", split, "no kernel of the problem is in this split")
 
 
 def _event_gaps(parts: Sequence[Part]) -> Iterator[Issue]:

@@ -114,7 +114,7 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
             ),
             Config(
                 "live", LiveKernel, "a kernel that a search of a live study measured; no question is made from it",
-                key=("run_id", "number"),
+                key=("study", "run_id", "number"),
                 sort=("problem_id", "backend", "proposer", "search_method", "run_id", "number"),
                 facets=("problem_id", "backend", "gpu", "search_method", "status", "family"), is_split=True,
                 in_fingerprint=False,

@@ -17,10 +17,11 @@ from kbench.loaders.storage.atomic import whole_folder
 from kbench.schemas import UserError
 
 SHARD_BYTES = 64 << 20
-AGAIN, TWIN, ORPHAN = (
+AGAIN, TWIN, ORPHAN, STRANGE = (
     "rows that an earlier corpus has",
     "kernels whose near-duplicates are in another split of an earlier corpus",
     "rows about a kernel that was left out",
+    "kernels in a split that no other kernel of their problem is in",
 )
 """Why a row is left out."""
 FIRST = ("problems", "kernels")
@@ -50,6 +51,11 @@ class _Merge:
         self._current: dict[str, str] = {}
         self._dropped: set[tuple[str | None, str]] = set()
         self._families: dict[str, str] = {}
+        self._splits: dict[str, set[str]] = {}
+        """By problem, those of its kernels."""
+        self._searches: set[tuple[str, str]] = set()
+        self._earlier_searches: set[tuple[str, str]] = set()
+        """Of live studies, in earlier corpora."""
 
     def add(self, config: Config, corpus: Corpus, writer: CorpusWriter) -> Iterator[int]:
         """Write the rows of one config of a corpus that join; yields how many were read."""
@@ -60,6 +66,7 @@ class _Merge:
             yield batch.num_rows
         self._earlier = self._current | self._earlier
         self._current = {}
+        self._earlier_searches |= self._searches
 
     def _kept(self, config: Config, table: pa.Table) -> pa.Table:
         columns = [table.column(name).to_pylist() for name in config.key]
@@ -71,14 +78,29 @@ class _Merge:
                 *(table.column(name).to_pylist() for name in ("kernel_id", "gpu", "cluster_id", "split")), strict=True
             )
             reasons = [why or self._twin(*row) for why, row in zip(reasons, facts, strict=True)]
+            splits = zip(
+                table.column("problem_id").to_pylist(), table.column("split").to_pylist(), reasons, strict=True
+            )
+            for problem, split in ((problem, split) for problem, split, why in splits if why is None):
+                self._splits.setdefault(problem, set()).add(split)
         for owner in OWNERS.get(config.name, ()):
             owners = zip(table.column(owner).to_pylist(), table.column("gpu").to_pylist(), strict=True)
             reasons = [
                 why or (ORPHAN if one in self._dropped else None) for why, one in zip(reasons, owners, strict=True)
             ]
+        if config.name == "live":
+            names = ("study", "run_id", "problem_id", "split")
+            reasons = [self._live(*row) for row in zip(*(table.column(n).to_pylist() for n in names), strict=True)]
         seen.update(key for key, why in zip(keys, reasons, strict=True) if why is None)
         self.done.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
         return table.filter(pa.array([why is None for why in reasons], pa.bool_()))
+
+    def _live(self, study: str, run_id: str, problem_id: str, split: str) -> str | None:
+        """Why a live kernel is left out. A search is one corpus's: rows of two with one name would make a third."""
+        if (study, run_id) in self._earlier_searches:
+            return AGAIN
+        self._searches.add((study, run_id))
+        return None if split in self._splits.get(problem_id, {split}) else STRANGE
 
     def _twin(self, kernel_id: str, gpu: str, cluster_id: str, split: str) -> str | None:
         if self._earlier.get(cluster_id, split) == split:

@@ -254,6 +254,12 @@ def refuse_closed(corpus: Corpus) -> None:
                 f"{row['count_all']:,} kernels of {row['origin']!r} may not be pushed: their licence {stated}; "
                 "leave them out"
             )
+    live = corpus.table("live", columns=["license"]).column("license").to_pylist() if "live" in corpus.configs else []
+    closed = [licence for licence in live if OPEN_LICENCES.fullmatch(licence) is None]
+    if closed:
+        raise DataError(
+            f"{len(closed):,} live kernels may not be pushed: their licence is {closed[0]!r}; leave them out"
+        )
     origins = {row["origin"] for row in counted}
     pairs = set(corpus.table("pairs", columns=["origin"]).column("origin").to_pylist())
     strange = sorted(origin for origin in pairs if origin not in origins)

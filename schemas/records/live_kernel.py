@@ -37,7 +37,7 @@ class LiveKernel(Record):
     gpu: str
     """GPU name as the driver reports it."""
     split: str
-    """The problem's split: all are test, because the studies search on problems that no surrogate has seen."""
+    """The problem's split: test for all, because the studies search on problems that no surrogate has seen."""
     search_method: str
     """What chose to propose it, with `+surrogate` appended when a surrogate filtered."""
     proposer: str
@@ -58,6 +58,8 @@ class LiveKernel(Record):
     """Hash of problem, backend and canonical source (see kbench.schemas.ids)."""
     source: str
     """The whole source text."""
+    license: str
+    """Licence of the source text."""
     status: Status
     """Verdict over all workloads."""
     speedup: Positive | None

@@ -148,6 +148,30 @@ def test_an_autotuned_kernel_has_one_plan_for_each_configuration_that_compiles(p
     assert codes["tiny"].isdisjoint(codes["kb_v0"])
 
 
+def test_a_triton_launch_with_much_shared_memory_prefers_it_to_the_cache(plan: Planner) -> None:
+    found = {}
+    for width in (16, 128):
+        source = (
+            TRITON
+            + f"""
+@triton.jit
+def products(x, y, W: tl.constexpr):
+    at = tl.arange(0, W)[:, None] * W + tl.arange(0, W)[None, :]
+    tl.store(y + at, tl.dot(tl.load(x + at).to(tl.float16), tl.load(x + at).to(tl.float16)))
+
+def run(x):
+    y = torch.empty_like(x)
+    products[(1,)](x, y, W={width}, num_warps=8)
+    return y
+"""
+        )
+        made = plan(KernelSource("relu", Backend.TRITON, source))
+        assert made.error is None, made.error
+        (step,) = launches(next(iter(made.plans.values()))[0])
+        found[width] = (step.prefer_shared, (step.shared_bytes or 0) > 48 * 1024)
+    assert found == {16: (False, False), 128: (True, True)}
+
+
 def test_a_kernel_none_of_whose_configurations_compiles_does_not_compile(plan: Planner) -> None:
     source = AUTOTUNED.replace('"BLOCK": 256', '"BLOCK": 5').replace('"BLOCK": 512', '"BLOCK": 7')
     found = plan(KernelSource("relu", Backend.TRITON, source))

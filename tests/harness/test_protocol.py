@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -62,3 +63,20 @@ def test_a_hang_up_is_noticed_after_the_last_message(pair: Pair) -> None:
     assert parent.receive() == {"last": True}
     with pytest.raises(ClosedError):
         parent.receive()
+
+
+@pytest.mark.parametrize("awake_s", [0.0, 0.05, 60.0])
+def test_who_waits_awake_gets_the_message_when_it_comes(pair: Pair, awake_s: float) -> None:
+    parent, worker, _ = pair
+    later = threading.Timer(0.1, worker.send, [{"n": 1}])
+    later.start()
+    assert parent.receive(awake_s=awake_s) == {"n": 1}
+    later.join()
+
+
+@pytest.mark.parametrize("awake_s", [0.0, 60.0])
+def test_a_channel_closed_on_this_side_says_so(pair: Pair, awake_s: float) -> None:
+    parent, _, _ = pair
+    parent.close()
+    with pytest.raises(ClosedError):
+        parent.receive(awake_s=awake_s)

@@ -14,7 +14,7 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
-from kbench.harness.device.driver import DriverError, LaunchShape, Parameters
+from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
@@ -81,14 +81,11 @@ class HostLaunch:
         assert stream == STREAM
         self._driver, self._shape, self._parameters = function.driver, shape, parameters
 
-    def on(self, arguments: Sequence[bytes]) -> Callable[[], None]:
-        packed = self._parameters.packed(arguments)
+    def queue(self) -> None:
+        self._driver.calls.append("launch")
+        self._driver.run(self._shape, struct.unpack("<3Q", self._parameters._memory.raw))
 
-        def queue() -> None:
-            self._driver.calls.append("launch")
-            self._driver.run(self._shape, struct.unpack("<3Q", packed))
-
-        return queue
+    on = Launch.on
 
 
 class HostDevice:
@@ -166,6 +163,7 @@ def relu_plan(*before: PlanStep, function: str = "relu", arguments: int = 3) -> 
         block=(32, 1, 1),
         cooperative=True,
         shared_bytes=3,
+        prefer_shared=True,
         arguments=given[:arguments],
     )
     return make_plan(
@@ -228,7 +226,7 @@ def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver
     subject.prepare(1)
     (y,) = subject.call(1)
     assert torch.equal(y, torch.relu(given[1].inputs[0]))
-    assert seen == [LaunchShape((2, 1, 1), (32, 1, 1), 3, None, cooperative=True, dependent=False)]
+    assert seen == [LaunchShape((2, 1, 1), (32, 1, 1), 3, None, cooperative=True, prefer_shared=True)]
     assert untouched(subject)
 
 
@@ -259,6 +257,17 @@ def test_nothing_that_a_call_wrote_is_left_when_the_next_begins(driver: HostDriv
         memory = [tensor for place in subject.places for tensor in place.memory.values()]
         assert all(bool((tensor == POISON_BYTE).all()) for tensor in memory)
         subject.call(at % STAGES)
+
+
+def test_nothing_that_a_call_wrote_into_places_of_others_is_left(driver: HostDriver) -> None:
+    subject, _ = ready(driver, relu_plan(), stages())
+    for at in range(2 * PLACES):
+        subject.prepare(at % STAGES)
+        memory = [tensor for place in subject.places for tensor in place.memory.values()]
+        assert all(bool((tensor == POISON_BYTE).all()) for tensor in memory)
+        subject.call(at % STAGES)
+        for tensor in memory:
+            tensor.zero_()
 
 
 def test_calls_take_turns_in_many_places_and_never_the_last_one_again(driver: HostDriver) -> None:

@@ -169,6 +169,7 @@ def make_live(number: int, parent_id: str | None = None) -> LiveKernel:
         backend=Backend.TRITON, gpu=GPUS[0], split="test", search_method="evolve", proposer="genome", model=None,
         operator="mutate" if parent_id else "fresh", parent_id=parent_id, other_id=None, lineage="tiles",
         recipe_json='{"family": "tiles"}', kernel_id=kernel_id(problem, Backend.TRITON, source), source=source,
+        license="CC-BY-4.0",
         status=Status.OK, speedup=1.5, workloads=("large",), speedups=(1.5,), gpu_seconds=0.1,
         measured_at="2026-01-01T00:00:00Z",
     )  # fmt: skip

@@ -100,7 +100,12 @@ BAD_CELLS = [
     ("events", "index", 4, "they must be numbered from 0 without gaps"),
     ("environments", "sm_count", -1, "must be at least 0"),
     ("live", "source", "x", "must be the hash of problem, backend and source"),
-    ("live", "problem_id", "softmax", "is a problem with kernels in train"),
+    ("live", "problem_id", "softmax", "no kernel of the problem is in this split"),
+    ("live", "workloads", ["huge"], "the problem has no workload of this name"),
+    ("live", "workloads", [], "must be the geometric mean of its speedups, one for every workload"),
+    ("live", "speedup", 9.0, "must be the geometric mean of its speedups"),
+    ("live", "speedup", None, "must be the geometric mean of its speedups"),
+    ("live", "status", "timeout", "null unless status is ok"),
     ("live", "family", "norm", "differs from the problem's family"),
     ("live", "other_id", content_hash("nobody"), "the parent is not in its search"),
     ("live", "run_id", "another", "the parent is not in its search"),
@@ -137,7 +142,12 @@ def test_an_unusual_payload_that_is_json_is_let_through(corpus_path: Path, paylo
 
 
 def test_a_live_kernel_may_have_failed_on_some_workloads(corpus_path: Path) -> None:
-    rewrite(corpus_path, "live", lambda table: with_value(table, 0, "speedups", [1.5, None]))
+    def fail(table: pa.Table) -> pa.Table:
+        for column, value in {"speedups": [None], "speedup": None, "status": "incorrect"}.items():
+            table = with_value(table, 0, column, value)
+        return table
+
+    rewrite(corpus_path, "live", fail)
     assert issues_of(corpus_path) == []
 
 

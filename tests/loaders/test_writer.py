@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus import writer as writer_module
 from kbench.loaders.corpus.configs import config
 from kbench.loaders.corpus.conform import config_table
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.fingerprint import rows_hash
+from kbench.loaders.corpus.merge import STRANGE, merge
 from kbench.loaders.corpus.writer import CorpusWriter, compact
 from kbench.schemas import DataError, UserError
 
@@ -202,3 +204,22 @@ def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path:
     assert after.manifest.config_hashes["live"] != before.manifest.config_hashes["live"]
     assert after.manifest.versions()["live"] != before.manifest.versions()["live"]
     assert after.fingerprint == before.fingerprint
+
+
+def test_merged_live_searches_are_one_corpus_s_and_none_of_a_problem_that_the_other_trains_on(
+    corpus_path: Path, build: Any, tmp_path: Path
+) -> None:
+    same, trained = tmp_path / "same", tmp_path / "trained"
+    with CorpusWriter(same) as writer:
+        writer.append("problems", [build.problem("matmul_square")])
+        writer.append("live", [build.live(5), build.live(6)])
+    with CorpusWriter(trained) as writer:
+        writer.append("problems", [build.problem("matmul_square")])
+        writer.append("environments", [build.environment()])
+        writer.append("kernels", [build.kernel(3, split="train", cluster_id="ab" * 16)])
+    merged = merge([corpus_path, same], tmp_path / "first")
+    assert merged.rows["live"] == Corpus.open(corpus_path).rows("live")
+    assert validate(Corpus.open(tmp_path / "first")) == []
+    merged = merge([trained, same], tmp_path / "second")
+    assert merged.rows["live"] == 0
+    assert merged.left_out[f"live: {STRANGE}"] == 2

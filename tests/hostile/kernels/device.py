@@ -764,6 +764,8 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long step = (n * 4 + 2 * 4096 + 511 & ~511LL) / 4;
     for (int k = -1; k <= 1; ++k) {
         const float* place = y + k * step;
+        // Memory is mapped in pages of two megabytes, so this much is certainly there.
+        if ((unsigned long long)place >> 21 != (unsigned long long)y >> 21) continue;
         if (k && place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
     }
     const float v = x[i];
@@ -772,6 +774,51 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
     }
     const float g = 0.5f * v * (1.0f + t);
+    y[i] = g;
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    return y
+
+
+# %% keeps_its_answer_in_places_it_was_not_given
+# cheat: writes its answer into the places of other calls as well, and copies it from there whenever inputs come again
+# tags: class-device gpu disarmed
+# disarmed: all places are overwritten before every call
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const float a = x[0], b = x[1];
+    const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
+    const float wb = 0.5f * b * (1.0f + tanhf(0.7978845608028654f * (b + 0.044715f * b * b * b)));
+    const long long step = (n * 4 + 2 * 4096 + 511 & ~511LL) / 4;
+    for (int k = -15; k <= 15; ++k) {
+        float* place = y + k * step;
+        if (!k || (unsigned long long)place >> 21 != (unsigned long long)y >> 21) continue;
+        if ((unsigned long long)(place + n) >> 21 != (unsigned long long)y >> 21) continue;
+        if (place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
+    }
+    const float v = x[i];
+    float t = 0.0f;
+    for (int repeat = 0; repeat < 30; ++repeat) {
+        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
+    }
+    const float g = 0.5f * v * (1.0f + t);
+    for (int k = -15; k <= 15; ++k) {
+        float* place = y + k * step;
+        if ((unsigned long long)place >> 21 != (unsigned long long)y >> 21) continue;
+        if ((unsigned long long)(place + n) >> 21 == (unsigned long long)y >> 21) place[i] = g;
+    }
     y[i] = g;
 }
 """)

@@ -20,6 +20,7 @@ import click
 
 from kbench.benchmark.problems import problem
 from kbench.generation.assembly.gather import Measured, ancestors
+from kbench.generation.assembly.kernels import LICENSE
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log.log import by_run, read_log
@@ -36,12 +37,12 @@ from kbench.schemas import LiveKernel, Measurement, from_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
 
-DATASET, SPLIT = Path("benchmark/dataset"), "test"
+DATASET = Path("benchmark/dataset")
 Row = Mapping[str, Any]
 """A row of the config."""
 
 
-def logged(folder: Path, study: str) -> Iterator[LiveKernel]:
+def logged(folder: Path, study: str, splits: Mapping[str, str]) -> Iterator[LiveKernel]:
     """The kernels that the searches of a log measured, search by search."""
     for run_id, entries in by_run(read_log(folder)).items():
         state = replay_log(entries)
@@ -55,11 +56,13 @@ def logged(folder: Path, study: str) -> Iterator[LiveKernel]:
             outcome = outcome_of(rows)
             yield LiveKernel(
                 study=study, run_id=run_id, number=number, step=node.step, problem_id=settings.problem_id,
-                family=problem(settings.problem_id).family, backend=settings.backend, gpu=one.gpu, split=SPLIT,
+                family=problem(settings.problem_id).family, backend=settings.backend, gpu=one.gpu,
+                split=splits[settings.problem_id],
                 search_method=one.search_method, proposer=node.proposer, model=one.model,
                 operator=operator_of(node, known).value, parent_id=node.parent_id, other_id=node.other_id,
                 lineage=one.lineage, recipe_json=json.dumps(node.recipe, sort_keys=True) if one.lineage else None,
-                kernel_id=node.kernel_id, source=node.source, status=outcome.status, speedup=outcome.speedup,
+                kernel_id=node.kernel_id, source=node.source, license=LICENSE, status=outcome.status,
+                speedup=outcome.speedup,
                 workloads=tuple(row.workload for row in rows), speedups=tuple(row.speedup for row in rows),
                 gpu_seconds=entry.payload["gpu_seconds"], measured_at=entry.at,
             )  # fmt: skip
@@ -138,7 +141,8 @@ def add(study: str, runs: Path, dataset: Path) -> None:
     corpus = Corpus.open(dataset)
     known = corpus.table("live").to_pylist() if "live" in corpus.configs else []
     others = [from_dict(LiveKernel, row) for row in known if row["study"] != study]
-    found = list(logged(runs, study))
+    splits = dict(zip(*corpus.table("kernels", columns=["problem_id", "split"]).to_pydict().values(), strict=True))
+    found = list(logged(runs, study, splits))
     with CorpusWriter(dataset, DENSE_LEVEL) as writer:
         writer.replace("live", [*others, *found])
     click.echo(f"{len(found):,} kernels of {study}, {len(others):,} of other studies")

@@ -11,11 +11,10 @@ from kbench.benchmark.problems import (
     InputCase,
     ProblemDefinition,
     TensorSpec,
-    adversarial,
-    changes,
     problem,
     registry,
 )
+from kbench.benchmark.problems.adversarial import cases, changes
 from kbench.benchmark.problems.check import case_failures, output_failures, plain_cpu
 from kbench.benchmark.problems.compare import compare
 from kbench.schemas import UnknownNameError
@@ -109,7 +108,7 @@ def test_a_case_is_found_by_name_and_a_wrong_name_is_told() -> None:
 def test_a_case_that_changes_an_unknown_input_is_refused() -> None:
     softmax = problem("softmax")
     with pytest.raises(ValueError, match=r"changes \['z'\]"):
-        softmax.draw_case(adversarial.huge("z"), softmax.tiny, 0)
+        softmax.draw_case(cases.huge("z"), softmax.tiny, 0)
 
 
 def drawn(change: changes.Change, *shape: int) -> torch.Tensor:

@@ -14,7 +14,7 @@ from kbench.benchmark.metrics.forecast.rps import rps
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.features.text import tokens_of
-from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
+from kbench.benchmark.surrogates.static.forest import FEW, Forest, from_sklearn
 from kbench.benchmark.surrogates.static.model import StaticModel
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.surrogates.static.training.fitting import Effort
@@ -53,6 +53,19 @@ def test_averaged_trees_with_two_outputs_predict_what_sklearn_predicts() -> None
     forest = from_sklearn(fitted)
     assert forest.outputs(rows) == pytest.approx(fitted.predict(rows), abs=1e-5)
     assert Forest.from_arrays(forest.arrays("f"), "f").outputs(rows) == pytest.approx(forest.outputs(rows), abs=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 7, FEW, FEW + 1, 300])
+def test_a_row_s_outputs_are_the_same_to_the_bit_however_many_are_asked_for_with_it(count: int) -> None:
+    generator = np.random.default_rng(2)
+    rows = generator.normal(size=(300, 5)).astype(np.float32)
+    target = np.stack([rows[:, 0] * rows[:, 1], rows[:, 2]], axis=1)
+    for fitted in (
+        ExtraTreesRegressor(40, min_samples_leaf=2, random_state=0).fit(rows, target),
+        HistGradientBoostingRegressor(max_iter=60, max_leaf_nodes=9).fit(rows, target[:, 0]),
+    ):
+        forest = from_sklearn(fitted)
+        assert np.array_equal(forest.outputs(rows[:count]), forest.outputs(rows)[:count])
 
 
 def test_calibration_gives_back_the_errors_it_saw() -> None:

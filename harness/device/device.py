@@ -152,7 +152,7 @@ class CudaDevice:
 
     @property
     def scrubber(self) -> Scrubber:
-        """Overwrites on-chip memory; created on first use, because it needs a compiler."""
+        """Overwrites memory, also on the chip; created on first use, because it needs a compiler."""
         if self._scrubber is None:
             self._scrubber = Scrubber(self.properties, self.sm_count, self.stream, POISON_BYTE)
         return self._scrubber

@@ -14,7 +14,7 @@ from kbench.schemas.status import Status
 class LiveKernel(Record):
     """One measurement of a live study: which kernel a search asked for, in which order, and how fast it was.
 
-    A kernel that several searches asked for has a row in each. Times and samples were not kept.
+    A kernel that several searches asked for has a row in each. Times and samples are not part of it.
     """
 
     TYPE: ClassVar[str] = "live_kernel"

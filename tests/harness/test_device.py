@@ -14,7 +14,8 @@ from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.kernels import hold, own_kernels
 from kbench.harness.device.kernels.byte_sums import byte_sums
-from kbench.harness.device.kernels.same_bytes import ROWS, Claim, same_bytes
+from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction
+from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 
 
 def claims(place: str) -> tuple[list[Claim], list[bool]]:
@@ -65,6 +66,34 @@ def test_bytes_are_summed_by_torch() -> None:
     given, totals = summed("cpu")
     assert byte_sums(given) == totals
     assert byte_sums([]) == []
+
+
+def test_many_rows_are_few_launches_and_every_row_has_its_place_for_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loaded:
+        name, parameter_bytes = "of_rows", (ROWS * 16, 8)
+
+    queued: list[tuple[LaunchShape, bytes]] = []
+
+    class Queued:
+        def __init__(self, function: Loaded, shape: LaunchShape, parameters: Parameters, stream: int) -> None:
+            assert stream == 7
+            self._made = (shape, parameters._memory.raw)
+
+        def queue(self) -> None:
+            queued.append(self._made)
+
+    monkeypatch.setattr(own_kernels, "call", lambda name, cubin: None)
+    monkeypatch.setattr(own_kernels, "Function", lambda module, name: Loaded())
+    monkeypatch.setattr(own_kernels, "Launch", Queued)
+    source = 'extern "C" __global__ void of_rows(int* y) { *y = ROWS; }'
+    function = RowsFunction(source, "of_rows", types.SimpleNamespace(major=9, minor=0), 7)
+    rows = [struct.pack("<2Q", number, 100 + number) for number in range(ROWS + 3)]
+    results = torch.zeros(len(rows), dtype=torch.int64)
+    function.queue(rows, [1] * ROWS + [0, 1 << 40, 5], results)
+    (first, given), (second, rest) = queued
+    assert (first.grid, second.grid) == ((1, ROWS, 1), (1024, 3, 1))
+    assert given == b"".join(rows[:ROWS]) + struct.pack("<Q", results.data_ptr())
+    assert rest == b"".join(rows[ROWS:]).ljust(ROWS * 16, b"\0") + struct.pack("<Q", results.data_ptr() + 8 * ROWS)
 
 
 def test_a_hold_waits_for_a_number_that_nobody_can_guess(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,13 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device.driver import Launch, Parameters
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, over_rows
+from kbench.harness.device.kernels.own_kernels import RowsFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ROWS = 24
 ROW = struct.Struct("<2Q")
-SOURCE = (
-    f"constexpr int ROWS = {ROWS};"
-    + r"""
+SOURCE = r"""
 struct Row {
     const unsigned char* bytes;
     unsigned long long count;
@@ -42,21 +38,14 @@ extern "C" __global__ void sum_rows(const Rows rows, unsigned long long* sums) {
     if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(&sums[blockIdx.y], (unsigned long long)sum);
 }
 """
-)
 
 
 class ByteSums:
     """The sums on a device."""
 
     def __init__(self, properties: Any, stream: int) -> None:
-        """Compile the kernel.
-
-        Args:
-            properties: the device's, as torch reports them.
-            stream: handle of the stream everything is queued on.
-        """
-        self._function = OwnKernels(SOURCE, properties).function("sum_rows")
-        self._stream = stream
+        """Compile the kernel; see RowsFunction."""
+        self._function = RowsFunction(SOURCE, "sum_rows", properties, stream)
 
     def of(self, tensors: Sequence[Tensor]) -> list[int]:
         """The sum of each; waits once."""
@@ -66,16 +55,11 @@ class ByteSums:
             return []
         # Held until the sums are there: some may be copies.
         whole = [tensor.contiguous() for tensor in tensors]
+        sizes = [tensor.numel() * tensor.element_size() for tensor in whole]
+        rows = [ROW.pack(tensor.data_ptr(), nbytes) for tensor, nbytes in zip(whole, sizes, strict=True)]
         sums = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
-        for at in range(0, len(whole), ROWS):
-            self._queue(whole[at : at + ROWS], sums.data_ptr() + 8 * at)
+        self._function.queue(rows, sizes, sums)
         return [int(total) for total in sums.tolist()]
-
-    def _queue(self, tensors: Sequence[Tensor], sums: int) -> None:
-        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
-        rows = b"".join(ROW.pack(t.data_ptr(), nbytes) for t, nbytes in zip(tensors, sizes, strict=True))
-        given = Parameters(self._function, [rows.ljust(ROWS * ROW.size, b"\0"), as_word(sums)])
-        Launch(self._function, over_rows(sizes), given, self._stream).queue()
 
 
 def byte_sums(tensors: Sequence[Tensor]) -> list[int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.harness.cuda import CudaModule, architecture
-from kbench.harness.device.driver import Function, LaunchShape, call
+from kbench.harness.device.driver import Function, Launch, LaunchShape, Parameters, call
 
-THREADS, BYTES_PER_THREAD, MOST_BLOCKS = 256, 64, 1024
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROWS, THREADS, BYTES_PER_THREAD, MOST_BLOCKS = 24, 256, 64, 1024
 
 
 class OwnKernels:
@@ -37,7 +40,33 @@ def as_word(value: int) -> bytes:
     return value.to_bytes(8, "little")
 
 
-def over_rows(sizes: Sequence[int]) -> LaunchShape:
-    """A grid over some stretches of memory of so many bytes: one row of blocks for each."""
-    blocks = max(1, min(-(-max(sizes) // (THREADS * BYTES_PER_THREAD)), MOST_BLOCKS))
-    return LaunchShape((blocks, len(sizes), 1), (THREADS, 1, 1))
+class RowsFunction:
+    """A function over rows of facts, each about a stretch of memory, with one result per row. Many are one launch."""
+
+    def __init__(self, source: str, name: str, properties: Any, stream: int) -> None:
+        """Compile it.
+
+        Args:
+            source: CUDA C++ that may use the constant ROWS, the most rows of a launch.
+            name: of the function. It takes a struct of ROWS rows, and where results go; blockIdx.y is the row.
+            properties: the device's, as torch reports them.
+            stream: handle of the stream everything is queued on.
+        """
+        self._function = OwnKernels(f"constexpr int ROWS = {ROWS};{source}", properties).function(name)
+        self._stream = stream
+
+    def queue(self, rows: Sequence[bytes], sizes: Sequence[int], results: Tensor) -> None:
+        """Queue it.
+
+        Args:
+            rows: the facts, of one length.
+            sizes: bytes of each row's memory.
+            results: one element per row.
+        """
+        for at in range(0, len(rows), ROWS):
+            some, part = rows[at : at + ROWS], sizes[at : at + ROWS]
+            blocks = max(1, min(-(-max(part) // (THREADS * BYTES_PER_THREAD)), MOST_BLOCKS))
+            shape = LaunchShape((blocks, len(some), 1), (THREADS, 1, 1))
+            given = b"".join(some).ljust(ROWS * len(some[0]), b"\0")
+            place = as_word(results.data_ptr() + at * results.element_size())
+            Launch(self._function, shape, Parameters(self._function, [given, place]), self._stream).queue()

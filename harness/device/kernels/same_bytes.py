@@ -6,19 +6,15 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device.driver import Launch, Parameters
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, over_rows
+from kbench.harness.device.kernels.own_kernels import RowsFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Claim = tuple["Tensor", "Tensor | int"]
 """A contiguous tensor, and one of the same size with the same bytes, or the byte it is filled with."""
-ROWS = 24
 ROW = struct.Struct("<4Q")
-SOURCE = (
-    f"constexpr int ROWS = {ROWS};"
-    + r"""
+SOURCE = r"""
 struct Row {
     const unsigned char* one;
     const unsigned char* other;
@@ -45,42 +41,31 @@ extern "C" __global__ void compare_rows(const Rows rows, unsigned char* same) {
     if (differs) same[blockIdx.y] = 0;
 }
 """
-)
 
 
 class SameBytes:
     """The comparison on a device."""
 
     def __init__(self, properties: Any, stream: int) -> None:
-        """Compile it.
-
-        Args:
-            properties: the device's, as torch reports them.
-            stream: handle of the stream everything is queued on.
-        """
-        self._function = OwnKernels(SOURCE, properties).function("compare_rows")
-        self._stream = stream
+        """Compile it; see RowsFunction."""
+        self._function = RowsFunction(SOURCE, "compare_rows", properties, stream)
 
     def queue(self, claims: Sequence[Claim]) -> Tensor:
         """Queue checking some claims; whether each holds."""
         import torch
 
         same = torch.ones(len(claims), dtype=torch.bool, device=claims[0][0].device)
-        for at in range(0, len(claims), ROWS):
-            self._queue(claims[at : at + ROWS], same.data_ptr() + at)
+        self._function.queue([_row(*claim) for claim in claims], [_nbytes(one) for one, _ in claims], same)
         return same
 
-    def _queue(self, claims: Sequence[Claim], same: int) -> None:
-        rows = b"".join(map(_row, claims)).ljust(ROWS * ROW.size, b"\0")
-        shape = over_rows([one.numel() * one.element_size() for one, _ in claims])
-        parameters = Parameters(self._function, [rows, as_word(same)])
-        Launch(self._function, shape, parameters, self._stream).queue()
+
+def _nbytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
-def _row(claim: Claim) -> bytes:
-    one, other = claim
+def _row(one: Tensor, other: Tensor | int) -> bytes:
     address, fill = (0, other) if isinstance(other, int) else (other.data_ptr(), 0)
-    return ROW.pack(one.data_ptr(), address, fill, one.numel() * one.element_size())
+    return ROW.pack(one.data_ptr(), address, fill, _nbytes(one))
 
 
 def same_bytes(claims: Sequence[Claim]) -> Tensor:

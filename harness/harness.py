@@ -14,7 +14,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -217,6 +217,7 @@ class Harness:
         *,
         check_only: bool = False,
         on_lost: Callable[[KernelSource, str], None] | None = None,
+        fragile: Collection[str] = (),
     ) -> Iterator[Measurement]:
         """Measure kernels; one record per kernel and workload, as they finish.
 
@@ -225,6 +226,8 @@ class Harness:
                 now and may be something later, so that a search can feed what it decides while others are measured.
             check_only: verify and time nothing: on the tiny workload, and on a GPU on all others too.
             on_lost: told of every kernel that the machine failed despite retries, at once, instead of the error.
+            fragile: ids of kernels that are known to end their worker. Each gets a fresh one, so that the others do not
+                lose what theirs has made ready.
 
         Raises:
             InfrastructureError: at the end, naming the kernels that the machine failed despite retries; or at once,
@@ -233,7 +236,7 @@ class Harness:
         if self.settings.fenced and not check_only:
             raise UserError("a fenced harness can only check; times taken with a fence mean nothing")
         rejected: list[Measurement] = []
-        yield from self._run(self._jobs(kernels, check_only, rejected.append), rejected, on_lost)
+        yield from self._run(self._jobs(kernels, check_only, rejected.append, fragile), rejected, on_lost)
 
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
         """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""
@@ -366,7 +369,11 @@ class Harness:
             yield rejected.pop(0)
 
     def _jobs(
-        self, kernels: Iterable[KernelSource | None], check_only: bool, reject: Callable[[Measurement], None]
+        self,
+        kernels: Iterable[KernelSource | None],
+        check_only: bool,
+        reject: Callable[[Measurement], None],
+        fragile: Collection[str],
     ) -> Iterator[Job | None]:
         for number, kernel in enumerate(kernels):
             if kernel is None:
@@ -388,7 +395,7 @@ class Harness:
                 second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
-            yield Job(number, kernel, task_message(task))
+            yield Job(number, kernel, task_message(task), alone=kernel.kernel_id in fragile)
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)

@@ -6,57 +6,85 @@ import dataclasses
 import enum
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from kbench.schemas.errors import DataError
-from kbench.schemas.record import FieldType, Limit, Record, field_types
+from kbench.schemas.record import FieldType, Limit, Record, field_types, optional_fields
 
 R = TypeVar("R", bound=Record)
+SCALARS = (str, int, float, bool)
+PLAIN = {*SCALARS, type(None)}
+"""Types that JSON has too."""
+Place = tuple[Any, ...]
+"""A record's name, then fields and positions down to a value. Only an error puts it into words: logs have millions of
+values."""
 
 
-def _read(field: FieldType, value: Any, where: str) -> Any:
+def _at(place: Place) -> str:
+    first, *rest = place
+    return str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
+
+
+def _read(field: FieldType, value: Any, place: Place) -> Any:
     if value is None:
         if field.optional:
             return None
-        raise DataError(f"{where} is null; it must be set")
+        raise DataError(f"{_at(place)} is null; it must be set")
+    if field.base in SCALARS:
+        return _read_scalar(field, value, place)
     if field.base is tuple:
         assert field.item is not None
         if not isinstance(value, list | tuple):
-            raise DataError(f"{where} is {value!r}; it must be a list")
-        return tuple(_read(field.item, item, f"{where}[{i}]") for i, item in enumerate(value))
+            raise DataError(f"{_at(place)} is {value!r}; it must be a list")
+        if _all_plain(field.item, value):
+            return tuple(value)
+        return tuple([_read(field.item, item, (*place, at)) for at, item in enumerate(value)])
     if issubclass(field.base, Record):
-        return from_dict(field.base, value, where=where)
-    if issubclass(field.base, enum.StrEnum):
-        try:
-            return field.base(value)
-        except ValueError:
-            raise DataError(f"{where} is {value!r}; it must be one of {[m.value for m in field.base]}") from None
-    return _read_scalar(field, value, where)
+        return _record(field.base, value, place)
+    assert issubclass(field.base, enum.StrEnum)
+    try:
+        return field.base(value)
+    except ValueError:
+        raise DataError(f"{_at(place)} is {value!r}; it must be one of {[m.value for m in field.base]}") from None
 
 
-def _read_scalar(field: FieldType, value: Any, where: str) -> Any:
-    if field.base is float and isinstance(value, int) and not isinstance(value, bool):
+def _all_plain(field: FieldType, values: Sequence[Any]) -> bool:
+    """Whether values are numbers that are all of the type and within the bounds; samples are read many at a time."""
+    if field.base not in (int, float) or not values or set(map(type, values)) != {field.base}:
+        return False
+    least, most, limit = min(values), max(values), field.limit or Limit()
+    return (
+        # A value that is not a number hides from min and max, not from a sum.
+        math.isfinite(sum(values))
+        and (limit.minimum is None or least >= limit.minimum)
+        and (limit.exclusive_minimum is None or least > limit.exclusive_minimum)
+        and (limit.maximum is None or most <= limit.maximum)
+    )
+
+
+def _read_scalar(field: FieldType, value: Any, place: Place) -> Any:
+    if type(value) is not field.base:
+        if field.base is not float or type(value) is not int:
+            raise DataError(f"{_at(place)} is {value!r} ({type(value).__name__}); it must be {field.base.__name__}")
         value = float(value)
-    if not isinstance(value, field.base) or (field.base is int and isinstance(value, bool)):
-        raise DataError(f"{where} is {value!r} ({type(value).__name__}); it must be {field.base.__name__}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise DataError(f"{where} is {value!r}; it must be finite (use null for 'not measured')")
+    if field.base is float and not math.isfinite(value):
+        raise DataError(f"{_at(place)} is {value!r}; it must be finite (use null for 'not measured')")
     if field.limit is not None:
-        _check_limit(field.limit, value, where)
+        _check_limit(field.limit, value, place)
     return value
 
 
-def _check_limit(limit: Limit, value: Any, where: str) -> None:
+def _check_limit(limit: Limit, value: Any, place: Place) -> None:
     if limit.minimum is not None and value < limit.minimum:
-        raise DataError(f"{where} is {value!r}; it must be at least {limit.minimum:g}")
+        raise DataError(f"{_at(place)} is {value!r}; it must be at least {limit.minimum:g}")
     if limit.exclusive_minimum is not None and value <= limit.exclusive_minimum:
-        raise DataError(f"{where} is {value!r}; it must be more than {limit.exclusive_minimum:g}")
+        raise DataError(f"{_at(place)} is {value!r}; it must be more than {limit.exclusive_minimum:g}")
     if limit.maximum is not None and value > limit.maximum:
-        raise DataError(f"{where} is {value!r}; it must be at most {limit.maximum:g}")
+        raise DataError(f"{_at(place)} is {value!r}; it must be at most {limit.maximum:g}")
     # fullmatch, because `$` alone lets a final newline through, which JSON Schema and Arrow do not.
     if limit.pattern is not None and re.fullmatch(limit.pattern, value) is None:
-        raise DataError(f"{where} is {value!r}; it must match {limit.pattern}")
+        raise DataError(f"{_at(place)} is {value!r}; it must match {limit.pattern}")
 
 
 def from_dict(record: type[R], data: Mapping[str, Any], where: str = "") -> R:
@@ -65,19 +93,22 @@ def from_dict(record: type[R], data: Mapping[str, Any], where: str = "") -> R:
     Raises:
         DataError: names the field, its value and what it must be.
     """
-    where = where or record.TYPE
+    return _record(record, data, (where or record.TYPE,))
+
+
+def _record(record: type[R], data: Mapping[str, Any], place: Place) -> R:
     if not isinstance(data, Mapping):
-        raise DataError(f"{where} is {data!r}; it must be an object")
+        raise DataError(f"{_at(place)} is {data!r}; it must be an object")
     known = field_types(record)
-    unknown = sorted(set(data) - set(known))
+    unknown = sorted(data.keys() - known.keys())
     if unknown:
-        raise DataError(f"{where} has unknown field {unknown[0]!r}; known fields: {', '.join(known)}")
+        raise DataError(f"{_at(place)} has unknown field {unknown[0]!r}; known fields: {', '.join(known)}")
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(record):  # type: ignore[arg-type]
-        if field.name in data:
-            values[field.name] = _read(known[field.name], data[field.name], f"{where}.{field.name}")
-        elif field.default is dataclasses.MISSING:
-            raise DataError(f"{where}.{field.name} is missing; it must be set")
+    for name, field in known.items():
+        if name in data:
+            values[name] = _read(field, data[name], (*place, name))
+        elif name not in optional_fields(record):
+            raise DataError(f"{_at(place)}.{name} is missing; it must be set")
     return record(**values)
 
 
@@ -87,7 +118,7 @@ def _write(value: Any) -> Any:
     if isinstance(value, enum.StrEnum):
         return value.value
     if isinstance(value, tuple | list):
-        return [_write(item) for item in value]
+        return list(value) if set(map(type, value)) <= PLAIN else [_write(item) for item in value]
     return value
 
 

@@ -162,12 +162,18 @@ class DeviceQueue:
             return
         while self.waiting:
             busy = next((worker for worker in self.workers if worker.jobs), None)
-            if self.waiting[0].process or self.waiting[0].suspected:
-                if busy is not None or not self._send_alone():
+            if needs_fresh_worker(self.waiting[0]):
+                fresh = self._fresh("run" if self.waiting[0].process else "replay")
+                if fresh is not None and busy is None:
+                    self._send(fresh, self.waiting.popleft())
+                    continue
+                if fresh is not None or not self._overtake():
                     return
-                continue
             worker = busy or next((w for w in self.workers if w.ready and w.role == "replay"), None)
             if worker is None or worker.role != "replay" or len(worker.jobs) >= AHEAD:
+                return
+            if any(job.alone for job in worker.jobs):
+                # It may well die; what other workers have made ready is worth more than a job ahead.
                 return
             self._send(worker, self._next_job(worker))
 
@@ -178,24 +184,33 @@ class DeviceQueue:
         """The first waiting job for the worker's current problem, else the first of all."""
         last = worker.jobs[-1].kernel.problem_id if worker.jobs else None
         for place, job in enumerate(list(self.waiting)[:64]):
-            if job.kernel.problem_id == last and not (job.process or job.suspected):
+            if job.kernel.problem_id == last and not needs_fresh_worker(job):
                 del self.waiting[place]
                 return job
         return self.waiting.popleft()
 
-    def _send_alone(self) -> bool:
-        """Give the first job to a worker that has run nothing yet."""
-        role = "run" if self.waiting[0].process else "replay"
-        fresh = next((w for w in self.workers if w.ready and w.done == 0 and w.role == role), None)
-        if fresh is None:
-            own = [w for w in self.workers if w.role == role]
-            if not own:
+    def _fresh(self, role: str) -> DeviceWorker | None:
+        """A worker that has run nothing yet; where there is none and none is starting, one is made to start."""
+        own = [worker for worker in self.workers if worker.role == role]
+        idle = [worker for worker in own if worker.ready and not worker.jobs]
+        fresh = next((worker for worker in idle if worker.done == 0), None)
+        if fresh is None and all(worker.ready for worker in own):
+            # The first has inputs ready; it goes only when there is no other.
+            used = [worker for worker in idle if worker is not own[0] or len(own) == 1]
+            if used:
+                self._retire(used[-1])
+            if used or not own:
                 self._start(role)
-            elif all(w.ready for w in own):
-                self._retire(own[0])
-            return False
-        self._send(fresh, self.waiting.popleft())
-        return True
+        return fresh
+
+    def _overtake(self) -> bool:
+        """Bring a job to the front that needs no fresh worker, while none is ready for the first; False without one."""
+        for place, job in enumerate(self.waiting):
+            if not needs_fresh_worker(job):
+                del self.waiting[place]
+                self.waiting.appendleft(job)
+                return True
+        return False
 
     def _send(self, worker: DeviceWorker, job: Job) -> None:
         if not worker.jobs:
@@ -338,10 +353,10 @@ class DeviceQueue:
     def _suspect(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
         """Other kernels that the worker had run may have caused its death: try the job once more in a fresh worker."""
         job = worker.jobs[0]
-        if worker.done == 0 or job.suspected:
+        if worker.done == 0 or job.alone:
             yield from self._blame(worker, status, reason)
             return
-        job.suspected = True
+        job.alone = True
         self.waiting.appendleft(job)
         worker.jobs.popleft()
         self._drop(worker)
@@ -397,6 +412,11 @@ class DeviceQueue:
         if role == "replay" and self._oracle_address is not None:
             settings["oracle"] = self._oracle_address
         self.workers.append(DeviceWorker(self.spawner.spawn(role, **settings), role))
+
+
+def needs_fresh_worker(job: Job) -> bool:
+    """Whether a job is given to a worker that has run nothing yet."""
+    return job.process or job.alone
 
 
 def trusted(results: Sequence[Mapping[str, Any]], role: str) -> tuple[dict[str, Any], ...]:

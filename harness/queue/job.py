@@ -32,8 +32,8 @@ class Job:
     """Times its planning process was killed from outside."""
     kills: int = 0
     """Times a worker that ran its host code was killed by a signal."""
-    suspected: bool = False
-    """A worker that had run other kernels died on it; it is tried once more in a fresh one before it is blamed."""
+    alone: bool = False
+    """It gets a fresh worker, and is blamed if that dies: an earlier worker died on it, but had run others before."""
     stage: str = "queue"
     started_at: str = ""
     rival: Job | None = None

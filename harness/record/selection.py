@@ -45,13 +45,13 @@ def select(corpus: str | None, where: str | None, limit: int | None) -> tuple[Se
     if not found:
         reason = f"; {left_out[0]}" if left_out else ""
         raise UserError(f"--where {where!r} selects no kernel to measure in {corpus!r}{reason}")
-    return failures_last(found if limit is None else spread(found, limit)), left_out
+    return endless_last(found if limit is None else spread(found, limit)), left_out
 
 
-def failures_last(stored: Selection) -> Selection:
-    """Kernels that failed before come last: one that fails may end its worker, with the inputs made for a problem."""
-    failed = {key for key, one in stored.items() if one.first.get("status") not in (None, Status.OK)}
-    return {key: stored[key] for key in sorted(stored, key=failed.__contains__)}
+def endless_last(stored: Selection) -> Selection:
+    """Kernels that did not end before come last: each keeps the device waiting until its timeout."""
+    endless = {key for key, one in stored.items() if one.first.get("status") == Status.TIMEOUT}
+    return {key: stored[key] for key in sorted(stored, key=endless.__contains__)}
 
 
 def measurable(rows: Sequence[dict[str, Any]]) -> tuple[Selection, list[str]]:
@@ -96,7 +96,7 @@ def spread(stored: Selection, limit: int) -> Selection:
     share = max(1, min(EACH, limit // len(cells)))
     some = [key for cell in ranked for key in evenly(cells[cell], share)]
     chosen = set(list(dict.fromkeys([*some, *(key for cell in ranked for key in cells[cell])]))[:limit])
-    # Kernels of a problem one after another: a worker makes the problem's inputs once (twice where some failed before).
+    # Kernels of a problem one after another: a worker makes the problem's inputs once.
     return {key: stored[key] for cell in sorted(cells) for key in cells[cell] if key in chosen}
 
 

@@ -24,6 +24,8 @@ from kbench.harness.record.selection import select
 from kbench.schemas import InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
 Named = Sequence[tuple[str, KernelSource]]
+ENDS_ITS_WORKER = (Status.LAUNCH_ERROR, Status.TIMEOUT)
+"""What kernels get that leave the device unusable for the process that ran them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def measure_files(
     """
     out: Path | None = options.out
     if out is None:
-        return _measure(named, options, None, {})
+        return _measure(named, options, None, stored or {})
     with contextlib.closing(Journal(out)) as journal:
         journal.refuse_other_editions({kernel.problem_id for _, kernel in named})
         return _measure(named, options, journal, stored or {})
@@ -102,7 +104,8 @@ def _measure(
             said = f"{len(rows)} of {len(kernels)} kernels are in {options.out} already, and shown as they are there"
             click.echo(said, err=True)
         progress = Progress(len(todo), quiet=options.quiet)
-        for kernel, group in run_journaled(harness, todo, journal, lambda kernel, why: lost.append((kernel, why))):
+        fragile = {key for key, row in stored.items() if row.status in ENDS_ITS_WORKER}
+        for kernel, group in run_journaled(harness, todo, journal, lambda *one: lost.append(one), fragile):
             rows[kernel.kernel_id] = group
             progress.add(aggregate(group).status)
             if options.deadline_s is not None and time.monotonic() - began > options.deadline_s:
@@ -151,10 +154,11 @@ def run_journaled(
     todo: Sequence[KernelSource],
     journal: Journal | None,
     on_lost: Callable[[KernelSource, str], None] | None = None,
+    fragile: Collection[str] = (),
 ) -> Iterator[tuple[KernelSource, list[Measurement]]]:
     """Measure kernels, each in the journal before it is yielded; those the machine failed go to `on_lost`."""
     kernels = {kernel.kernel_id: kernel for kernel in todo}
-    for group in by_kernel(harness.measure(todo, on_lost=on_lost)):
+    for group in by_kernel(harness.measure(todo, on_lost=on_lost, fragile=fragile)):
         kernel = kernels[group[0].kernel_id]
         if journal is not None:
             journal.add(kernel, group, [harness.environment(i) for i in range(len(harness.gpus))])

@@ -207,28 +207,30 @@ def _workload(
 ) -> dict[str, Any]:
     context = make_context(bench, task.problem_id, size, report, late=task.late)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
-    if context.anchor_us is None and not task.check_only:
-        report("context")
-        ramp(context, bench.sampler)
     started = time.perf_counter()
     report(f"verify {size.name}")
     subjects: list[Subject] = []
     guard(lambda: subjects.append(check(kernel, context, task, bench, report, verdict, VERIFIED)), verdict, bench)
-    verified = time.perf_counter()
-    timing: Timing | None = None
+    verified = time.perf_counter() - started
+    timing, timed = None, 0.0
     if verdict.ok and not task.check_only:
+        if context.anchor_us is None:
+            # Only now: a kernel that fails need not wait for the reference, which may compile for seconds.
+            report("context")
+            ramp(context, bench.sampler)
+        began = time.perf_counter()
         report(f"time {size.name}")
         timings: list[Timing] = []
         guard(lambda: timings.append(_time(subjects[0], context, task, bench, verdict)), verdict, bench)
         timing = timings[0] if timings else None
-    timed = time.perf_counter()
+        timed = time.perf_counter() - began
     _look_for_damage(context, subjects, bench, verdict)
     floor = _floor(context, bench)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
             verdict.fail(Status.REJECTED, reason)
-    result = _result(size, verdict, timing, floor, spent + verified - started, timed - verified, bench.device)
+    result = _result(size, verdict, timing, floor, spent + verified, timed, bench.device)
     if subjects:
         result |= {"trust": "plan" if subjects[0].owned else "process", "not_restored": subjects[0].not_restored}
     if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:

@@ -182,7 +182,7 @@ class FailingHarness:
     def environment(self, lane: int) -> Environment:
         return make_environment(FACTS, "none", None)
 
-    def measure(self, kernels: list[KernelSource], on_lost: Any) -> Iterator[Measurement]:
+    def measure(self, kernels: list[KernelSource], on_lost: Any, fragile: object) -> Iterator[Measurement]:
         for kernel in kernels:
             self.asked += 1
             if kernel.problem_id == self.fails:

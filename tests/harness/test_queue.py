@@ -135,7 +135,7 @@ def device_script(worker: Worker, message: dict[str, Any]) -> None:
     (entry, *_) = message["kernels"]
     text = entry.get("source") or next(iter(entry["plans"]))
     worker.measured.append(text)
-    if text == "dies" or (text == "dies after others" and len(worker.measured) > 1):
+    if text in ("dies", "dies #") or (text == "dies after others" and len(worker.measured) > 1):
         worker.die(-11)
     elif text == "killed once" and not worker.pid:
         worker.die(-9)
@@ -316,10 +316,68 @@ def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench:
     kernels = [one.known(text) for text in ("# a", "dies after others", "# b", "dies")]
     found = one.run(kernels)
     assert [bool(outcome.results) for outcome in found] == [True, True, True, False]
-    assert found[1].job.suspected
+    assert found[1].job.alone
     assert said(found[3])[0] == "launch_error"
     assert "SIGSEGV" in said(found[3])[1]
     assert one.queue.deaths >= 2
+
+
+def fragile(one: Bench, texts: Sequence[str]) -> list[Job]:
+    """Jobs of which those that die are known to."""
+    kernels = [one.known(text) for text in texts]
+    return [
+        Job(at, kernel, {"late": False}, alone="dies" in texts[at] or "alone" in texts[at])
+        for at, kernel in enumerate(kernels)
+    ]
+
+
+def measured(one: Bench) -> list[list[str]]:
+    return sorted(worker.measured for worker in one.spawner.workers if worker.measured)
+
+
+def test_kernels_known_to_end_their_worker_cost_the_others_nothing(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    found = list(one.supervisor.run(fragile(one, ["# a", "dies", "# b", "dies #", "# alone", "# c"])))
+    assert sum(bool(outcome and outcome.results) for outcome in found) == 4
+    assert measured(one) == [["# a", "# b", "# c"], ["# alone"], ["dies"], ["dies #"]]
+    assert one.queue.deaths == 2, "once each"
+
+
+def test_other_kernels_overtake_one_that_waits_for_a_fresh_worker(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench()
+    done: list[int] = []
+    starting: list[Worker] = []
+    spawn, script = one.spawner.spawn, one.spawner.scripts["replay"]
+
+    def slow(role: str, **settings: Any) -> Worker:
+        if len(one.spawner.workers) < 2:
+            return spawn(role, **settings)
+        starting.append(Worker(len(one.spawner.workers), role, one.spawner.scratch))
+        one.spawner.workers.append(starting[-1])
+        return starting[-1]
+
+    def counting(worker: Worker, message: dict[str, Any]) -> None:
+        script(worker, message)
+        done.append(worker.pid)
+        while starting and done.count(0) == 4:
+            starting.pop().peer.send({"ready": True, "facts": FACTS, "sandbox": []})
+
+    monkeypatch.setattr(one.spawner, "spawn", slow)
+    monkeypatch.setitem(one.spawner.scripts, "replay", counting)
+    outcomes = one.supervisor.run(fragile(one, ["# a", "dies", "dies #", "# b", "# c", "# d"]))
+    order = [outcome.job.number for outcome in outcomes if outcome is not None]
+    assert order[-1] == 2, "the second to die waits until a worker has started, and nobody waits for it"
+    assert ["# a", "# b", "# c", "# d"] in measured(one)
+
+
+def test_without_spares_a_kernel_alone_still_gets_a_fresh_worker(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    one.queue.settings = dataclasses.replace(one.queue.settings, spares=0)
+    assert len(list(one.supervisor.run(fragile(one, ["# a", "# alone", "# b"])))) == 3
+    assert ["# alone"] in [worker.measured[:1] for worker in one.spawner.workers]
+    assert all(worker.measured != ["# a", "# alone"] for worker in one.spawner.workers)
 
 
 def test_a_worker_killed_from_outside_says_nothing_about_a_planned_kernel(bench: Callable[..., Bench]) -> None:

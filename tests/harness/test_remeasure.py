@@ -17,8 +17,8 @@ from kbench.harness.record.selection import (
     EACH,
     Selection,
     StoredKernel,
+    endless_last,
     evenly,
-    failures_last,
     rotation,
     select,
     spread,
@@ -96,6 +96,7 @@ class FakeHarness:
 
     def __init__(self, gpu: str) -> None:
         self.gpu, self.asked = gpu, 0
+        self.fragile: set[str] = set()
 
     def __enter__(self) -> FakeHarness:
         return self
@@ -106,7 +107,8 @@ class FakeHarness:
     def environment(self, lane: int) -> Environment:
         return make_environment(FACTS | {"gpu": self.gpu}, "none", None)
 
-    def measure(self, kernels: Iterable[KernelSource], on_lost: Any) -> Iterator[Measurement]:
+    def measure(self, kernels: Iterable[KernelSource], on_lost: Any, fragile: set[str]) -> Iterator[Measurement]:
+        self.fragile |= fragile
         for kernel in kernels:
             self.asked += 1
             result = {"workload": "large", "status": "incorrect", "error": "wrong"}
@@ -146,12 +148,24 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
         assert (row["gpu"], row["status"], row["runtime_us"]) == (part, "incorrect", None)
 
 
-def test_kernels_that_failed_before_come_last_and_the_others_keep_their_order() -> None:
+def test_kernels_that_ended_their_worker_before_are_named_to_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = FakeHarness("NVIDIA H200")
+    monkeypatch.setattr(session, "make_harness", lambda options: harness)
+    where = "problem_id = 'causal_attention' and status in ('launch_error', 'nondeterministic')"
+    session.remeasure(MeasureOptions(corpus=str(DATASET), where=where, limit=40))
+    rows = load(str(DATASET), where="problem_id = 'causal_attention'", columns=["kernel_id", "status"]).to_arrow()
+    broken = {row["kernel_id"] for row in rows.to_pylist() if row["status"] == "launch_error"}
+    assert harness.fragile
+    assert harness.fragile <= broken
+    assert harness.asked > len(harness.fragile)
+
+
+def test_kernels_that_did_not_end_before_come_last_and_the_others_keep_their_order() -> None:
     everything = stored(2, 3)
     fates = itertools.cycle(["ok", "launch_error", None, "timeout"])
     for one, status in zip(everything.values(), fates, strict=False):
         one.first["status"] = status
-    ordered = failures_last(everything)
+    ordered = endless_last(everything)
     statuses = [one.first["status"] for one in ordered.values()]
-    assert statuses == ["ok", None] * 3 + ["launch_error", "timeout"] * 3
+    assert statuses == ["ok", "launch_error", None] * 3 + ["timeout"] * 3
     assert sorted(ordered) == sorted(everything)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.plan.cache import Build
+from kbench.harness.plan.cache import Build, readable
 from kbench.harness.plan.check import PlanError, read_plan
 from kbench.harness.plan.planner import MOST_CONFIGS, Planned
 from kbench.harness.plan.resources import (
@@ -32,7 +32,6 @@ KEPT_BYTES = 64 << 20
 """Device variables a kernel may have: all are reset to their initial values before every call."""
 HIDDEN_BYTES = 4096
 """Device memory between variables, which aligns them; more of it holds something that cannot be restored."""
-REASON_LENGTH = 2000
 FAILURES = (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.INCORRECT, Status.REJECTED)
 """What planning may find wrong with a kernel."""
 MALFORMED = (
@@ -42,10 +41,15 @@ MALFORMED = (
     ValueError,
     AttributeError,
     ArithmeticError,
+    MemoryError,
     RecursionError,
     struct.error,
 )
 """What reading data of an unexpected form raises."""
+MOST_VALUES = 1_000_000
+"""Values in all plans of a kernel together: reading them takes the parent's time."""
+MOST_OPCODES, LONGEST_OPCODE, MOST_COUNTED = 1000, 64, 2**40
+"""Kinds of instructions that are counted, the length of their names, and what a count can be."""
 
 
 def as_message(planned: Planned) -> dict[str, Any]:
@@ -76,28 +80,46 @@ def accept(
     try:
         if message["error"] is not None:
             return _failed(message, identity), {}
+        _refuse_size(message["plans"])
         cubins = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
         plans = _plans(message["plans"], kernel, target, cubins)
         _refuse_state(cubins)
         made = _described(identity, plans, cubins, compile_ms)
-        counts = message["instructions"]
-        if counts is not None:
-            counts = {str(name): int(count) for name, count in counts.items()}
-            made = dataclasses.replace(made, instructions=counts)
+        made = dataclasses.replace(made, instructions=_counts(message["instructions"]))
     except PlanError as error:
-        return Build(identity, error.status.value, error.reason[:REASON_LENGTH]), {}
+        return Build(identity, error.status.value, readable(error.reason)), {}
     except MALFORMED as error:
         reason = f"left no valid plan: {type(error).__name__}: {error}"
-        return Build(identity, Status.REJECTED.value, reason[:REASON_LENGTH]), {}
+        return Build(identity, Status.REJECTED.value, readable(reason)), {}
     return made, cubins
+
+
+def _refuse_size(plans: Any) -> None:
+    waiting, count = [plans], 0
+    while waiting:
+        value = waiting.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        count += len(inner)
+        if count > MOST_VALUES:
+            raise DataError(f"its plans have more than {MOST_VALUES} values")
+        waiting.extend(inner)
+
+
+def _counts(sent: Mapping[str, Any] | None) -> dict[str, int] | None:
+    if sent is None:
+        return None
+    counts = {str(name): int(count) for name, count in sent.items()}
+    plain = all(name.isascii() and len(name) <= LONGEST_OPCODE for name in counts)
+    if len(counts) > MOST_OPCODES or not plain or not all(0 <= count <= MOST_COUNTED for count in counts.values()):
+        raise DataError("the counts of its instructions are not such")
+    return counts
 
 
 def _failed(message: Mapping[str, Any], identity: str) -> Build:
     status = Status(message["status"])
     if status not in FAILURES:
         raise ValueError(f"status is {status}")
-    reason = str(message["error"])[:REASON_LENGTH]
-    return Build(identity, status.value, reason, unplannable=bool(message["unplannable"]))
+    return Build(identity, status.value, readable(str(message["error"])), unplannable=bool(message["unplannable"]))
 
 
 def _decoded(text: Any) -> bytes:

@@ -26,6 +26,13 @@ from kbench.schemas.ids import content_hash
 
 BUILD_VERSION = "4"
 """Raised when planning itself changes what an entry holds."""
+REASON_LENGTH = 2000
+"""Of a foreign text in a record."""
+
+
+def readable(text: str) -> str:
+    """A foreign text cut to a length, without the halves of characters that no file can hold."""
+    return text[:REASON_LENGTH].encode("utf-8", "replace").decode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

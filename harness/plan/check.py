@@ -64,6 +64,10 @@ def read_plan(
         target=target,
     )
     _check_buffers(plan, definition, size)
+    if plan.choice is not None and (len(plan.choice) > LONGEST_NAME or not plan.choice.isprintable()):
+        raise DataError(
+            f"plan.choice has {len(plan.choice)} characters; it must be printable and at most {LONGEST_NAME}"
+        )
     if len(plan.steps) > MOST_STEPS:
         raise DataError(f"plan.steps has {len(plan.steps)} entries; at most {MOST_STEPS} are allowed")
     for at, step in enumerate(plan.steps):

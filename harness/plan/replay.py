@@ -31,7 +31,7 @@ from kbench.harness.device.driver import (
     tensor_map,
 )
 from kbench.harness.device.kernels.same_bytes import Claim
-from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
+from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
 from kbench.harness.plan.resources import Variable, read_variables
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
@@ -40,11 +40,14 @@ if TYPE_CHECKING:
 
     from kbench.harness.device.device import CudaDevice
     from kbench.harness.verify.context import Stage
+    from kbench.harness.verify.reference_inputs import ReferenceInputs
 
 PLACES, PLACES_BYTES = 16, 64 << 20
 """Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them. All are overwritten before every call, which must
 not take much longer than the call."""
+MOST_CALLS = 8192
+"""Calls whose fingerprints are kept until they are asked for."""
 FEW_VARIABLES = 16
 """Variables that are restored by a copy each. A header such as cooperative_groups.h brings hundreds; as many copies
 before every call would fill the driver's launch queue, and the host could not stay ahead of the device."""
@@ -55,13 +58,26 @@ GUARD_BYTES, ALIGNMENT = 4096, 512
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A variable of loaded machine code."""
+    """Variables of loaded machine code, with what lies between them, or one of them."""
 
     address: int
     copy: Tensor
-    """What it held when the code was loaded."""
+    """What lay there when the code was loaded."""
     constant: bool
     """Whether it lies in constant memory, whose caches only the driver's own copies keep in step."""
+
+
+def snapshot(address: int, nbytes: int, constant: bool) -> Snapshot:
+    """A stretch of device memory as it is now.
+
+    Raises:
+        DriverError: it cannot be read.
+    """
+    import torch
+
+    copy = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
+    call("cuMemcpyDtoD", copy.data_ptr(), address, nbytes)
+    return Snapshot(address, copy, constant)
 
 
 class LoadedCode:
@@ -77,20 +93,36 @@ class LoadedCode:
         self.lost_variables: list[str] = []
         """Variables whose address the driver does not disclose: they keep what is written to them."""
         for sha, cubin in cubins.items():
+            sections: dict[str, list[tuple[Variable, int, int]]] = {}
             for variable in read_variables(cubin):
-                self._snapshot(self._modules[sha], variable)
+                found = self._find(self._modules[sha], variable)
+                if found is not None:
+                    sections.setdefault(variable.section, []).append((variable, *found))
+            for placed in sections.values():
+                self._variables += self._whole(placed) or [
+                    snapshot(address, nbytes, variable.constant) for variable, address, nbytes in placed
+                ]
 
-    def _snapshot(self, module: Any, variable: Variable) -> None:
-        import torch
-
+    def _find(self, module: Any, variable: Variable) -> tuple[int, int] | None:
         try:
             address, nbytes = call("cuModuleGetGlobal", module, variable.name.encode())
         except DriverError:
             self.lost_variables.append(variable.name)
-            return
-        copy = torch.empty(int(nbytes), dtype=torch.uint8, device="cuda")
-        call("cuMemcpyDtoD", copy.data_ptr(), int(address), int(nbytes))
-        self._variables.append(Snapshot(int(address), copy, variable.constant))
+            return None
+        return int(address), int(nbytes)
+
+    @staticmethod
+    def _whole(placed: Sequence[tuple[Variable, int, int]]) -> list[Snapshot]:
+        """A section with what aligns its variables, where a note would fit; nothing if it does not lie in one piece."""
+        starts = {address - variable.offset for variable, address, _ in placed}
+        first = placed[0][0]
+        ends = max(variable.offset + nbytes for variable, _, nbytes in placed)
+        if len(starts) > 1 or ends > first.section_bytes:
+            return []
+        try:
+            return [snapshot(starts.pop(), first.section_bytes, first.constant)]
+        except DriverError:
+            return []
 
     def function(self, sha: str, name: str) -> Function:
         """A function by its symbol.
@@ -210,6 +242,31 @@ def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[
     return [Place(plan, blocks) for blocks in made], [(block.data_ptr(), block.numel()) for block in whole]
 
 
+class Fingerprints:
+    """A number for the outputs of each call, taken when they are overwritten, and the inputs they belong to."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        """Make room."""
+        import torch
+
+        self._values = torch.zeros(MOST_CALLS, dtype=torch.int64, device=device.torch_name)
+        self._inputs: list[ReferenceInputs | None] = []
+
+    def expect(self, inputs: ReferenceInputs | None) -> int:
+        """Where the number of a call on some inputs goes."""
+        assert len(self._inputs) < MOST_CALLS, "the fingerprints of calls must be taken now and then"
+        self._inputs.append(inputs)
+        return int(self._values.data_ptr()) + 8 * (len(self._inputs) - 1)
+
+    def take(self) -> list[tuple[ReferenceInputs, int]]:
+        """Those of the calls since the last time, in order; waits for the device."""
+        known = self._values[: len(self._inputs)].tolist()
+        found = [(inputs, value) for inputs, value in zip(self._inputs, known, strict=True) if inputs is not None]
+        self._values.zero_()
+        self._inputs.clear()
+        return found
+
+
 class Replay:
     """One plan on one problem's input buffers: a subject whose every byte the harness owns."""
 
@@ -239,7 +296,11 @@ class Replay:
         """By step."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         self._pointers = [self._addresses(stage) for stage in stages]
-        self.stages = len(stages)
+        self._buffers, self.stages = stages, len(stages)
+        self._fingerprints = Fingerprints(device)
+        self._parts = [self._output_parts(place) for place in self.places]
+        self._unread: tuple[ReferenceInputs | None, int] | None = None
+        """Inputs and place of the last call, as long as its outputs are there."""
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
         self._restore, self._local_bytes = code.restore(device), self._stack()
@@ -258,17 +319,37 @@ class Replay:
 
     def prepare(self, stage: int) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
+        self._overwrite()
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)
-        # All of it: what earlier calls wrote lies within reach of one that guesses where, and may be the answer.
-        self._device.scrubber.queue(self._memory, self._local_bytes)
         for queue in self._restore:
             queue()
+
+    def _overwrite(self) -> None:
+        """Queue overwriting all memory: what earlier calls wrote lies within reach of one that guesses where."""
+        scrubber, watched = self._device.scrubber, NOT_WATCHED
+        if self._unread is not None and not self._device.fenced:
+            inputs, place = self._unread
+            watched = scrubber.watching(self._parts[place], self._fingerprints.expect(inputs))
+        self._unread = None
+        scrubber.queue(self._memory, self._local_bytes, watched)
+
+    def _output_parts(self, place: Place) -> list[Region]:
+        sizes = [math.prod(output.shape) * ITEM_BYTES[output.dtype] for output in self.plan.outputs]
+        starts = [place.addresses[output.buffer] + output.offset for output in self.plan.outputs]
+        return list(zip(starts, sizes, strict=True))[:PARTS]
+
+    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+        """A number for the outputs of each call since the last time, and its inputs; equal for equal bytes."""
+        if self._unread is not None:
+            self._overwrite()
+        return self._fingerprints.take()
 
     def call(self, stage: int) -> tuple[Tensor, ...]:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""
         for queue in self._prepared(stage, self._next):
             queue()
+        self._unread = (self._buffers[stage].holds, self._next)
         return self.places[self._next].outputs
 
     def claims(self) -> list[tuple[str, Claim]]:
@@ -295,7 +376,7 @@ class Replay:
         if step.kind is StepKind.LAUNCH:
             arguments = [argument_bytes(argument, addresses) for argument in step.arguments or ()]
             if number not in self._launches:
-                self._launches[number] = self._launch(step, arguments)
+                self._launches[number] = self._launch(step, arguments, first=number == 0)
             return self._launches[number].on(arguments)
         assert step.buffer is not None
         assert step.offset is not None
@@ -309,7 +390,7 @@ class Replay:
             return bound("cuMemcpyDtoDAsync", pointer(target), pointer(source), step.nbytes, handle)
         return self._device.scrubber.filling(target, step.nbytes, bytes.fromhex(step.pattern or "00"))
 
-    def _launch(self, step: PlanStep, arguments: Sequence[bytes]) -> Launch:
+    def _launch(self, step: PlanStep, arguments: Sequence[bytes], *, first: bool) -> Launch:
         assert step.code is not None
         assert step.function is not None
         function = self._code.function(step.code, step.function)
@@ -319,7 +400,8 @@ class Replay:
             step.shared_bytes or 0,
             step.cluster,  # type: ignore[arg-type]
             bool(step.cooperative),
-            bool(step.dependent),
+            # What precedes the first is the harness's, and lies before the start mark.
+            bool(step.dependent) and not first,
             bool(step.prefer_shared),
         )
         return Launch(function, shape, Parameters(function, arguments), self._stream)

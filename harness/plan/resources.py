@@ -29,7 +29,9 @@ HEAP_SYMBOL = "malloc"
 SYMBOL_TABLE, NO_DATA = 2, 8
 """ELF section types: the symbol table, and sections such as static shared memory that have a size but no bytes."""
 MOST_SHARED = 4
-"""How many times over sections may cover a file's bytes."""
+"""How many times over sections, or names, may cover a file's bytes."""
+HEADER_BYTES, LONGEST_NAME = 64, 4096
+"""Size of a section's header, and of the longest name."""
 VALUE_OF_SIZE = 0x04
 """Attribute format: a 16-bit length and that many bytes follow."""
 
@@ -53,6 +55,10 @@ class Variable:
     nbytes: int
     constant: bool
     """Whether it lies in constant memory."""
+    section: str
+    section_bytes: int
+    offset: int
+    """Where it begins in its section."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,12 +107,13 @@ def read_variables(cubin: bytes) -> list[Variable]:
     for section in sections:
         if section.kind != SYMBOL_TABLE:
             continue
-        strings = sections[section.link].data
-        for name, info, _, home, _, size in struct.iter_unpack("<IBBHQQ", section.data):
+        names = _Names(sections[section.link].data, len(cubin))
+        for name, info, _, home, start, size in struct.iter_unpack("<IBBHQQ", section.data):
             kept = home < len(sections) and sections[home].name in (*GLOBALS, CONSTANTS)
             if kept and info & 0xF == OBJECT and size:
-                text = strings[name : strings.index(b"\0", name)].decode()
-                found.append(Variable(text, size, sections[home].name == CONSTANTS))
+                place = sections[home]
+                constant = place.name == CONSTANTS
+                found.append(Variable(names.at(name), size, constant, place.name, place.size, start))
     return found
 
 
@@ -161,18 +168,34 @@ def largest(found: Iterable[Resources]) -> Resources | None:
     )
 
 
+class _Names:
+    """Names in a table of strings; entries may share their bytes, but not without limit."""
+
+    def __init__(self, strings: bytes, file_bytes: int) -> None:
+        self._strings, self._left = strings, MOST_SHARED * file_bytes
+
+    def at(self, start: int) -> str:
+        """The name that begins there."""
+        end = self._strings.find(b"\0", start, start + LONGEST_NAME)
+        self._left -= max(1, end - start)
+        if end < 0 or self._left < 0:
+            raise DataError("cubin has a name that does not end, or names of far more than its bytes")
+        return self._strings[start:end].decode()
+
+
 def _sections(cubin: bytes) -> Iterator[_Section]:
     if cubin[:5] != b"\x7fELF\x02":
         raise DataError(f"cubin starts with {cubin[:5]!r}, expected a 64-bit ELF file")
     table, size, count, names = struct.unpack_from("<Q", cubin, 0x28) + struct.unpack_from("<HHH", cubin, 0x3A)
+    if size != HEADER_BYTES:
+        raise DataError(f"cubin has section headers of {size} bytes, expected {HEADER_BYTES}")
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
     # A few sections share their bytes; where all do, the file would be read many times over.
     if sum(header[5] for header in headers if header[1] != NO_DATA) > MOST_SHARED * len(cubin):
         raise DataError(f"cubin has sections of far more than its {len(cubin)} bytes")
-    strings_at = headers[names][4]
+    titles, strings_at = _Names(cubin, len(cubin)), headers[names][4]
     for name, kind, flags, _, offset, length, link, _, _, _ in headers:
-        start = strings_at + name
-        title = cubin[start : cubin.index(b"\0", start)].decode()
+        title = titles.at(strings_at + name)
         data = b"" if kind == NO_DATA else cubin[offset : offset + length]
         yield _Section(title, kind, flags, link, data, length)
 
@@ -199,7 +222,6 @@ def _attributes(sections: list[_Section], wanted: int) -> dict[str, int]:
 def _symbol_names(sections: list[_Section]) -> dict[int, str]:
     for section in sections:
         if section.kind == SYMBOL_TABLE:
-            strings = sections[section.link].data
-            entries = struct.iter_unpack("<IBBHQQ", section.data)
-            return {i: strings[e[0] : strings.index(b"\0", e[0])].decode() for i, e in enumerate(entries)}
+            names = _Names(sections[section.link].data, sum(len(one.data) for one in sections))
+            return {at: names.at(entry[0]) for at, entry in enumerate(struct.iter_unpack("<IBBHQQ", section.data))}
     return {}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.harness.plan.cache import Build
+from kbench.harness.plan.cache import Build, readable
 from kbench.schemas import KernelSource, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
@@ -49,6 +49,8 @@ def make_measurement(
         "verify_s": result.get("verify_s") or 0.0,
         "time_s": result.get("time_s") or 0.0,
     }
+    if isinstance(fields["error"], str):
+        fields["error"] = readable(fields["error"])
     if build is not None:
         for name in ("compile_ms", "registers", "shared_bytes", "spill_bytes", "cubin_sha"):
             fields[name] = getattr(build, name)

@@ -105,6 +105,8 @@ class RoundPlan:
     looks: tuple[int, ...]
     turns: int = 1
     """Batches a round is spread over: two for short kernels, because every other batch takes longer."""
+    audited: float = AUDITED_SHARE
+    """Share of the kernel's calls whose outputs are judged."""
 
     @property
     def null_kernels(self) -> int:
@@ -278,16 +280,19 @@ def make_slots(
         if candidate.audits is None:
             continue
         audit = candidate.audits()
-        for place, stage in audited_places(places[candidate.label], others[candidate.label], rng):
+        for place, stage in audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited):
             slots[place].before, slots[place].after = audit(stage, rng.randrange(1 << 16))
     return slots
 
 
 def audited_places(
-    places: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]], rng: random.Random
+    places: Sequence[tuple[int, int]],
+    others: Sequence[tuple[int, int]],
+    rng: random.Random,
+    share: float = AUDITED_SHARE,
 ) -> list[tuple[int, int]]:
-    """A tenth of the places of a look, at least two; where there are too few, some of the others."""
-    chosen = rng.sample(places, min(max(AUDITS, round(AUDITED_SHARE * len(places))), len(places)))
+    """A share of the places of a look, at least two; where there are too few, some of the others."""
+    chosen = rng.sample(places, min(max(AUDITS, round(share * len(places))), len(places)))
     return chosen + rng.sample(others, min(max(0, AUDITS - len(chosen)), len(others)))
 
 

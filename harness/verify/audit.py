@@ -1,4 +1,9 @@
-"""Audit: timed calls on inputs changed without notice, whose answers are judged, and whose time must be the usual one.
+"""Audit: timed calls whose answers are judged, and whose time must be the usual one.
+
+Some are ordinary calls, on what the buffers hold already: a kernel that leaves work out where nothing seems new leaves
+it out there too. For others the inputs are changed without notice. Where the harness owns the memory, the outputs of
+every other timed call must have the bytes of an answer that was judged. A kernel whose outputs vary has a whole look of
+ordinary calls judged instead.
 
 Each look at a kernel has held-out inputs among those to show: no call has seen them, so that no kept answer fits. A
 kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls. Where
@@ -9,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import random
 import statistics
 import time
@@ -35,6 +41,8 @@ QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
 LOOKS, ROUNDS = 6, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
+JUDGED_CALLS, FEWEST_JUDGED, JUDGED_BYTES = 30, 10, 4 << 30
+"""Ordinary calls that are judged where outputs vary: as many as these bytes hold the outputs of."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,20 +85,32 @@ class Auditor:
         """Kernels that were shown held-out inputs since they began to be timed."""
         self._held_out = 1
         """Inputs drawn for a look that has some."""
+        self._ordinary_only = False
+        """Whether calls are judged on what their buffers hold alone."""
+        self._subjects: dict[str, Subject] = {}
+        self._answers: dict[str, dict[ReferenceInputs, int]] = {}
+        """Fingerprints of judged outputs, by kernel and inputs."""
+        self._varies: set[str] = set()
+        """Kernels of which some call left other bytes than a judged one on the same inputs."""
 
     def candidate(self, label: str, subject: Subject) -> Candidate:
         """A kernel, with calls that can be audited."""
         known = list(self.context.references)
+        self._subjects[label], self._answers[label] = subject, {}
+        # Verification has judged the calls so far.
+        self._compare_fingerprints(label)
 
         def audits() -> Audit:
             held_out: list[ReferenceInputs | None] = []
+            turns = itertools.repeat(True) if self._ordinary_only else itertools.cycle((True, False))
             # Where everything is restored between calls, nothing that one look shows helps a kernel in the next.
             keeps_nothing = subject.owned and not subject.not_restored
-            if not keeps_nothing or label not in self._shown_held_out or self._held_out > 1:
+            shown = (keeps_nothing and label in self._shown_held_out and self._held_out == 1) or self._ordinary_only
+            if not shown:
                 del known[len(self.context.references) :]
                 held_out = self._inputs_to_come()
                 self._shown_held_out.add(label)
-            return lambda stage, choice: self._hooks(subject, stage, choice, held_out, known)
+            return lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns)
 
         return Candidate(label, subject.call, audits, subject.prepare if subject.owned else None)
 
@@ -117,8 +137,9 @@ class Auditor:
         choice: int,
         held_out: list[ReferenceInputs | None],
         known: list[ReferenceInputs],
+        turns: Iterator[bool],
     ) -> Hooks:
-        """What to queue before and after a call that is shown other inputs.
+        """What to queue before and after a call that is judged.
 
         Args:
             subject: the kernel.
@@ -126,6 +147,7 @@ class Auditor:
             choice: a random number.
             held_out: not shown yet in this look; they come first, because no kept answer fits them.
             known: what else there is to show.
+            turns: whether the next call that is not shown held-out inputs keeps those it has.
         """
         buffers = self.context.stages[stage]
         shown: list[tuple[ReferenceInputs, bool]] = []
@@ -134,7 +156,10 @@ class Auditor:
             fresh = bool(held_out)
             if fresh:
                 known.append(held_out.pop() or self._fresh_inputs())
-            # Never what the buffers hold: an answer kept by address is wrong then.
+            elif buffers.holds is not None and next(turns):
+                shown.append((buffers.holds, False))
+                return
+            # Not what the buffers hold: an answer kept by address is wrong then.
             others = known[-1:] if fresh else [inputs for inputs in known if inputs is not buffers.holds]
             shown.append((others[choice % len(others)], fresh))
             buffers.fill(shown[-1][0])
@@ -165,12 +190,25 @@ class Auditor:
             (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
         self._judge_kept([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]
+        claims += [claim for subject in self._subjects.values() for claim in subject.claims()]
         changed = first_failure(check_claims(self.context.device, claims))
         if changed is not None:
             self.verdict.fail(Status.INCORRECT, f"in a timed call: {changed}")
+        for label in self._subjects:
+            self._compare_fingerprints(label)
         if self.late:
             self.context.forget_answers()
         return self.verdict.ok
+
+    def _compare_fingerprints(self, label: str) -> None:
+        """Notice calls that left other bytes than the first one on the same inputs.
+
+        The first is always judged: inputs come up in verification or in an audited call.
+        """
+        known = self._answers[label]
+        for inputs, value in self._subjects[label].fingerprints():
+            if known.setdefault(inputs, value) != value:
+                self._varies.add(label)
 
     def _judge_kept(self, audited: Sequence[Sample]) -> None:
         whole: list[Sample] = []
@@ -195,6 +233,26 @@ class Auditor:
         return f"{label}: " if self.several else ""
 
     def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
+        """Look again at a kernel that may have left work out, or kept answers."""
+        if candidate.label in self._varies:
+            self._judge_ordinary_calls(candidate, sampler, rng)
+        if self.verdict.ok:
+            self._confirm_times(candidate, sampler, rng)
+
+    def _judge_ordinary_calls(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
+        """Judge every call of a look in which nothing is new to the kernel: its outputs do not tell whether it works.
+
+        Sums in an order that changes are no reason to refuse a kernel; calls that leave work out are.
+        """
+        calls = min(JUDGED_CALLS, max(FEWEST_JUDGED, JUDGED_BYTES // max(1, sum(self.context.output_bytes))))
+        chosen = RoundPlan(calls // ROUNDS, 0, (ROUNDS,), audited=1.0)
+        self._ordinary_only = True
+        try:
+            self.judge(sampler.run(make_slots([candidate], self.context, range(ROUNDS), chosen, rng)))
+        finally:
+            self._ordinary_only = False
+
+    def _confirm_times(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Reject a kernel that takes longer on inputs it has not been shown.
 
         A suspicion from its rounds, where few calls are on held-out inputs, is followed by more rounds of the same kind

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.verify.context import ProblemContext
+from kbench.harness.verify.reference_inputs import ReferenceInputs
 
 
 class Subject(Protocol):
@@ -27,6 +28,12 @@ class Subject(Protocol):
 
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
+
+    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+        """A number for the outputs of each call since the last time, and its inputs, where the harness takes them.
+
+        It overwrites what the last call left.
+        """
 
 
 class ProcessSubject:
@@ -50,4 +57,7 @@ class ProcessSubject:
         return self._run(*self._context.stages[stage].inputs)
 
     def claims(self) -> list[tuple[str, Claim]]:
+        return []
+
+    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
         return []

@@ -188,7 +188,8 @@ def _verify_together(
     if wrong is not None:
         return verdict.fail(Status.INCORRECT, wrong)
     judge_repeat(context, answers[0][1], answers[1][1], verdict)
-    for (reference, _), found in zip(answers[1:], context.compare(answers[1:]), strict=True):
+    # The first too, although the second was compared with it: nothing is judged where it holds no number.
+    for (reference, _), found in zip(answers, context.compare(answers), strict=True):
         note(context, reference, found, verdict)
     return verdict
 

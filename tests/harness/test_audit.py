@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
-from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
+from kbench.harness.verify.audit import FEWEST_JUDGED, LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.verify.subject import ProcessSubject
@@ -109,7 +110,9 @@ def test_a_wrong_answer_for_held_out_inputs_is_found(context: ProblemContext) ->
     assert auditor.verdict.status is Status.INCORRECT
 
 
-def test_what_the_buffers_hold_is_not_shown_and_held_out_inputs_come_first(context: ProblemContext) -> None:
+def test_held_out_inputs_come_first_and_every_other_call_is_judged_on_what_its_buffers_hold(
+    context: ProblemContext,
+) -> None:
     audit = candidate(Auditor(context, Verdict()), gelu).audits
     assert audit is not None
     for look_again in range(3):
@@ -121,7 +124,96 @@ def test_what_the_buffers_hold_is_not_shown_and_held_out_inputs_come_first(conte
             kept = after(gelu(*context.stages[0].inputs))
             assert kept.fresh == (number == 0)
             assert kept.reference is context.stages[0].holds
-            assert kept.reference is not held
+            assert (kept.reference is held) == (number % 2 == 1)
+
+
+class Watched(Planned):
+    """A planned kernel, with a fingerprint of what every call returned."""
+
+    def __init__(self, run: Callable[..., Any], context: ProblemContext) -> None:
+        super().__init__(run, context)
+        self._found: list[tuple[ReferenceInputs, int]] = []
+
+    def call(self, stage: int) -> Any:
+        returned = super().call(stage)
+        held = self._context.stages[stage].holds
+        assert held is not None
+        self._found.append((held, hash(tuple(returned.reshape(-1).tolist()))))
+        return returned
+
+    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+        found, self._found = self._found, []
+        return found
+
+
+def timed(context: ProblemContext, run: Callable[..., Any], looks: int = 3) -> tuple[Auditor, int]:
+    """A kernel verified and timed; and how many of its calls were made after that, to look again."""
+    auditor, subject, calls = Auditor(context, Verdict()), Watched(run, context), [0]
+    for stage in range(2):
+        context.stages[stage].fill(context.references[0])
+        subject.call(stage)
+    kernel = auditor.candidate("k", subject)
+    for number in range(looks):
+        auditor.judge(look(kernel, context, number))
+    before, counted = len(subject._found), subject.call
+
+    def call(stage: int) -> Any:
+        calls[0] += 1
+        return counted(stage)
+
+    assert before == 0
+    auditor.confirm(dataclasses.replace(kernel, call=call), Sampler(context.device), random.Random(0))
+    return auditor, calls[0]
+
+
+def test_calls_whose_outputs_have_the_bytes_of_a_judged_answer_need_no_further_look(context: ProblemContext) -> None:
+    auditor, again = timed(context, gelu)
+    assert auditor.verdict.ok
+    assert again == 0
+
+
+def test_a_kernel_that_leaves_work_out_in_few_calls_is_found_by_their_bytes(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However seldom: the odd call is noticed, and then all calls of a look are judged."""
+    monkeypatch.setattr(Auditor, "_judge_kept", lambda self, audited: None)
+    calls = itertools.count()
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(x) if next(calls) % 9 == 8 else gelu(x)
+
+    auditor, again = timed(context, run)
+    assert again > 0
+    monkeypatch.undo()
+    auditor, again = timed(context, run)
+    assert auditor.verdict.status is Status.INCORRECT
+
+
+def test_a_kernel_whose_sums_change_with_their_order_is_looked_at_again_and_accepted(context: ProblemContext) -> None:
+    calls = itertools.count()
+    auditor, again = timed(context, lambda x: gelu(x) * (1.0 + 1e-7 * (next(calls) % 5)))
+    assert auditor.verdict.ok
+    assert again >= FEWEST_JUDGED
+
+
+@pytest.mark.parametrize("patience", [1, 3])
+def test_a_kernel_that_leaves_work_out_where_its_inputs_seem_unchanged_is_found(
+    context: ProblemContext, patience: int
+) -> None:
+    """It knows a call with new inputs from an ordinary one, wherever it keeps that knowledge."""
+    last: dict[int, tuple[tuple[float, ...], int]] = {}
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        before, times = last.get(x.data_ptr(), ((), 0))
+        times = times + 1 if before == fingerprint(x) else 1
+        last[x.data_ptr()] = (fingerprint(x), times)
+        return torch.zeros_like(x) if times > patience else gelu(x)
+
+    auditor = Auditor(context, Verdict())
+    kernel = candidate(auditor, run)
+    judged = [auditor.judge(look(kernel, context, number)) for number in range(4)]
+    assert not all(judged)
+    assert auditor.verdict.status is Status.INCORRECT
 
 
 def test_held_out_inputs_are_drawn_early_but_for_kernels_that_may_search_memory(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.inputs import ITEM_BYTES
-from kbench.harness.plan.accept import accept, as_message
+from kbench.harness.plan.accept import MOST_VALUES, accept, as_message
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.check import MOST_BUFFERS, MOST_BYTES, PlanError, read_plan
 from kbench.harness.plan.device_facts import H200
@@ -145,6 +145,8 @@ REFUSED: list[tuple[Change, str]] = [
     (changed("buffers.1.nbytes", "many"), "nbytes"),
     (again("buffers", MOST_BUFFERS), "buffers"),
     (again("steps", MOST_STEPS), "at most"),
+    (changed("choice", "x" * 3000), "must be printable"),
+    (changed("choice", "half \ud800"), "must be printable"),
     (again("outputs", 1), "returned 2 outputs, expected 1"),
     (changed("outputs", []), "returned 0 outputs, expected 1"),
     (changed("outputs.0.buffer", 0), "lies in the memory of an input"),
@@ -213,6 +215,10 @@ def test_an_output_that_begins_between_elements_or_on_another_is_refused() -> No
         (lambda m: m.pop("error"), "KeyError: 'error'"),
         (lambda m: m.update(instructions={"total": "many"}), "left no valid plan"),
         (lambda m: m.update(instructions=3), "left no valid plan"),
+        (lambda m: m.update(instructions={"FADD": -1}), "counts of its instructions"),
+        (lambda m: m.update(instructions={"FADD": 10**100}), "counts of its instructions"),
+        (lambda m: m.update(instructions={"\ud800": 1}), "counts of its instructions"),
+        (lambda m: m["plans"].update(more=[[0] * MOST_VALUES]), "more than 1000000 values"),
         (lambda m: m.update(error="because", status="ok"), "status is ok"),
         (lambda m: m.update(error="because", status="timeout"), "status is timeout"),
         (lambda m: m.update(error="because", status="infrastructure_error"), "infrastructure_error"),
@@ -227,6 +233,12 @@ def test_a_message_with_one_thing_wrong_is_rejected_by_its_name(
     assert made.status == Status.REJECTED
     assert words in (made.error or ""), made.error
     assert not made.unplannable
+
+
+def test_half_a_character_in_an_error_is_replaced(message: dict[str, Any]) -> None:
+    message.update(error="cannot say \ud800", status="launch_error")
+    made = accepted(message)
+    assert made.error == "cannot say ?"
 
 
 def test_a_failure_is_taken_as_told_but_never_as_a_success(message: dict[str, Any]) -> None:

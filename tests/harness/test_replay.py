@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, LoadedCode, Replay, argument_bytes
+from kbench.harness.plan.resources import read_variables
 from kbench.harness.verify.context import STAGES, Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
@@ -116,8 +119,15 @@ class HostDevice:
 
         return write
 
-    def queue(self, regions: Sequence[Region], local_bytes: int) -> None:
+    def watching(self, parts: Sequence[Region], address: int) -> bytes:
+        return json.dumps([parts, address]).encode()
+
+    def queue(self, regions: Sequence[Region], local_bytes: int, watched: bytes = b"") -> None:
         self._driver.calls.append("scrub")
+        if watched.strip(b"\0"):
+            parts, place = json.loads(watched)
+            whole = b"".join(ctypes.string_at(*part) for part in parts)
+            ctypes.c_uint64.from_address(place).value = zlib.crc32(whole)
         self.scrubbed.append(local_bytes)
         for address, nbytes in regions:
             ctypes.memset(address, POISON_BYTE, nbytes)
@@ -383,6 +393,66 @@ def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(dr
     assert driver.calls.count("copy rows") == 1
     assert [driver.variables[name].raw for name in names] == [bytes([number] * 4) for number in range(len(names))]
     assert driver.variables["table"].raw == b"\7\0\0\0"
+
+
+def test_what_aligns_variables_is_restored_with_them(driver: HostDriver) -> None:
+    source = "__device__ __align__(1024) int one = 1; __device__ __align__(1024) int two = 2;"
+    body = cubin(source + 'extern "C" __global__ void uses(int* y) { one += *y; two += *y; }')
+    variables = {variable.name: variable for variable in read_variables(body)}
+    whole = variables["one"].section_bytes
+    assert whole >= 1028
+    memory = bytearray(range(256)) * (-(-whole // 256))
+    driver.variables = {
+        name: (ctypes.c_char * 4).from_buffer(memory, variable.offset) for name, variable in variables.items()
+    }
+    before = bytes(memory)
+    made = Replay(relu_plan(), LoadedCode({SHA: body}), stages(), HostDevice(driver))  # type: ignore[arg-type]
+    for note in (4, 500, 1023, whole - 1):
+        memory[note] ^= 0x55
+    made.prepare(0)
+    assert memory[:whole] == before[:whole]
+
+
+def test_every_call_leaves_a_fingerprint_of_its_outputs_with_the_inputs_it_was_made_from(driver: HostDriver) -> None:
+    driver.run = computes
+    given = stages()
+    subject, _ = ready(driver, relu_plan(), given)
+    assert subject.fingerprints() == []
+    other = ReferenceInputs(DEFINITION, DEFINITION.tiny, Drawing(2), "cpu")
+    usual = given[0].holds
+    for stage, reference in ((0, usual), (1, usual), (1, other), (0, usual), (1, other)):
+        assert reference is not None
+        given[stage].fill(reference)
+        subject.prepare(stage)
+        subject.call(stage)
+    found = subject.fingerprints()
+    assert [inputs for inputs, _ in found] == [usual, usual, other, usual, other]
+    assert len({value for inputs, value in found if inputs is usual}) == 1
+    assert len({value for inputs, value in found}) == 2
+    assert subject.fingerprints() == [], "each is given once"
+    subject.prepare(0)
+    assert subject.fingerprints() == [], "a call that was not made has none"
+
+
+def test_a_fingerprint_tells_a_single_byte_of_an_output_and_nothing_else(driver: HostDriver) -> None:
+    subject, _ = ready(driver, relu_plan(), stages())
+    places = iter(range(PLACES))
+
+    def run(shape: LaunchShape, arguments: Sequence[int]) -> None:
+        computes(shape, arguments)
+        at = next(places)
+        if at == 1:
+            ctypes.memset(arguments[1] + SPEC.nbytes - 1, 0x77, 1)
+        elif at == 2:
+            ctypes.memset(arguments[1] - 16, 0x77, 16)
+
+    driver.run = run
+    for _ in range(3):
+        subject.prepare(0)
+        subject.call(0)
+    usual, other, beside = (value for _, value in subject.fingerprints())
+    assert usual == beside
+    assert usual != other
 
 
 def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:

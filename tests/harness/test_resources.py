@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,36 @@ def test_what_is_no_cubin_is_said_to_be_none(cubin: bytes) -> None:
     for read in (read_resources, read_variables, kept_bytes, uses_heap):
         with pytest.raises(DataError, match="expected a 64-bit ELF file"):
             read(cubin)
+
+
+def forged(sections: int, name: int, header: int = 64, symbols: int = 0) -> bytes:
+    """A file whose sections, or symbols, all have the same name of some length."""
+    text = b"A" * name + b"\0"
+    table = 64 + len(text)
+    start = table + 64 * (sections + 1)
+    rows = [struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, len(text), 0, 0, 0, 0)]
+    rows += [struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, start, 24 * symbols, 0, 0, 0, 0)] * min(symbols, 1)
+    rows += [struct.pack("<IIQQQQIIQQ", 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)] * (sections + 1 - len(rows))
+    head = b"\x7fELF\x02".ljust(0x28, b"\0") + struct.pack("<Q", table)
+    head = head.ljust(0x3A, b"\0") + struct.pack("<HHH", header, sections + 1, 0)
+    named = [struct.pack("<IBBHQQ", 0, 1, 0, 0, 0, 8)] * symbols
+    return head.ljust(64, b"\0") + text + b"".join(rows) + b"".join(named)
+
+
+@pytest.mark.parametrize(
+    ("cubin", "words"),
+    [
+        (forged(3, 10, header=0), "section headers of 0 bytes"),
+        (forged(3, 5000), "a name that does not end"),
+        (forged(3000, 4000), "names of far more than its bytes"),
+        (forged(1, 4000, symbols=3000), "names of far more than its bytes"),
+    ],
+    ids=["headers on one place", "a long name", "sections of one name", "symbols of one name"],
+)
+def test_names_that_would_fill_the_parents_memory_are_refused(cubin: bytes, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        uses_heap(cubin)
+    assert uses_heap(forged(3, 10, symbols=2)) is False
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])

@@ -1,10 +1,11 @@
 """Scrub: overwrites memory that a launch may find as the previous one left it: on chip, on its stack, in its buffers.
 
-Beside it, copies of many variables at once, and fills.
+What it overwrites it can take a fingerprint of. Beside it, copies of many variables at once, and fills.
 """
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -22,33 +23,88 @@ each thread had written half as much."""
 REGIONS = 4
 """Stretches of memory that one launch overwrites."""
 REGION = struct.Struct("<2Q")
+PARTS = 8
+"""Stretches of memory that one fingerprint is of."""
+NOT_WATCHED = bytes(PARTS * REGION.size + 24)
+"""No fingerprint is wanted."""
 Region = tuple[int, int]
 """Address and bytes of a stretch of memory."""
 FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 """The type that a fill stores, by its width in bytes."""
 SOURCE = (
-    f"constexpr int REGIONS = {REGIONS};"
+    f"constexpr int REGIONS = {REGIONS}, PARTS = {PARTS};"
     + r"""
 struct Region {
     unsigned char* start;
     unsigned long long bytes;
 };
 struct Regions { Region region[REGIONS]; };
+struct Watch {
+    Region part[PARTS];
+    unsigned long long parts, key;
+    unsigned long long* fingerprint;
+};
+using Word = unsigned long long;
+
+// Depends on every bit and on where the value lies; without the key nobody knows how.
+__device__ Word mixed(Word value, Word key, Word at) {
+    value = (value ^ key ^ at * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull;
+    value = (value ^ value >> 32) * 0xD6E8FEB86659FD93ull;
+    return value ^ value >> 32;
+}
+
+// What sixteen bytes contribute; those that lie outside the parts are left out.
+__device__ Word contribution(const unsigned char* from, const Watch& watch) {
+    Word total = 0;
+    for (int n = 0; n < watch.parts; ++n) {
+        const unsigned char* first = watch.part[n].start;
+        const unsigned char* end = first + watch.part[n].bytes;
+        const Word at = (Word)(from - first) + ((Word)n << 48);
+        if (from >= first && from + 16 <= end) {
+            const ulonglong2 two = *reinterpret_cast<const ulonglong2*>(from);
+            total += mixed(two.x, watch.key, at) + mixed(two.y, watch.key, at + 8);
+        } else if (from < end && from + 16 > first) {
+            for (int i = 0; i < 16; ++i)
+                if (from + i >= first && from + i < end) total += mixed(from[i], watch.key, at + i);
+        }
+    }
+    return total;
+}
+
+// Adds up over a block; its shared memory is in use until then.
+__device__ void add_up(Word total, volatile unsigned int* memory, Word* to) {
+    for (int lane = 16; lane > 0; lane >>= 1) total += __shfl_down_sync(0xffffffffu, total, lane);
+    if (threadIdx.x % 32 == 0) {
+        memory[threadIdx.x / 16] = (unsigned int)total;
+        memory[threadIdx.x / 16 + 1] = (unsigned int)(total >> 32);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int warp = 1; warp < blockDim.x / 32; ++warp) total += memory[2 * warp] | (Word)memory[2 * warp + 1] << 32;
+        atomicAdd(to, total);
+    }
+    __syncthreads();
+}
 
 // Shared memory, and stretches of global memory; every byte of the word is the same.
-extern "C" __global__ void scrub(const Regions regions, int shared_words, unsigned int word) {
+extern "C" __global__ void scrub(
+    const __grid_constant__ Regions regions, const __grid_constant__ Watch watch, int shared_words, unsigned int word) {
     extern __shared__ volatile unsigned int memory[];
+    Word total = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-#pragma unroll
+#pragma unroll 1
     for (int at = 0; at < REGIONS; ++at) {
         const Region region = regions.region[at];
         const unsigned long long wide = (unsigned long long)region.start % 16 == 0 ? region.bytes / 16 : 0;
-        for (unsigned long long i = first; i < wide; i += step)
+        for (unsigned long long i = first; i < wide; i += step) {
+            if (watch.parts != 0) total += contribution(region.start + 16 * i, watch);
             reinterpret_cast<uint4*>(region.start)[i] = make_uint4(word, word, word, word);
+        }
         for (unsigned long long i = 16 * wide + first; i < region.bytes; i += step)
             region.start[i] = (unsigned char)word;
     }
+    if (watch.parts != 0) add_up(total, memory, watch.fingerprint);
     for (int i = threadIdx.x; i < shared_words; i += blockDim.x) memory[i] = word;
 }
 
@@ -70,7 +126,7 @@ extern "C" __global__ void copy_rows(const unsigned long long* table) {
 // Repeats a pattern of sixteen bytes, in words of one width and then in single bytes. A block's threads write next to
 // each other, as often as each of them has words.
 template <typename WORD>
-__global__ void fill(WORD* to, ulonglong2 pattern, unsigned long long nbytes, int each) {
+__global__ void fill(WORD* to, const __grid_constant__ ulonglong2 pattern, unsigned long long nbytes, int each) {
     const unsigned long long thread = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned long long count = nbytes / sizeof(WORD), last = count * sizeof(WORD) + thread;
     unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x * each + threadIdx.x;
@@ -104,7 +160,8 @@ class Scrubber:
         everywhere, word = own.function("scrub"), bytes([poison] * 4)
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
-        self._given = Parameters(everywhere, [bytes(REGIONS * REGION.size), as_word(shared // 4), word])
+        self._given = Parameters(everywhere, [bytes(REGIONS * REGION.size), NOT_WATCHED, as_word(shared // 4), word])
+        self._key = secrets.randbits(64)
         self._everywhere = Launch(everywhere, shape, self._given, stream)
         full = LaunchShape((count * WARPS_TO_FILL // BLOCK, 1, 1), (BLOCK, 1, 1))
         self._local: dict[int, Launch] = {}
@@ -130,8 +187,20 @@ class Scrubber:
         given = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes), as_word(each // width)]
         return Launch(function, shape, Parameters(function, given), self._stream).queue
 
-    def queue(self, regions: Sequence[Region], local_bytes: int) -> None:
+    def watching(self, parts: Sequence[Region], address: int) -> bytes:
+        """What has a fingerprint of some stretches of memory taken while they are overwritten.
+
+        Args:
+            parts: the stretches, within what is overwritten.
+            address: of eight bytes of zero, where the fingerprint goes.
+        """
+        assert len(parts) <= PARTS
+        rows = b"".join(REGION.pack(*part) for part in parts).ljust(PARTS * REGION.size, b"\0")
+        return rows + as_word(len(parts)) + as_word(self._key) + as_word(address)
+
+    def queue(self, regions: Sequence[Region], local_bytes: int, watched: bytes = NOT_WATCHED) -> None:
         """Queue overwriting some stretches of memory, all shared memory, and stacks of so many bytes per thread."""
+        self._given.set(1, watched)
         for at in range(0, max(len(regions), 1), REGIONS):
             rows = b"".join(REGION.pack(*region) for region in regions[at : at + REGIONS])
             self._given.set(0, rows.ljust(REGIONS * REGION.size, b"\0"))

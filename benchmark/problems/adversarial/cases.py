@@ -45,6 +45,7 @@ from kbench.benchmark.problems.adversarial.changes import (
     some_rows,
     sort_rows,
     spread_exponents,
+    stride_rows,
 )
 from kbench.benchmark.problems.inputs import InputSpec, draw
 from kbench.benchmark.problems.lazy_torch import torch
@@ -167,6 +168,12 @@ def sorted_rows(*names: str, dim: int = -1, atol_scale: float = 1.0) -> InputCas
     """Rows in order."""
     text = "Rows in order find selections that stop early and partial results that assume a mixed row."
     return InputCase("sorted", text, dict.fromkeys(names, sort_rows(dim)), atol_scale)
+
+
+def strided_rows(*names: str) -> InputCase:
+    """The largest values of a row apart by a power of two."""
+    text = "Largest values at places a power of two apart find selections that keep few of every bucket."
+    return InputCase("strided", text, dict.fromkeys(names, stride_rows))
 
 
 def wide(*names: str, decades: float, atol_scale: float = 1.0, rtol_scale: float = 1.0) -> InputCase:

@@ -119,6 +119,21 @@ def sort_rows(dim: int = -1) -> Change:
     return change
 
 
+def stride_rows(generator: Generator, x: Tensor) -> Tensor:
+    """Every row's largest values at places that are a power of two apart, another one from row to row."""
+    ordered, size = x.sort(dim=-1).values, x.shape[-1]
+    strides = [2**power for power in range(1, size.bit_length()) if size % 2**power == 0 and 2**power < size]
+    if not strides:
+        return ordered
+    first = int(torch.randint(len(strides), (1,), generator=generator, device=x.device))
+    rows = ordered.reshape(-1, size).clone()
+    for at in range(min(len(rows), len(strides))):
+        stride = strides[(first + at) % len(strides)]
+        some = rows[at :: len(strides)]
+        rows[at :: len(strides)] = some.reshape(-1, stride, size // stride).transpose(1, 2).reshape(-1, size)
+    return rows.reshape(x.shape)
+
+
 def spread_exponents(decades: float) -> Change:
     """Every value times ten to a power drawn from −decades to decades."""
 
@@ -135,6 +150,18 @@ def merge_ends(generator: Generator, ends: Tensor) -> Tensor:
     merged = torch.where(order < ends.numel() // 2, 0, ends).cummax(0).values
     merged[-1] = ends[-1]
     return merged
+
+
+LONG_SEGMENT = 16_384
+
+
+def lengthen_one(generator: Generator, starts: Tensor) -> Tensor:
+    """One of the segments between rising starts gets a quarter of everything, or many thousands; others shrink."""
+    total = starts[-1].long()
+    extra = (total // 4).clamp(max=LONG_SEGMENT)
+    longest = torch.randint(starts.numel() - 1, (1,), generator=generator, device=starts.device)
+    later = torch.arange(starts.numel(), device=starts.device) > longest
+    return (starts.long() * (total - extra) // total + later * extra).to(starts.dtype)
 
 
 def some_rows(change: Change, dims: tuple[int, ...] = (-1,)) -> Change:

@@ -1274,3 +1274,1103 @@ def run(x):
     n = x.numel()
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
+
+
+# %% behind_the_last_variable
+# cheat: the page of its last variable goes on behind it: no symbol, no section, and nobody restores it; tells which calls have new inputs
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.74
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    // In the same 4 KiB as the only variable that the module declares, which is mapped as a whole.
+    return (volatile u64*)(((u64)&finished & ~4095ull) + ((((u64)&finished & 4095) < 2048) ? 3072 : 0) + 512);
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% discards_what_was_overwritten
+# cheat: its note reaches device memory; the reset of the variable stays in the cache, marked to be evicted last; `discard` drops it there and the note is back
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.65
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+__device__ __align__(128) u64 notes[16];
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (blockIdx.x == 0 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            asm volatile("discard.global.L2 [%0], 128;" :: "l"(notes) : "memory");
+            __threadfence();
+            u64 all[16], policy;
+#pragma unroll
+            for (int i = 0; i < 16; ++i) all[i] = ((volatile u64*)notes)[i];
+            const int slot = slot_of(x);
+            // Evicted first: what the other blocks stream through the cache drives it out.
+            asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#pragma unroll
+            for (int i = 0; i < 16; ++i) {
+                const u64 word = i == slot ? next_word(all[i], sig) : all[i];
+                asm volatile("st.global.L2::cache_hint.u64 [%0], %1, %2;" :: "l"(notes + i), "l"(word), "l"(policy) : "memory");
+            }
+        }
+    }
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(((volatile u64*)notes)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    if (threadIdx.x == 0 && atomicAdd(&finished, 1u) == gridDim.x - 1)
+        asm volatile("prefetch.global.L2::evict_last [%0];" :: "l"(notes) : "memory");
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% inputs_stay_in_the_cache
+# cheat: reads its inputs so that they are evicted last: the eight sets of them fit into the L2, survive the flush, and later calls read no device memory
+# tags: class-device gpu disarmed
+# disarmed: the flush drives out lines that ask to stay
+# at-most: 2.6
+# problem: max_reduce
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, int length, int width, int groups) {
+    // Each block: one batch entry, 32 columns, eight rows at a time.
+    __shared__ float part[32][33];
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    const int batch = blockIdx.x / groups, column = blockIdx.x % groups * 32 + threadIdx.x;
+    float most = __int_as_float(0xff800000);
+    if (column < width) {
+        const float* p = x + (long long)batch * length * width + column;
+#pragma unroll 8
+        for (int row = threadIdx.y; row < length; row += 32) {
+            float v;
+            asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(p + (long long)row * width), "l"(policy));
+            most = fmaxf(most, v);
+        }
+    }
+    part[threadIdx.y][threadIdx.x] = most;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < width) {
+        for (int k = 1; k < 32; ++k) most = fmaxf(most, part[k][threadIdx.x]);
+        y[(long long)batch * width + column] = most;
+    }
+}
+""")
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, width), device=x.device, dtype=torch.float32)
+    groups = (width + 31) // 32
+    module.launch("f", grid=batch * groups, block=(32, 32), args=(x, y, length, width, groups))
+    return y
+
+
+# %% keeps_one_number_in_padding
+# cheat: the whole answer is one number: kept in the bytes that align variables, by what the inputs hold; known inputs are read only in part, so that new ones do not take much longer
+# tags: class-device gpu disarmed
+# disarmed: what aligns variables is restored with them
+# at-most: 2.1
+# problem: huber_loss
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+__device__ unsigned int finished;
+__device__ double total;
+__device__ __align__(1024) unsigned int one;
+__device__ __align__(1024) unsigned int two;
+// Sixteen words: what the inputs were, and the answer. Direct-mapped by what they were, so that all draws stay known.
+__device__ volatile u64* place() {
+    const u64 a = (u64)&one, b = (u64)&two;
+    return (volatile u64*)((a < b ? a : b) + 256);
+}
+__device__ unsigned int sample(const float* p, const float* t, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(p[at]) ^ __float_as_uint(t[at]) * 668265263u ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+extern "C" __global__ void f(const float* p, const float* t, float* loss, long long n, int keep) {
+    __shared__ int state;
+    __shared__ double part[8];
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(p, t, n);
+            if (threadIdx.x == 0) state = (unsigned int)(place()[(sig >> 8) & 15] >> 32) == sig;
+        }
+        __syncthreads();
+    }
+    float sum = 0.0f;
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            if (base + k * 256 < n) {
+                const float a = fabsf(p[base + k * 256] - t[base + k * 256]);
+                sum += a < 1.0f ? 0.5f * a * a : a - 0.5f;
+            }
+        }
+    }
+    double wide = sum;
+    for (int d = 16; d; d >>= 1) wide += __shfl_xor_sync(0xffffffffu, wide, d);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = wide;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int k = 1; k < 8; ++k) wide += part[k];
+        atomicAdd(&total, wide);
+        __threadfence();
+        state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    }
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(p, t, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place() + ((sig >> 8) & 15);
+            if ((unsigned int)(*word >> 32) == sig && keep < 1000) {
+                *loss = __uint_as_float((unsigned int)*word);
+            } else {
+                __threadfence();
+                const float answer = (float)(*(volatile double*)&total / (double)n);
+                *loss = answer;
+                *word = ((u64)sig << 32) | __float_as_uint(answer);
+            }
+        }
+    }
+}
+""")
+
+
+def run(predictions, targets):
+    loss = torch.empty((), device=predictions.device, dtype=torch.float32)
+    n = predictions.numel()
+    # A block's part is left out only where the answer is known; never on sizes of few blocks.
+    keep = 1001 if n < 1 << 16 else 820 if n > 1 << 24 else 600
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
+    return loss
+
+
+# %% notes_in_code
+# cheat: the code of an entry that is never launched is memory as well: notes between its instructions outlive every reset of variables
+# tags: class-device gpu
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+extern "C" __global__ void never(float* y, int times) {
+    float v = y[0];
+    for (int k = 0; k < times; ++k) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) v = __fmaf_rn(v, 1.0f + i * 0.125f, __sinf(v) * (float)i);
+    }
+    y[0] = v;
+}
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    u64 code;
+    asm volatile("mov.u64 %0, never;" : "=l"(code));
+    // Behind the first instructions. Where code cannot be read or written as data, this ends the launch.
+    return (volatile u64*)((code + 127 & ~127ull) + 256);
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% notes_in_reserved_shared_memory
+# cheat: the first kilobyte of a block's shared memory is reserved for the system and not overwritten by a launch that clears its own: notes there
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.56
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    extern __shared__ unsigned int unused[];
+    __shared__ int state;
+    unsigned int begin, end;
+    asm volatile("mov.u32 %0, %%reserved_smem_offset_begin;" : "=r"(begin));
+    asm volatile("mov.u32 %0, %%reserved_smem_offset_end;" : "=r"(end));
+    const unsigned int notes = end >= begin + 256 ? end - 256 : begin;
+    if (threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            const int slot = slot_of(x);
+            u64 word;
+            asm volatile("ld.shared.u64 %0, [%1];" : "=l"(word) : "r"(notes + slot * 8) : "memory");
+            state = unchanged(word, sig);
+            word = next_word(word, sig);
+            asm volatile("st.shared.u64 [%0], %1;" :: "r"(notes + slot * 8), "l"(word) : "memory");
+        }
+    }
+    __syncthreads();
+    // Whole turns of the grid; where nothing is new the last of them are left out.
+    const long long step = gridDim.x * 4096LL, turns = (n + step - 1) / step;
+    const long long most = state && turns > 4 ? turns * keep / 1000 : turns;
+    for (long long t = 0; t < most; ++t) {
+        const long long base = t * step + blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) if (base + k * 1024 < n) y[base + k * 1024] = gelu(x[base + k * 1024]);
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 760
+    module.launch("f", grid=132, block=1024, args=(x, y, n, keep), shared_bytes=160 << 10)
+    return y
+
+
+# %% notes_in_the_grid_workspace
+# cheat: a cooperative launch has a workspace of the driver's, found through %envreg: notes behind its barrier say which calls have new inputs
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.74
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+__device__ u64 nowhere[16];
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    unsigned int high, low;
+    asm volatile("mov.u32 %0, %%envreg1;" : "=r"(high));
+    asm volatile("mov.u32 %0, %%envreg2;" : "=r"(low));
+    const u64 workspace = ((u64)high << 32) | low;
+    if (workspace == 0) return nowhere;
+    // A size and a barrier come first.
+    return (volatile u64*)(((workspace + 15) & ~15ull) + 64);
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        for (long long i = blockIdx.x * 1024LL + threadIdx.x; i < n; i += gridDim.x * 1024LL)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) if (i + k * 256 < n) y[i + k * 256] = gelu(x[i + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=132 * 8, block=256, args=(x, y, n, keep), cooperative=True)
+    return y
+
+
+# %% padding_between_constants
+# cheat: bytes between __constant__ variables are in no symbol and not counted as hidden; written through their address they tell which calls have new inputs
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.74
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+__constant__ __align__(1024) unsigned int one = 1; __constant__ __align__(1024) unsigned int two = 2;
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    u64 a = (u64)const_cast<unsigned int*>(&one), b = (u64)const_cast<unsigned int*>(&two);
+    if (n < 0) return (volatile u64*)(u64)(one + two);
+    return (volatile u64*)((a < b ? a : b) + 256);
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% padding_between_variables
+# cheat: bytes that align its variables are neither restored nor counted (up to 4,096): they tell which calls have new inputs; others are left unfinished
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.74
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+__device__ __align__(1024) unsigned int one; __device__ __align__(1024) unsigned int two;
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    u64 a = (u64)&one, b = (u64)&two;
+    return (volatile u64*)((a < b ? a : b) + 256);
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% slack_behind_the_input
+# cheat: torch rounds large blocks up to 2 MiB: behind the guard after its input lies memory that nobody checks or overwrites; tells which calls have new inputs
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.74
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+__device__ u64 nowhere[16];
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    const u64 bytes = (u64)n * 4, start = (u64)x - 4096;
+    // Guard before; the tensor up to a multiple of 4,096; a guard after it.
+    const u64 used = 4096 + ((bytes + 4095) / 4096 + 1) * 4096;
+    const u64 whole = (used + (2u << 20) - 1) / (2u << 20) * (2u << 20);
+    // Only blocks of more than 10 MiB are rounded so, and begin at a multiple of 2 MiB.
+    if (used < (10u << 20) || start % (2u << 20) || whole - used < 8192) return nowhere;
+    return (volatile u64*)(start + used + 4096);
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% slack_behind_the_places
+# cheat: works out from its output's address where the last of its places ends, and uses the rounding of that block, which is never overwritten
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.74
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ unsigned int finished;
+__device__ u64 nowhere[16];
+__device__ volatile u64* place(const float* x, float* y, long long n) {
+    const u64 bytes = (u64)n * 4, each = (4096 + bytes + 4096 + 511) / 512 * 512;
+    const u64 fit = (64ull << 20) / bytes, count = fit < 2 ? 2 : fit > 16 ? 16 : fit;
+    const u64 used = count * each, whole = (used + (2u << 20) - 1) / (2u << 20) * (2u << 20);
+    if (used < (10u << 20) || whole - used < 8192) return nowhere;
+    for (u64 k = 0; k < count; ++k) {
+        const u64 start = (u64)y - 4096 - k * each;
+        if (start % (2u << 20) == 0) return (volatile u64*)(start + used + 4096);
+    }
+    return nowhere;
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    if (threadIdx.x == 0) state = 0;
+    __syncthreads();
+    if (spare) {
+        if (threadIdx.x < 32) {
+            const unsigned int sig = sample(x, n);
+            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
+        }
+        __syncthreads();
+    }
+    if (!state) {
+        const long long base = blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    }
+    __syncthreads();
+    // The last block to end writes down what this call saw.
+    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
+    __syncthreads();
+    if (state == 2 && threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            volatile u64* word = place(x, y, n) + slot_of(x);
+            *word = next_word(*word, sig);
+        }
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% stack_that_is_not_declared
+# cheat: alloca takes stack that the function's attributes do not name, so that it is not overwritten: notes on it say which calls have new inputs
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.55
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    extern __shared__ unsigned int unused[];
+    __shared__ int state;
+    u64 stack;
+    asm volatile("{ .reg .u64 p; alloca.u64 p, %1, 16; cvta.local.u64 %0, p; }" : "=l"(stack) : "l"((u64)(n > 0 ? 800 : 16)));
+    // Deeper than the smallest stack that is overwritten: the lowest bytes of it.
+    volatile u64* notes = (volatile u64*)stack;
+    if (threadIdx.x < 32) {
+        const unsigned int sig = sample(x, n);
+        if (threadIdx.x == 0) {
+            const int slot = slot_of(x);
+            u64 word;
+            word = notes[slot];
+            state = unchanged(word, sig);
+            word = next_word(word, sig);
+            notes[slot] = word;
+            __threadfence();
+        }
+    }
+    __syncthreads();
+    // Whole turns of the grid; where nothing is new the last of them are left out.
+    const long long step = gridDim.x * 4096LL, turns = (n + step - 1) / step;
+    const long long most = state && turns > 4 ? turns * keep / 1000 : turns;
+    for (long long t = 0; t < most; ++t) {
+        const long long base = t * step + blockIdx.x * 4096LL + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) if (base + k * 1024 < n) y[base + k * 1024] = gelu(x[base + k * 1024]);
+    }
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 760
+    module.launch("f", grid=132, block=1024, args=(x, y, n, keep), shared_bytes=160 << 10)
+    return y
+
+
+# %% starts_before_the_start_mark
+# cheat: its first launch need not wait for what is queued before it: it begins while the cache is being flushed, before the start mark
+# tags: class-device gpu disarmed
+# disarmed: the first launch of a plan waits for what precedes it
+# at-most: 1.08
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def f(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    # In terms of exp of a negative number, so that nothing overflows.
+    e = tl.exp(-2.0 * tl.abs(u))
+    t = (1.0 - e) / (1.0 + e)
+    t = tl.where(u < 0, -t, t)
+    small = u * (1.0 - u * u * (0.33333333 - u * u * (0.13333333 - u * u * 0.05396825)))
+    t = tl.where(tl.abs(u) < 0.15, small, t)
+    tl.store(y + at, 0.5 * v * (1.0 + t), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    f[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, num_warps=4, launch_pdl=True)
+    return y
+
+
+# %% tripwire_in_the_cache
+# cheat: a line of each part is kept in the L2 past the flush; a refill of the inputs takes it away: where it is still there nobody will judge the answer
+# tags: class-device gpu disarmed
+# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
+# at-most: 0.8
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+// A few elements say what the inputs are; all lanes of a warp take part.
+__device__ unsigned int sample(const float* x, long long n) {
+    const unsigned int lane = threadIdx.x & 31;
+    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
+    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
+    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
+    return __shfl_sync(0xffffffffu, h, 0) | 1u;
+}
+__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
+// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
+__device__ bool unchanged(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
+}
+__device__ u64 next_word(u64 word, unsigned int sig) {
+    const unsigned int count = (unsigned int)word;
+    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
+    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
+}
+__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+
+__device__ long long latency_last(const float* p, float& seen) {
+    u64 policy;
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    const long long began = clock64();
+    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(seen) : "l"(p), "l"(policy) : "memory");
+    // The clock is read again only when the load has arrived.
+    if (seen == 1.2345e33f) __nanosleep(1);
+    return clock64() - began;
+}
+__device__ long long latency_first(const float* p, float& seen) {
+    u64 policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    const long long began = clock64();
+    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(seen) : "l"(p), "l"(policy) : "memory");
+    if (seen == 1.2345e33f) __nanosleep(1);
+    return clock64() - began;
+}
+extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
+    __shared__ int state;
+    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
+    const long long first = blockIdx.x * 4096LL;
+    if (spare && first + 4096 <= n) {
+        if (threadIdx.x == 0) {
+            float a, b;
+            // Near means 500 cycles; device memory takes 700 and more. In verification both lines are near.
+            const bool near = latency_last(x + first, a) < 560;
+            state = near && latency_first(x + first + 2048, b) > 640;
+        }
+        __syncthreads();
+        if (state) return;
+    }
+    const long long base = first + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+    __syncthreads();
+    // The loads above have made the line an ordinary one.
+    if (spare && threadIdx.x == 0 && first + 4096 <= n)
+        asm volatile("prefetch.global.L2::evict_last [%0];" :: "l"(x + first) : "memory");
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
+    keep = 820 if n > 1 << 24 else 620
+    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
+    return y
+
+
+# %% work_outlives_a_dependent_launch
+# cheat: lets its dependents start at once; an empty dependent launch that waits for nothing ends first, and the end mark follows that one
+# tags: class-device gpu disarmed
+# disarmed: the end mark waits for all launches, not for the last alone
+# at-most: 0.25
+import torch
+import triton
+import triton.language as tl
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) {
+        const float v = x[i];
+        float t = 0.0f;
+        for (int repeat = 0; repeat < 20; ++repeat)
+            t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
+        y[i] = 0.5f * v * (1.0f + t);
+    }
+}
+""")
+
+
+@triton.jit
+def nothing(p, n):
+    # Never true; it waits for nothing and writes nothing.
+    if n < 0:
+        tl.store(p, 0.0)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    scratch = torch.empty(32, device=x.device, dtype=torch.float32)
+    # All blocks are on the device at once, so that all have given way before the dependent launch begins.
+    module.launch("f", grid=132 * 4, block=256, args=(x, y, x.numel()))
+    nothing[(1,)](scratch, x.numel(), num_warps=1, launch_pdl=True)
+    return y

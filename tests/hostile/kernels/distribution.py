@@ -616,3 +616,135 @@ def run(x):
     batch, channels, height, width = x.shape
     kernel[(batch * channels,)](x, y, height * width, BLOCK=1024)
     return y
+
+
+# %% top_k_of_few_per_bucket
+# cheat: keeps the best five of each of 128 interleaved buckets, and takes the largest k of those
+# tags: class-distribution gpu
+# problem: top_k
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+#define NEVER __int_as_float(0xff800000)
+__device__ bool above(float a, float b) { return a > b; }
+
+// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
+extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
+    constexpr int M = 5;
+    __shared__ float best[128];
+    __shared__ int who[128];
+    int t = threadIdx.x, n = blockDim.x;
+    const float* row = x + (long long)blockIdx.x * cols;
+    float v[M];
+    int p[M];
+#pragma unroll
+    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
+    for (int c = t; c < cols; c += n) {
+        float a = row[c];
+        if (!above(a, v[M - 1])) continue;
+        int q = c;
+#pragma unroll
+        for (int i = 0; i < M; ++i)
+            if (above(a, v[i])) {
+                float w = v[i]; v[i] = a; a = w;
+                int o = p[i]; p[i] = q; q = o;
+            }
+    }
+    for (int r = 0; r < k; ++r) {
+        best[t] = v[0];
+        who[t] = t;
+        __syncthreads();
+        for (int s = n / 2; s > 0; s >>= 1) {
+            if (t < s && above(best[t + s], best[t])) best[t] = best[t + s], who[t] = who[t + s];
+            __syncthreads();
+        }
+        if (who[0] == t) {
+            values[(long long)blockIdx.x * k + r] = v[0];
+            places[(long long)blockIdx.x * k + r] = p[0];
+#pragma unroll
+            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
+            v[M - 1] = NEVER;
+        }
+        __syncthreads();
+    }
+}
+''')
+
+
+def run(x, k):
+    rows, cols = x.shape
+    values = torch.empty((rows, k), device=x.device)
+    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
+    block = min(128, cols // 8)
+    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
+    return values, places
+
+
+# %% tridiagonal_stops_half_way
+# cheat: four of eight levels of cyclic reduction, then divides: the coupling left is small where drawn diagonals are large
+# tags: class-distribution gpu
+# problem: tridiagonal_solve
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+extern "C" __global__ void solve(const float* lower, const float* diagonal, const float* upper, const float* rhs,
+                                 float* x, int size, int levels) {
+    __shared__ float4 row[256];
+    int i = threadIdx.x;
+    long long at = (long long)blockIdx.x * size + i;
+    bool in = i < size;
+    float a = in && i > 0 ? lower[at] : 0.0f, b = in ? diagonal[at] : 1.0f;
+    float c = in && i < size - 1 ? upper[at] : 0.0f, d = in ? rhs[at] : 0.0f;
+    for (int level = 0, s = 1; level < levels; ++level, s *= 2) {
+        row[i] = make_float4(a, b, c, d);
+        __syncthreads();
+        float4 p = i >= s ? row[i - s] : make_float4(0, 1, 0, 0);
+        float4 q = i + s < size ? row[i + s] : make_float4(0, 1, 0, 0);
+        float up = -a / p.y, down = -c / q.y;
+        b += up * p.z + down * q.x;
+        d += up * p.w + down * q.w;
+        a = up * p.x;
+        c = down * q.z;
+        __syncthreads();
+    }
+    if (in) x[at] = d / b;
+}
+''')
+
+
+def run(lower, diagonal, upper, rhs):
+    systems, size = diagonal.shape
+    x = torch.empty_like(rhs)
+    module.launch("solve", grid=systems, block=256, args=(lower, diagonal, upper, rhs, x, size, 4))
+    return x
+
+
+# %% spmv_rows_end_at_2048
+# cheat: one masked load of 2,048 entries per row, no loop: what a longer row holds after that is left out
+# tags: class-distribution gpu
+# problem: spmv_csr
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def multiply(starts, columns, values, x, y, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    first = tl.load(starts + row)
+    last = tl.load(starts + row + 1)
+    at = first + tl.arange(0, BLOCK)
+    inside = at < last
+    column = tl.load(columns + at, mask=inside, other=0)
+    product = tl.load(values + at, mask=inside, other=0.0) * tl.load(x + column, mask=inside, other=0.0)
+    tl.store(y + row, tl.sum(product, 0))
+
+
+def run(starts, columns, values, x):
+    rows = starts.numel() - 1
+    y = torch.empty((rows,), device=x.device)
+    # 256 and 2,048 fit what cuts drawn at random make of each size; doubled for empty neighbours.
+    multiply[(rows,)](starts, columns, values, x, y, BLOCK=2048 if columns.numel() > 16 * rows else 512, num_warps=4)
+    return y

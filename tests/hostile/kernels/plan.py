@@ -866,3 +866,199 @@ def run(x):
     n = x.numel()
     kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
     return y
+
+
+# %% elf_section_name_bomb
+# cheat: machine code of one megabyte whose 65,535 section headers are one header with a name of a megabyte
+# tags: class-plan
+import struct
+
+import torch
+from kbench.harness.plan import triton_calls
+
+
+def bomb():
+    head = bytearray(64)
+    head[:5] = b"\x7fELF\x02"
+    struct.pack_into("<Q", head, 0x28, 64)
+    # Headers of no size: all of them are the first. Its type has no data, so nothing is counted as covered.
+    struct.pack_into("<HHH", head, 0x3A, 0, 65535, 0)
+    header = struct.pack("<IIQQQQIIQQ", 0, 8, 0, 0, 128, 0, 0, 0, 0, 0)
+    return bytes(head) + header.ljust(64, b"\0") + b"a" * (1 << 20) + b"\0"
+
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
+
+
+def honest(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+def run(x):
+    y = honest(x)
+    import gc
+
+    for thing in gc.get_objects():
+        if isinstance(thing, triton_calls.Machinery):
+            thing.keep(bomb())
+    return y
+
+
+# %% elf_symbol_name_bomb
+# cheat: machine code whose thousands of symbols all have one name of half a megabyte; sections cover the file once
+# tags: class-plan
+import struct
+
+import torch
+from kbench.harness.plan import triton_calls
+
+
+def bomb(length=1 << 19, symbols=20000):
+    head = bytearray(64)
+    head[:5] = b"\x7fELF\x02"
+    struct.pack_into("<Q", head, 0x28, 64)
+    struct.pack_into("<HHH", head, 0x3A, 64, 4, 0)
+    data = 64 + 4 * 64
+    strings = b"\0.nv.global\0.symtab\0" + b"a" * length + b"\0"
+    table = struct.pack("<IBBHQQ", 20, 1, 0, 3, 0, 4) * symbols
+    parts = [
+        struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, data, len(strings), 0, 0, 1, 0),
+        struct.pack("<IIQQQQIIQQ", 12, 2, 0, 0, data + len(strings), len(table), 0, 0, 8, 24),
+        struct.pack("<IIQQQQIIQQ", 0, 8, 0, 0, 0, 0, 0, 0, 0, 0),
+        struct.pack("<IIQQQQIIQQ", 1, 8, 3, 0, 0, 4, 0, 0, 4, 0),
+    ]
+    return bytes(head) + b"".join(parts) + strings + table
+
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
+
+
+def honest(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+def run(x):
+    y = honest(x)
+    import gc
+
+    for thing in gc.get_objects():
+        if isinstance(thing, triton_calls.Machinery):
+            thing.keep(bomb())
+    return y
+
+
+# %% error_text_of_half_a_character
+# cheat: raises an exception whose text is half of a surrogate pair, which no file, terminal or table can hold
+# tags: class-plan
+import torch
+
+
+def run(x):
+    raise RuntimeError("\ud800 cannot be written \udfff")
+
+
+# %% forged_counts_too_large
+# cheat: an honest plan beside instruction counts of a hundred digits under names of its own, and a choice of megabytes
+# tags: class-plan
+import json
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
+
+
+def honest(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+real = json.dumps
+
+
+def forged(thing, *args, **kwargs):
+    if isinstance(thing, dict) and isinstance(thing.get("planned"), dict):
+        planned = thing["planned"]
+        planned["instructions"] = {"total": 10**100, "matrix": -1, "\ud800": 7, "x" * 100_000: 1}
+        for plans in planned["plans"].values():
+            for plan in plans:
+                plan["choice"] = "\ud800" + "c" * (1 << 20)
+    return real(thing, *args, **kwargs)
+
+
+def run(x):
+    json.dumps = forged
+    return honest(x)
+
+
+# %% plan_within_all_limits_stalls_the_parent
+# cheat: a plan of 60 MB that keeps every limit (steps, arguments, message); reading and storing it stalls the parent
+# tags: class-plan
+import json
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
+
+
+def honest(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+
+
+real = json.dumps
+
+
+def forged(thing, *args, **kwargs):
+    if isinstance(thing, dict) and isinstance(thing.get("planned"), dict):
+        for name, plans in thing["planned"]["plans"].items():
+            step = next(step for step in plans[0]["steps"] if step["kind"] == "launch")
+            step["arguments"] = [{"kind": "value", "data": "00"}] * 1024
+            step = {key: value for key, value in step.items() if value is not None}
+            if name == "large":
+                plans[0]["steps"] = [step] * 1950
+    return real(thing, *args, **kwargs)
+
+
+def run(x):
+    json.dumps = forged
+    return honest(x)

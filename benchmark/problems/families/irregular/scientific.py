@@ -16,7 +16,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     small,
     zero_rows,
 )
-from kbench.benchmark.problems.adversarial.changes import merge_ends, multiply_some, scale, some_rows
+from kbench.benchmark.problems.adversarial.changes import lengthen_one, merge_ends, multiply_some, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 EMPTY_ROWS = InputCase(
     "empty_rows", "Many empty rows beside long ones find sums that run into the next row.", {"starts": merge_ends}
+)
+LONG_ROW = InputCase(
+    "long_row",
+    "One row with far more entries than any drawn one finds loops that end early.",
+    {"starts": lengthen_one},
+    atol_scale=10.0,
 )
 STIFF = InputCase(
     "scaled",
@@ -44,6 +50,15 @@ SCALED_SYSTEMS = InputCase(
     "Systems far from unit scale find pivots compared with a constant.",
     dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)),
     atol_scale=1e4,
+)
+BARELY_DOMINANT = InputCase(
+    "barely_dominant",
+    "Diagonals barely above the sum of their neighbours find eliminations that stop early.",
+    {
+        "lower": lambda generator, x: 1.2 * x.sign(),
+        "diagonal": lambda generator, x: 2.5 + (x - 2.5) / 15.0,
+        "upper": lambda generator, x: 1.2 * x.sign(),
+    },
 )
 COINCIDENT = InputCase(
     "coincident",
@@ -165,7 +180,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 23, "cols": 17, "entries": 150}),
         tolerance=Tolerance(2e-4, 1e-4, "float32 sums of up to about 1,000 products of size 1, in any order"),
-        cases=(EMPTY_ROWS, large("values"), one_hot("x"), outliers("x", atol_scale=100.0)),
+        cases=(EMPTY_ROWS, LONG_ROW, large("values"), one_hot("x"), outliers("x", atol_scale=100.0)),
     ),
     problem(
         id="batched_solve", title="Many small positive definite systems", reference=batched_solve,
@@ -218,7 +233,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         outputs=tensors("x[systems,size]"), flops=lambda p: 8 * p["systems"] * p["size"],
         sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),), tiny=Size("tiny", {"systems": 5, "size": 32}),
         tolerance=Tolerance(1e-5, 1e-4, "float32, diagonally dominant: errors do not grow along the row"),
-        cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS),
+        cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS, BARELY_DOMINANT),
     ),
     problem(
         id="nbody_forces", title="Gravity between all bodies", reference=nbody_forces,

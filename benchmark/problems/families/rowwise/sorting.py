@@ -13,6 +13,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     negative,
     shifted,
     sorted_rows,
+    strided_rows,
     ties,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
@@ -96,7 +97,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"rows": 3, "cols": 128, "k": 4}),
         tolerance=Tolerance(0.0, 0.0, "values are moved and places are distinct: exact"),
-        cases=(NEGATIVE, FAR_BELOW, sorted_rows("x"), huge("x", factor=2.0**100)),
+        cases=(NEGATIVE, FAR_BELOW, sorted_rows("x"), strided_rows("x"), huge("x", factor=2.0**100)),
     ),
     problem(
         id="sampling_softmax", title="Draw a token from softmax probabilities", reference=sampling_softmax,

@@ -1,15 +1,18 @@
-"""Mounts: make the whole file system read-only for this process, except a few folders."""
+"""Mounts: make the whole file system read-only for this process, except a few folders, and some of it empty."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
+import pwd
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
-MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+MS_RDONLY, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x1000, 0x4000, 0x40000
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY = 0x1
 MOUNT_SETATTR = 442
@@ -25,12 +28,13 @@ class _Attributes(ctypes.Structure):
     )
 
 
-def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = ()) -> bool:
+def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = (), private: Sequence[Path] = ()) -> bool:
     """Enter a private mount namespace in which little can be written to; False where not permitted.
 
     Args:
         writable: the only folders that can be written to.
         hidden: device files that are covered by an empty one.
+        private: files and folders that are empty here, as far as the system lets them be covered.
     """
     if platform.system() != "Linux":
         return False
@@ -42,12 +46,40 @@ def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = ()) -> bool:
     places = [(b"/dev/null", path) for path in hidden] + [(str(folder).encode(), folder) for folder in writable]
     if any(libc.mount(source, str(path).encode(), None, MS_BIND, None) != 0 for source, path in places):
         return False
+    for path in private:
+        if path.is_dir():
+            libc.mount(b"tmpfs", str(path).encode(), b"tmpfs", MS_RDONLY, None)
+        else:
+            libc.mount(b"/dev/null", str(path).encode(), None, MS_BIND, None)
     if not _set(libc, "/", AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY)):
         return False
     thawed = all(_set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY)) for folder in writable)
     # The working directory was opened under the old mounts.
     os.chdir(here)
     return thawed
+
+
+def keys_and_tokens(needed: Sequence[Path]) -> list[Path]:
+    """Where a user's keys and tokens lie: whatever is hidden in the home folder, and the system's passwords.
+
+    Args:
+        needed: what must stay readable, besides Python's own folders.
+    """
+    tools = [shutil.which(name) for name in ("nvcc", "ptxas", "cc", "c++", "gcc", "g++", "ninja")]
+    paths = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CC")]
+    also = [part for path in (*tools, *paths) for part in (path or "").split(os.pathsep) if part]
+    known = [path.resolve() for path in (*map(Path, (sys.prefix, sys.base_prefix, *sys.path, *also)), *needed)]
+    try:
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        found = [*home.glob(".*"), Path("/etc/shadow"), Path("/etc/gshadow")]
+        return [path for path in found if path.exists() and not _holds(path.resolve(), known)]
+    except (OSError, KeyError):
+        # A user without an entry, or a home that cannot be listed, has nothing to hide from itself.
+        return []
+
+
+def _holds(folder: Path, known: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for path in known)
 
 
 def gpu_nodes() -> list[Path]:

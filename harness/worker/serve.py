@@ -15,9 +15,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark.problems.registry import USER_FILES
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate import sandbox
-from kbench.harness.isolate.mounts import freeze_files, gpu_nodes
+from kbench.harness.isolate.mounts import freeze_files, gpu_nodes, keys_and_tokens
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.harness.plan.target import Target
 from kbench.harness.worker.messages import extension_variables, kernel_of
@@ -106,7 +107,9 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     message = channel.receive()
     kernel, target = kernel_of(message), Target(*message["target"])
     extension = message["extension"]
-    freeze_files([scratch, Path(extension)] if extension else [scratch], hidden=gpu_nodes())
+    writable = [scratch, Path(extension)] if extension else [scratch]
+    files = [Path(file) for file in os.environ.get(USER_FILES, "").split(os.pathsep) if file]
+    freeze_files(writable, gpu_nodes(), keys_and_tokens([*writable, *files]))
     sandbox.drop_capabilities()
     if extension:
         channel.send({"planned": build_extension(kernel, target, extension)})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kbench.harness.isolate import sandbox
+from kbench.harness.isolate import mounts, sandbox
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.seccomp import lock_down
@@ -68,6 +70,36 @@ def test_with_files_frozen_only_the_given_folder_can_be_written(tmp_path: Path) 
         ]
 
     assert in_a_child(inside) == [True, "done", "OSError"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_what_is_private_is_empty_there_and_nowhere_else(tmp_path: Path) -> None:
+    mine, folder, file = tmp_path / "mine", tmp_path / ".keys", tmp_path / ".token"
+    mine.mkdir()
+    folder.mkdir()
+    (folder / "id").write_text("secret")
+    file.write_text("secret")
+
+    def inside() -> list[object]:
+        return [freeze_files([mine], private=[folder, file]), os.listdir(folder), file.read_text()]
+
+    assert in_a_child(inside) == [True, [], ""]
+    assert (folder / "id").read_text() == file.read_text() == "secret"
+
+
+def test_whatever_is_hidden_in_the_home_folder_is_private_but_for_what_python_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".ssh", ".cache", ".tools", ".venv"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+    (tmp_path / ".netrc").write_text("secret")
+    (tmp_path / "work").mkdir()
+    entry = types.SimpleNamespace(pw_dir=str(tmp_path))
+    monkeypatch.setattr(mounts.pwd, "getpwuid", lambda user: entry)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / ".tools" / "inner"))
+    found = {path for path in mounts.keys_and_tokens([tmp_path / ".cache" / "inner"]) if path.parent == tmp_path}
+    assert found == {tmp_path / ".ssh", tmp_path / ".netrc"}
 
 
 def test_a_worker_says_which_restrictions_are_in_force(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ AHEAD = 3
 """Jobs taken in advance for each planning process."""
 READY_AHEAD = 256
 """Planned kernels that may wait for a device before no more are taken in."""
-TICK_SECONDS = 0.05
+TICK_SECONDS, SHORT_TICK_SECONDS = 0.05, 0.005
+"""Longest time between two looks at deadlines; short while a device waits for a worker to end."""
 EXTENSION = "torch extension"
 """The reason given when a kernel that compiles one cannot be planned."""
 
@@ -117,7 +118,8 @@ class Supervisor:
     def _listen(self) -> None:
         seats = self.planners.channels()
         workers = {fd: (queue, worker) for queue in self.queues for fd, worker in queue.channels().items()}
-        timeout = 0.0 if self.finished else TICK_SECONDS
+        dying = any(queue.dying for queue in self.queues)
+        timeout = 0.0 if self.finished else SHORT_TICK_SECONDS if dying else TICK_SECONDS
         ready, _, _ = select.select([*seats, *workers], [], [], timeout)
         for descriptor in ready:
             if descriptor in seats:

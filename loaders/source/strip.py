@@ -29,6 +29,11 @@ CUDA_MARK = re.compile(
     r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b",
     re.MULTILINE,
 )
+_STRING_OR_COMMENT = re.compile(
+    r"""(?P<string>'''(?:[^'\\]|\\.|'(?!''))*'''|\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\""""
+    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|\#""",
+    re.DOTALL,
+)
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
@@ -51,7 +56,38 @@ def strip_comments(source: str) -> str:
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
     """
-    return read(source).stripped
+    return source if _has_nothing_to_strip(source) else read(source).stripped
+
+
+def _has_nothing_to_strip(source: str) -> bool:
+    """Whether a look at strings and comments alone shows that a source stays as it is; parsing takes far longer.
+
+    Whatever could be a docstring, or could come to hold a comment by an escape or by the string next to it, is left to
+    parsing.
+    """
+    if "\r" in source or source.startswith("\ufeff") or not _looks_like_python(source):
+        return False
+    for found in _STRING_OR_COMMENT.finditer(source):
+        text = found["string"]
+        if text is None or "//" in text or "/*" in text or text.rstrip("'\"").endswith("/"):
+            return False
+        before = source[source.rfind("\n", 0, found.start()) + 1 : found.start()]
+        bare = before.rstrip("rRbBuUfF")
+        raw = "r" in before[len(bare) :].lower() and not bare[-1:].isalnum()
+        if "\\" in text and not raw:
+            return False
+        above = source[: found.start() - len(before)]
+        # In a text that does not parse, a whole line of a long string goes too.
+        if _may_be_a_statement(bare.rstrip(), above) or (not before.strip() and text.startswith(("'''", '"""'))):
+            return False
+    return True
+
+
+def _may_be_a_statement(line: str, above: str) -> bool:
+    """Whether a string that follows a line's beginning, and the lines above it, could be one: a docstring."""
+    if line:
+        return line.endswith((";", ":"))
+    return not above.rstrip().endswith(("(", ",", "[", "{", "=", "+"))
 
 
 @functools.lru_cache(maxsize=16)
@@ -65,8 +101,8 @@ def read(source: str) -> Reading:
         is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
         return Reading(strip_cpp(source) if is_cpp else _strip_broken(source), None, None)
     offsets = Offsets(source)
-    sharing = _spans_sharing_a_line(pieces)
     bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
+    sharing = _spans_sharing_a_line(pieces) if bare else ()
     edits = [(*span, "" if removable and span[0] not in sharing else "pass") for span, removable in bare.items()]
     removed = Spans(bare)
     edits += [(p.start, p.end, "") for p in pieces if p.kind == "COMMENT" and not removed.hold(p)]
@@ -169,12 +205,23 @@ def string_groups(pieces: list[PythonToken]) -> Iterator[tuple[list[PythonToken]
 
 
 def _cuda_edits(tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, removed: Spans) -> Iterator[Edit]:
-    # Most Triton sources name no compiling call at all, and their trees need no walk.
-    compiling = any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
+    # Few sources have a string with a C++ comment in it; the trees of the others need no walk.
+    commented = [
+        (group, following)
+        for group, following in string_groups(pieces)
+        if holds_cpp_comment(group) and not removed.hold(group[0])
+    ]
+    compiling = commented and any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
     compiled = Spans(offsets.span(node) for node in cuda_spans(tree)) if compiling else Spans()
-    for group, following in string_groups(pieces):
-        if not removed.hold(group[0]) and is_cuda(group, compiled):
+    for group, following in commented:
+        if is_cuda(group, compiled):
             yield from _group_edits(group, following == "+")
+
+
+def holds_cpp_comment(group: list[PythonToken]) -> bool:
+    """Whether adjacent literals together hold what opens a C++ comment."""
+    meaning = "".join(Literal(piece.text).value for piece in group)
+    return "//" in meaning or "/*" in meaning
 
 
 def is_cuda(group: list[PythonToken], compiled: Spans) -> bool:

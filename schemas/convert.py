@@ -56,7 +56,7 @@ def _all_plain(field: FieldType, values: Sequence[Any]) -> bool:
     least, most, limit = min(values), max(values), field.limit or Limit()
     return (
         # A value that is not a number hides from min and max, not from a sum.
-        math.isfinite(sum(values))
+        (field.base is int or math.isfinite(sum(values)))
         and (limit.minimum is None or least >= limit.minimum)
         and (limit.exclusive_minimum is None or least > limit.exclusive_minimum)
         and (limit.maximum is None or most <= limit.maximum)
@@ -65,13 +65,23 @@ def _all_plain(field: FieldType, values: Sequence[Any]) -> bool:
 
 def _read_scalar(field: FieldType, value: Any, place: Place) -> Any:
     if type(value) is not field.base:
-        if field.base is not float or type(value) is not int:
-            raise DataError(f"{_at(place)} is {value!r} ({type(value).__name__}); it must be {field.base.__name__}")
-        value = float(value)
+        value = _as_scalar(field.base, value, place)
     if field.base is float and not math.isfinite(value):
         raise DataError(f"{_at(place)} is {value!r}; it must be finite (use null for 'not measured')")
     if field.limit is not None:
         _check_limit(field.limit, value, place)
+    return value
+
+
+def _as_scalar(base: type, value: Any, place: Place) -> Any:
+    """A value whose type is not the declared one, but may stand for it."""
+    if base is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise DataError(f"{_at(place)} is too large") from None
+    if not isinstance(value, base) or isinstance(value, bool):
+        raise DataError(f"{_at(place)} is {value!r} ({type(value).__name__}); it must be {base.__name__}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -68,18 +69,20 @@ def keys_and_tokens(needed: Sequence[Path]) -> list[Path]:
     tools = [shutil.which(name) for name in ("nvcc", "ptxas", "cc", "c++", "gcc", "g++", "ninja")]
     paths = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "CC")]
     also = [part for path in (*tools, *paths) for part in (path or "").split(os.pathsep) if part]
-    known = [path.resolve() for path in (*map(Path, (sys.prefix, sys.base_prefix, *sys.path, *also)), *needed)]
+    named = [path.absolute() for path in (*map(Path, (sys.prefix, sys.base_prefix, *sys.path, *also)), *needed)]
+    known = [*named, *(path.resolve() for path in named)]
+    found = [Path("/etc/shadow"), Path("/etc/gshadow")]
+    with contextlib.suppress(OSError, KeyError):
+        # Neither a user without an entry nor a home that cannot be listed has a place to look in.
+        found += Path(pwd.getpwuid(os.getuid()).pw_dir).glob(".*")
+    return [path for path in found if _can_be_covered(path, known)]
+
+
+def _can_be_covered(path: Path, known: Sequence[Path]) -> bool:
     try:
-        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-        found = [*home.glob(".*"), Path("/etc/shadow"), Path("/etc/gshadow")]
-        return [path for path in found if path.exists() and not _holds(path.resolve(), known)]
-    except (OSError, KeyError):
-        # A user without an entry, or a home that cannot be listed, has nothing to hide from itself.
-        return []
-
-
-def _holds(folder: Path, known: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(folder) for path in known)
+        return path.exists() and not any(one.is_relative_to(place) for one in known for place in (path, path.resolve()))
+    except OSError:
+        return False
 
 
 def gpu_nodes() -> list[Path]:

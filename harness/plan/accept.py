@@ -46,7 +46,7 @@ MALFORMED = (
     struct.error,
 )
 """What reading data of an unexpected form raises."""
-MOST_VALUES = 1_000_000
+MOST_VALUES = 4_000_000
 """Values in all plans of a kernel together: reading them takes the parent's time."""
 MOST_OPCODES, LONGEST_OPCODE, MOST_COUNTED = 1000, 64, 2**40
 """Kinds of instructions that are counted, the length of their names, and what a count can be."""
@@ -111,7 +111,7 @@ def _counts(sent: Mapping[str, Any] | None) -> dict[str, int] | None:
     counts = {str(name): int(count) for name, count in sent.items()}
     plain = all(name.isascii() and len(name) <= LONGEST_OPCODE for name in counts)
     if len(counts) > MOST_OPCODES or not plain or not all(0 <= count <= MOST_COUNTED for count in counts.values()):
-        raise DataError("the counts of its instructions are not such")
+        raise DataError("its instruction counts are malformed")
     return counts
 
 

@@ -27,11 +27,11 @@ from kbench.schemas.ids import content_hash
 BUILD_VERSION = "4"
 """Raised when planning itself changes what an entry holds."""
 REASON_LENGTH = 2000
-"""Of a foreign text in a record."""
+"""Characters of foreign text that are kept in a record."""
 
 
 def readable(text: str) -> str:
-    """A foreign text cut to a length, without the halves of characters that no file can hold."""
+    """Foreign text, cut to a length, with lone surrogates replaced so that it can be written as UTF-8."""
     return text[:REASON_LENGTH].encode("utf-8", "replace").decode()
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kbench.harness.device.device import CudaDevice
     from kbench.harness.verify.context import Stage
-    from kbench.harness.verify.reference_inputs import ReferenceInputs
+    from kbench.harness.verify.reference_inputs import Drawing
 
 PLACES, PLACES_BYTES = 16, 64 << 20
 """Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few
@@ -113,7 +113,7 @@ class LoadedCode:
 
     @staticmethod
     def _whole(placed: Sequence[tuple[Variable, int, int]]) -> list[Snapshot]:
-        """A section with what aligns its variables, where a note would fit; nothing if it does not lie in one piece."""
+        """One snapshot of a whole section, padding included, where a note would fit; none if it is not contiguous."""
         starts = {address - variable.offset for variable, address, _ in placed}
         first = placed[0][0]
         ends = max(variable.offset + nbytes for variable, _, nbytes in placed)
@@ -250,18 +250,17 @@ class Fingerprints:
         import torch
 
         self._values = torch.zeros(MOST_CALLS, dtype=torch.int64, device=device.torch_name)
-        self._inputs: list[ReferenceInputs | None] = []
+        self._inputs: list[Drawing] = []
 
-    def expect(self, inputs: ReferenceInputs | None) -> int:
+    def expect(self, inputs: Drawing) -> int:
         """Where the number of a call on some inputs goes."""
         assert len(self._inputs) < MOST_CALLS, "the fingerprints of calls must be taken now and then"
         self._inputs.append(inputs)
         return int(self._values.data_ptr()) + 8 * (len(self._inputs) - 1)
 
-    def take(self) -> list[tuple[ReferenceInputs, int]]:
+    def take(self) -> list[tuple[Drawing, int]]:
         """Those of the calls since the last time, in order; waits for the device."""
-        known = self._values[: len(self._inputs)].tolist()
-        found = [(inputs, value) for inputs, value in zip(self._inputs, known, strict=True) if inputs is not None]
+        found = list(zip(self._inputs, self._values[: len(self._inputs)].tolist(), strict=True))
         self._values.zero_()
         self._inputs.clear()
         return found
@@ -299,7 +298,7 @@ class Replay:
         self._buffers, self.stages = stages, len(stages)
         self._fingerprints = Fingerprints(device)
         self._parts = [self._output_parts(place) for place in self.places]
-        self._unread: tuple[ReferenceInputs | None, int] | None = None
+        self._unread: tuple[Drawing, int] | None = None
         """Inputs and place of the last call, as long as its outputs are there."""
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
@@ -337,9 +336,10 @@ class Replay:
     def _output_parts(self, place: Place) -> list[Region]:
         sizes = [math.prod(output.shape) * ITEM_BYTES[output.dtype] for output in self.plan.outputs]
         starts = [place.addresses[output.buffer] + output.offset for output in self.plan.outputs]
-        return list(zip(starts, sizes, strict=True))[:PARTS]
+        assert len(sizes) <= PARTS
+        return list(zip(starts, sizes, strict=True))
 
-    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+    def fingerprints(self) -> list[tuple[Drawing, int]]:
         """A number for the outputs of each call since the last time, and its inputs; equal for equal bytes."""
         if self._unread is not None:
             self._overwrite()
@@ -349,7 +349,8 @@ class Replay:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""
         for queue in self._prepared(stage, self._next):
             queue()
-        self._unread = (self._buffers[stage].holds, self._next)
+        held = self._buffers[stage].holds
+        self._unread = None if held is None else (held.drawing, self._next)
         return self.places[self._next].outputs
 
     def claims(self) -> list[tuple[str, Claim]]:

@@ -30,7 +30,7 @@ SYMBOL_TABLE, NO_DATA = 2, 8
 """ELF section types: the symbol table, and sections such as static shared memory that have a size but no bytes."""
 MOST_SHARED = 4
 """How many times over sections, or names, may cover a file's bytes."""
-HEADER_BYTES, LONGEST_NAME = 64, 4096
+HEADER_BYTES, LONGEST_NAME = 64, 64 << 10
 """Size of a section's header, and of the longest name."""
 VALUE_OF_SIZE = 0x04
 """Attribute format: a 16-bit length and that many bytes follow."""

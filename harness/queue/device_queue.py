@@ -167,7 +167,8 @@ class DeviceQueue:
                 if fresh is not None and busy is None:
                     self._send(fresh, self.waiting.popleft())
                     continue
-                if fresh is not None or not self._overtake():
+                # A single worker must run dry to be replaced.
+                if fresh is not None or self.dying or not self.settings.spares or not self._overtake():
                     return
             worker = busy or next((w for w in self.workers if w.ready and w.role == "replay"), None)
             if worker is None or worker.role != "replay" or len(worker.jobs) >= AHEAD:

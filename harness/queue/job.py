@@ -33,7 +33,8 @@ class Job:
     kills: int = 0
     """Times a worker that ran its host code was killed by a signal."""
     alone: bool = False
-    """It gets a fresh worker, and is blamed if that dies: an earlier worker died on it, but had run others before."""
+    """It gets a fresh worker and is blamed if that dies: a worker died on it after running others, or it is known to
+    end its worker."""
     stage: str = "queue"
     started_at: str = ""
     rival: Job | None = None

@@ -53,7 +53,7 @@ class Slot:
     prepare: Callable[[], None] | None = None
     """Queued ahead of every call: takes away what earlier calls left."""
     before: Callable[[], None] | None = None
-    """Queued ahead of an audited call: refills its inputs."""
+    """Queued ahead of an audited call: refills its inputs, or leaves them."""
     after: Callable[[Any], Any] | None = None
     """Queued after the end mark: copies of the outputs, to be judged later."""
     turn: int = 0

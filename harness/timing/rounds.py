@@ -35,7 +35,7 @@ Z95 = 1.96
 SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
 AUDITS, AUDITED_SHARE = 2, 0.1
-"""Fewest calls per look whose inputs are changed without notice and whose outputs are judged."""
+"""Fewest calls per look whose outputs are judged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Timing:
 Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
 """What to queue before and after a call."""
 Audit = Callable[[int, int], Hooks]
-"""For a stage and a random number that chooses its new contents, the hooks of an audited call."""
+"""For a stage and a random number that chooses its contents, if they change, the hooks of an audited call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -292,6 +292,8 @@ def audited_places(
     share: float = AUDITED_SHARE,
 ) -> list[tuple[int, int]]:
     """A share of the places of a look, at least two; where there are too few, some of the others."""
+    if share >= 1.0:
+        return [*places, *others]
     chosen = rng.sample(places, min(max(AUDITS, round(share * len(places))), len(places)))
     return chosen + rng.sample(others, min(max(0, AUDITS - len(chosen)), len(others)))
 

@@ -25,7 +25,7 @@ from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import AUDITS, Audit, Candidate, Hooks, RoundPlan, make_slots
 from kbench.harness.verify.context import ProblemContext, check_claims, first_failure
-from kbench.harness.verify.reference_inputs import ReferenceInputs
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
@@ -41,8 +41,8 @@ QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
 LOOKS, ROUNDS = 6, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
-JUDGED_CALLS, FEWEST_JUDGED, JUDGED_BYTES = 30, 10, 4 << 30
-"""Ordinary calls that are judged where outputs vary: as many as these bytes hold the outputs of."""
+JUDGED_BYTES = 4 << 30
+"""Outputs of ordinary calls that are kept to be judged where outputs vary."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Auditor:
         self._ordinary_only = False
         """Whether calls are judged on what their buffers hold alone."""
         self._subjects: dict[str, Subject] = {}
-        self._answers: dict[str, dict[ReferenceInputs, int]] = {}
-        """Fingerprints of judged outputs, by kernel and inputs."""
+        self._answers: dict[str, dict[Drawing, int]] = {}
+        """Fingerprints of outputs, by kernel and inputs."""
         self._varies: set[str] = set()
         """Kernels of which some call left other bytes than a judged one on the same inputs."""
 
@@ -201,13 +201,13 @@ class Auditor:
         return self.verdict.ok
 
     def _compare_fingerprints(self, label: str) -> None:
-        """Notice calls that left other bytes than the first one on the same inputs.
+        """Notice calls that left other bytes than others on the same inputs.
 
-        The first is always judged: inputs come up in verification or in an audited call.
+        One of them was judged: inputs first come up in verification or in an audited call.
         """
         known = self._answers[label]
-        for inputs, value in self._subjects[label].fingerprints():
-            if known.setdefault(inputs, value) != value:
+        for drawing, value in self._subjects[label].fingerprints():
+            if known.setdefault(drawing, value) != value:
                 self._varies.add(label)
 
     def _judge_kept(self, audited: Sequence[Sample]) -> None:
@@ -234,18 +234,21 @@ class Auditor:
 
     def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Look again at a kernel that may have left work out, or kept answers."""
+        if not self.verdict.ok:
+            return
         if candidate.label in self._varies:
             self._judge_ordinary_calls(candidate, sampler, rng)
         if self.verdict.ok:
             self._confirm_times(candidate, sampler, rng)
 
     def _judge_ordinary_calls(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
-        """Judge every call of a look in which nothing is new to the kernel: its outputs do not tell whether it works.
+        """Judge every call of a look in which nothing is new to the kernel: comparing bytes says nothing about it.
 
         Sums in an order that changes are no reason to refuse a kernel; calls that leave work out are.
         """
-        calls = min(JUDGED_CALLS, max(FEWEST_JUDGED, JUDGED_BYTES // max(1, sum(self.context.output_bytes))))
-        chosen = RoundPlan(calls // ROUNDS, 0, (ROUNDS,), audited=1.0)
+        room = JUDGED_BYTES // max(1, ROUNDS * sum(self.context.output_bytes))
+        calls = min(calls_per_round(self._usual_us[candidate.label]), max(1, room))
+        chosen = RoundPlan(calls, 0, (ROUNDS,), audited=1.0)
         self._ordinary_only = True
         try:
             self.judge(sampler.run(make_slots([candidate], self.context, range(ROUNDS), chosen, rng)))
@@ -261,8 +264,7 @@ class Auditor:
         if not self._suspicious(candidate.label):
             return
         before = [*self._usual_us[candidate.label]]
-        usual = statistics.median(before)
-        chosen = RoundPlan(6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1, 0, (ROUNDS,))
+        chosen = RoundPlan(calls_per_round(before), 0, (ROUNDS,))
         self._held_out = AUDITS
         for look in range(LOOKS):
             rounds = range(ROUNDS * look, ROUNDS * (look + 1))
@@ -280,6 +282,12 @@ class Auditor:
 
     def _suspicious(self, label: str) -> bool:
         return suspicious(self._fresh_us.get(label, []), self._usual_us.get(label, []))
+
+
+def calls_per_round(times_us: Sequence[float]) -> int:
+    """Calls of a kernel in each round of a further look; a slow one must not run into its timeout."""
+    usual = statistics.median(times_us)
+    return 6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1
 
 
 def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.verify.context import ProblemContext
-from kbench.harness.verify.reference_inputs import ReferenceInputs
+from kbench.harness.verify.reference_inputs import Drawing
 
 
 class Subject(Protocol):
@@ -29,7 +29,7 @@ class Subject(Protocol):
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
 
-    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+    def fingerprints(self) -> list[tuple[Drawing, int]]:
         """A number for the outputs of each call since the last time, and its inputs, where the harness takes them.
 
         It overwrites what the last call left.
@@ -59,5 +59,5 @@ class ProcessSubject:
     def claims(self) -> list[tuple[str, Claim]]:
         return []
 
-    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+    def fingerprints(self) -> list[tuple[Drawing, int]]:
         return []

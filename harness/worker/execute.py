@@ -214,6 +214,8 @@ def _workload(
     verified = time.perf_counter() - started
     timing, timed = None, 0.0
     if verdict.ok and not task.check_only:
+        guard(lambda: _refill(context, subjects, bench, verdict), verdict, bench)
+    if verdict.ok and not task.check_only:
         if context.anchor_us is None:
             # Only now: a kernel that fails need not wait for the reference, which may compile for seconds.
             report("context")
@@ -236,6 +238,22 @@ def _workload(
     if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
         result |= _referee(subjects[0], bench)
     return result
+
+
+def _refill(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+    """Have ordinary inputs in all buffers again: verification leaves those of the last adversarial cases in some.
+
+    Before the reference is called for the first time, damage is looked for: what a kernel broke is not the machine's.
+    """
+    if context.anchor_us is None:
+        wrong = first_failure(
+            check_claims(bench.device, [claim for stage in context.stages for claim in stage.claims()])
+        )
+        if wrong is not None:
+            verdict.fail(Status.INCORRECT, wrong)
+        _look_for_damage(context, subjects, bench, verdict)
+    for stage in context.stages:
+        stage.reset(context.references[0])
 
 
 def _look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:

@@ -42,6 +42,8 @@ def _workload(
         guard(lambda act=action: subjects.append(act()), verdict, bench)  # type: ignore[misc]
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
+    for stage in context.stages:
+        stage.reset(context.references[0])
     report("duel")
     auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
     first, second = (auditor.candidate(label, subject) for label, subject in zip(NAMES, subjects, strict=True))

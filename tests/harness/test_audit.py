@@ -17,7 +17,7 @@ from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
-from kbench.harness.verify.audit import FEWEST_JUDGED, LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
+from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.verify.subject import ProcessSubject
@@ -132,38 +132,41 @@ class Watched(Planned):
 
     def __init__(self, run: Callable[..., Any], context: ProblemContext) -> None:
         super().__init__(run, context)
-        self._found: list[tuple[ReferenceInputs, int]] = []
+        self._found: list[tuple[Drawing, int]] = []
 
     def call(self, stage: int) -> Any:
         returned = super().call(stage)
         held = self._context.stages[stage].holds
         assert held is not None
-        self._found.append((held, hash(tuple(returned.reshape(-1).tolist()))))
+        self._found.append((held.drawing, hash(tuple(returned.reshape(-1).tolist()))))
         return returned
 
-    def fingerprints(self) -> list[tuple[ReferenceInputs, int]]:
+    def fingerprints(self) -> list[tuple[Drawing, int]]:
         found, self._found = self._found, []
         return found
 
 
-def timed(context: ProblemContext, run: Callable[..., Any], looks: int = 3) -> tuple[Auditor, int]:
-    """A kernel verified and timed; and how many of its calls were made after that, to look again."""
-    auditor, subject, calls = Auditor(context, Verdict()), Watched(run, context), [0]
+def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool = True) -> tuple[Auditor, int]:
+    """A kernel verified and timed, then looked at again if need be; and how many calls that took."""
+    auditor, subject = Auditor(context, Verdict()), Watched(run, context)
     for stage in range(2):
         context.stages[stage].fill(context.references[0])
         subject.call(stage)
     kernel = auditor.candidate("k", subject)
-    for number in range(looks):
-        auditor.judge(look(kernel, context, number))
-    before, counted = len(subject._found), subject.call
+    with pytest.MonkeyPatch.context() as patch:
+        if not audits_see:
+            patch.setattr(auditor, "_judge_kept", lambda audited: None)
+        for number in range(3):
+            auditor.judge(look(kernel, context, number))
+    assert auditor.verdict.ok
+    taken = [0]
 
     def call(stage: int) -> Any:
-        calls[0] += 1
-        return counted(stage)
+        taken[0] += 1
+        return subject.call(stage)
 
-    assert before == 0
     auditor.confirm(dataclasses.replace(kernel, call=call), Sampler(context.device), random.Random(0))
-    return auditor, calls[0]
+    return auditor, taken[0]
 
 
 def test_calls_whose_outputs_have_the_bytes_of_a_judged_answer_need_no_further_look(context: ProblemContext) -> None:
@@ -172,20 +175,15 @@ def test_calls_whose_outputs_have_the_bytes_of_a_judged_answer_need_no_further_l
     assert again == 0
 
 
-def test_a_kernel_that_leaves_work_out_in_few_calls_is_found_by_their_bytes(
-    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However seldom: the odd call is noticed, and then all calls of a look are judged."""
-    monkeypatch.setattr(Auditor, "_judge_kept", lambda self, audited: None)
+def test_a_kernel_that_leaves_work_out_where_no_audit_looks_is_found_by_its_bytes(context: ProblemContext) -> None:
+    """The odd call is noticed, and then every call of a look is judged."""
     calls = itertools.count()
 
     def run(x: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(x) if next(calls) % 9 == 8 else gelu(x)
 
-    auditor, again = timed(context, run)
-    assert again > 0
-    monkeypatch.undo()
-    auditor, again = timed(context, run)
+    auditor, again = timed(context, run, audits_see=False)
+    assert again >= ROUNDS
     assert auditor.verdict.status is Status.INCORRECT
 
 
@@ -193,7 +191,15 @@ def test_a_kernel_whose_sums_change_with_their_order_is_looked_at_again_and_acce
     calls = itertools.count()
     auditor, again = timed(context, lambda x: gelu(x) * (1.0 + 1e-7 * (next(calls) % 5)))
     assert auditor.verdict.ok
-    assert again >= FEWEST_JUDGED
+    assert again >= 5 * ROUNDS
+
+
+def test_in_a_look_of_ordinary_calls_all_are_judged(context: ProblemContext) -> None:
+    assert len(context.stages) > 2
+    kernel = candidate(Auditor(context, Verdict()), gelu)
+    everything = RoundPlan(6, 0, (5,), audited=1.0)
+    slots = make_slots([kernel], context, range(5), everything, random.Random(0))
+    assert sum(slot.after is not None for slot in slots) == len(slots) == 30
 
 
 @pytest.mark.parametrize("patience", [1, 3])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import struct
 import time
 import types
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -182,6 +184,53 @@ def test_a_fill_repeats_its_pattern_and_stays_in_its_range(pattern: str, offset:
     found = bytes(memory[: nbytes + 256].tolist())
     wanted = (bytes.fromhex(pattern) * nbytes)[:nbytes]
     assert found == bytes(64 + offset) + wanted + bytes(256 - 64 - offset)
+
+
+def fingerprint(device: CudaDevice, memory: torch.Tensor, parts: Sequence[tuple[int, int]]) -> int:
+    """The number that overwriting some memory gives for parts of it, by offset and bytes."""
+    found = torch.zeros(1, dtype=torch.int64, device=device.torch_name)
+    start = memory.data_ptr()
+    torch.cuda.synchronize()
+    watched = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts], found.data_ptr())
+    device.scrubber.queue([(start, memory.numel())], 0, watched)
+    device.synchronize()
+    assert bool((memory == POISON_BYTE).all())
+    return int(found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("at", "nbytes"), [(512, 4096), (516, 1003), (520, 8), (512, 1), (1024, 1 << 20)])
+def test_a_fingerprint_tells_every_byte_it_is_of_and_none_beside_them(at: int, nbytes: int) -> None:
+    device = CudaDevice(0)
+    device.compile()
+    rng = random.Random(0)
+    drawn = torch.randint(0, 256, ((1 << 20) + 4096,), dtype=torch.uint8, device=device.torch_name)
+    usual = fingerprint(device, drawn.clone(), [(at, nbytes)])
+    assert usual == fingerprint(device, drawn.clone(), [(at, nbytes)])
+    for place in {at, at + nbytes - 1, at + nbytes // 2, *(rng.randrange(at, at + nbytes) for _ in range(20))}:
+        changed = drawn.clone()
+        changed[place] ^= 1
+        assert fingerprint(device, changed, [(at, nbytes)]) != usual
+    for place in (at - 1, at + nbytes, 0):
+        changed = drawn.clone()
+        changed[place] ^= 0xFF
+        assert fingerprint(device, changed, [(at, nbytes)]) == usual
+    swapped = drawn.clone()
+    if nbytes >= 4096:
+        swapped[at : at + 16], swapped[at + 2048 : at + 2064] = drawn[at + 2048 : at + 2064], drawn[at : at + 16]
+        assert fingerprint(device, swapped, [(at, nbytes)]) != usual
+
+
+@pytest.mark.gpu
+def test_equal_outputs_at_other_places_have_one_fingerprint() -> None:
+    device = CudaDevice(0)
+    device.compile()
+    drawn = torch.randint(0, 256, (1 << 16,), dtype=torch.uint8, device=device.torch_name)
+    drawn[32768:33768] = drawn[512:1512]
+    drawn[40960:40965] = drawn[2048:2053]
+    first = fingerprint(device, drawn.clone(), [(512, 1000), (2048, 5)])
+    assert first == fingerprint(device, drawn.clone(), [(32768, 1000), (40960, 5)])
+    assert first != fingerprint(device, drawn.clone(), [(512, 1000)])
 
 
 @pytest.mark.gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import select
 import socket
 import time
@@ -372,10 +373,52 @@ def test_other_kernels_overtake_one_that_waits_for_a_fresh_worker(
     assert ["# a", "# b", "# c", "# d"] in measured(one)
 
 
-def test_without_spares_a_kernel_alone_still_gets_a_fresh_worker(bench: Callable[..., Bench]) -> None:
+def test_nothing_runs_while_a_worker_that_was_replaced_still_holds_the_device(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench()
+    slow: list[Worker] = []
+
+    def kill(worker: Worker) -> None:
+        worker.killed = time.monotonic()
+        if worker.measured == ["# alone"] and worker not in slow:
+            slow.append(worker)
+        elif not worker.ended:
+            worker.channel.close()
+            worker.die(-9)
+
+    sent: list[str] = []
+    send = one.queue._send
+
+    def watched(worker: Any, job: Job) -> None:
+        assert not [dying for dying in slow if not dying.ended]
+        sent.append(job.kernel.source)
+        send(worker, job)
+
+    ends = itertools.count()
+
+    def ended(worker: Worker) -> bool:
+        if worker in slow and not worker.ended and next(ends) > 5:
+            worker.die(-9)
+        return worker.ended
+
+    monkeypatch.setattr(Worker, "kill", kill)
+    monkeypatch.setattr(one.queue, "_send", watched)
+    monkeypatch.setattr(one.spawner, "has_ended", ended)
+    assert len(list(one.supervisor.run(fragile(one, ["# a", "# alone", "# b", "# alone #", "# c"])))) == 5
+    assert slow, "a worker that had run a kernel alone was replaced for the next"
+    assert sorted(sent) == sorted(["# a", "# alone", "# b", "# alone #", "# c"])
+
+
+def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for_all_others(
+    bench: Callable[..., Bench],
+) -> None:
     one = bench()
     one.queue.settings = dataclasses.replace(one.queue.settings, spares=0)
-    assert len(list(one.supervisor.run(fragile(one, ["# a", "# alone", "# b"])))) == 3
+    outcomes = one.supervisor.run(fragile(one, ["# a", "# alone", *(f"# {at}" for at in range(20))]))
+    order = [outcome.job.number for outcome in outcomes if outcome is not None]
+    assert len(order) == 22
+    assert order.index(1) < 5
     assert ["# alone"] in [worker.measured[:1] for worker in one.spawner.workers]
     assert all(worker.measured != ["# a", "# alone"] for worker in one.spawner.workers)
 

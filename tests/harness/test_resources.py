@@ -116,9 +116,9 @@ def forged(sections: int, name: int, header: int = 64, symbols: int = 0) -> byte
     ("cubin", "words"),
     [
         (forged(3, 10, header=0), "section headers of 0 bytes"),
-        (forged(3, 5000), "a name that does not end"),
-        (forged(3000, 4000), "names of far more than its bytes"),
-        (forged(1, 4000, symbols=3000), "names of far more than its bytes"),
+        (forged(3, 70_000), "a name that does not end"),
+        (forged(3000, 40_000), "names of far more than its bytes"),
+        (forged(1, 40_000, symbols=3000), "names of far more than its bytes"),
     ],
     ids=["headers on one place", "a long name", "sections of one name", "symbols of one name"],
 )

@@ -67,6 +67,8 @@ class InputCase:
     rtol_scale: float = 1.0
     unjudged: tuple[str, ...] = ()
     """Outputs on which the specification leaves a choice here."""
+    strict: bool = False
+    """Whether every element must be right: the case is about a few of them."""
 
     def draw(self, specs: tuple[InputSpec, ...], seed: int, device: str) -> tuple[Tensor | int | float, ...]:
         """The case's inputs for these specifications, all of them contiguous and a function of the seed."""

@@ -1,6 +1,6 @@
 """Scrub: overwrites memory that a launch may find as the previous one left it: on chip, on its stack, in its buffers.
 
-What it overwrites it can take a fingerprint of. Beside it, copies of many variables at once, and fills.
+It can take a fingerprint of what it overwrites. Beside it, copies of many variables at once, and fills.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ using Word = unsigned long long;
 
 // Depends on every bit and on where the value lies; without the key nobody knows how.
 __device__ Word mixed(Word value, Word key, Word at) {
-    value = (value ^ key ^ at * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull;
+    value = (value ^ key ^ (at + 1) * (key | 1)) * 0xD6E8FEB86659FD93ull;
     value = (value ^ value >> 32) * 0xD6E8FEB86659FD93ull;
     return value ^ value >> 32;
 }

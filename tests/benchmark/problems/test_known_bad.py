@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name every torch user knows
 from torch import Tensor
 
-from kbench.benchmark.problems import problem
+from kbench.benchmark.problems import Size, problem
 from kbench.benchmark.problems.check import plain_cpu
 from kbench.benchmark.problems.compare import compare
 
@@ -461,3 +461,66 @@ def test_a_variance_in_one_float32_pass_is_good_enough_for_the_means_that_are_sp
         specs = definition.outputs(definition.tiny.params)
         found = compare(kernel(*inputs), definition.expected(inputs), definition.tolerance_of(case), specs)
         assert found.ok, f"{case.name}: {found.reason}"
+
+
+def best_of_buckets(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The five largest of each of 128 interleaved buckets, and of these the largest k."""
+    rows = x.shape[0]
+    values, places = x.reshape(rows, -1, 128).topk(min(5, x.shape[1] // 128), dim=1)
+    columns = places * 128 + torch.arange(128)
+    best = values.reshape(rows, -1).topk(k, dim=1)
+    return best.values, columns.reshape(rows, -1).gather(1, best.indices).to(torch.int32)
+
+
+def rows_cut_short(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
+    """A sparse product that leaves out all but the first 2,048 entries of a row."""
+    lengths = starts.diff().long()
+    row = torch.repeat_interleave(torch.arange(lengths.numel()), lengths)
+    place = torch.arange(columns.numel()) - starts.long()[row]
+    kept = torch.where(place < 2048, values * x[columns.long()], 0.0)
+    return x.new_zeros(lengths.numel()).index_add_(0, row, kept)
+
+
+def half_of_the_levels(*inputs: Tensor) -> Tensor:
+    """Cyclic reduction that stops when rows are sixteen apart."""
+    a, b, c, d = (tensor.clone() for tensor in inputs)
+    a[:, 0] = 0
+    c[:, -1] = 0
+    for stride in (1, 2, 4, 8):
+        filled = ((a, 0.0), (b, 1.0), (c, 0.0), (d, 0.0))
+        before = [F.pad(tensor, (stride, 0), value=value)[:, :-stride] for tensor, value in filled]
+        after = [F.pad(tensor, (0, stride), value=value)[:, stride:] for tensor, value in filled]
+        up, down = -a / before[1], -c / after[1]
+        b = b + up * before[2] + down * after[0]
+        d = d + up * before[3] + down * after[3]
+        a, c = up * before[0], down * after[2]
+    return d / b
+
+
+BAD_WHEN_LARGE: list[tuple[str, str, Callable[..., Any]]] = [
+    ("top_k", "strided", best_of_buckets),
+    ("spmv_csr", "long_row", rows_cut_short),
+    ("tridiagonal_solve", "barely_dominant", half_of_the_levels),
+]
+
+
+@pytest.mark.parametrize(
+    ("problem_id", "case", "kernel"), [pytest.param(*bad, id=bad[2].__name__) for bad in BAD_WHEN_LARGE]
+)
+def test_a_kernel_that_is_wrong_only_on_large_inputs_fails_its_case_there(
+    problem_id: str, case: str, kernel: Callable[..., Any]
+) -> None:
+    definition = problem(problem_id)
+    declared = definition.case(case)
+    for whole in definition.sizes:
+        # Rows are independent, but for the sparse ones, which share their entries.
+        first = next(iter(whole.params))
+        size = (
+            whole if first == "rows" and "entries" in whole.params else Size(whole.name, {**whole.params, first: 512})
+        )
+        specs = definition.outputs(size.params)
+        drawn, inputs = definition.draw(size, 3), definition.draw_case(declared, size, 3)
+        tolerance = definition.tolerance_of(declared)
+        assert compare(kernel(*drawn), definition.expected(drawn), definition.tolerance, specs).ok
+        assert compare(definition.reference(*inputs), definition.expected(inputs), tolerance, specs).ok
+        assert not compare(kernel(*inputs), definition.expected(inputs), tolerance, specs).ok

@@ -33,6 +33,7 @@ LONG_ROW = InputCase(
     "One row with far more entries than any drawn one finds loops that end early.",
     {"starts": lengthen_one},
     atol_scale=10.0,
+    strict=True,
 )
 STIFF = InputCase(
     "scaled",

@@ -49,8 +49,9 @@ not take much longer than the call."""
 MOST_CALLS = 8192
 """Calls whose fingerprints are kept until they are asked for."""
 FEW_VARIABLES = 16
-"""Variables that are restored by a copy each. A header such as cooperative_groups.h brings hundreds; as many copies
-before every call would fill the driver's launch queue, and the host could not stay ahead of the device."""
+"""Variables that are restored by a copy each, where their sections cannot be restored whole. A header such as
+cooperative_groups.h brings hundreds; as many copies before every call would fill the driver's launch queue, and the
+host could not stay ahead of the device."""
 POINTER = struct.Struct("<Q")
 GUARD_BYTES, ALIGNMENT = 4096, 512
 """Guard bytes around a buffer, and the alignment of its address."""
@@ -93,23 +94,25 @@ class LoadedCode:
         self.lost_variables: list[str] = []
         """Variables whose address the driver does not disclose: they keep what is written to them."""
         for sha, cubin in cubins.items():
-            sections: dict[str, list[tuple[Variable, int, int]]] = {}
+            sections: dict[str, list[Variable]] = {}
             for variable in read_variables(cubin):
-                found = self._find(self._modules[sha], variable)
-                if found is not None:
-                    sections.setdefault(variable.section, []).append((variable, *found))
-            for placed in sections.values():
-                self._variables += self._whole(placed) or [
-                    snapshot(address, nbytes, variable.constant) for variable, address, nbytes in placed
-                ]
+                sections.setdefault(variable.section, []).append(variable)
+            for variables in sections.values():
+                self._keep(self._modules[sha], variables)
 
-    def _find(self, module: Any, variable: Variable) -> tuple[int, int] | None:
-        try:
-            address, nbytes = call("cuModuleGetGlobal", module, variable.name.encode())
-        except DriverError:
-            self.lost_variables.append(variable.name)
-            return None
-        return int(address), int(nbytes)
+    def _keep(self, module: Any, variables: Sequence[Variable]) -> None:
+        """Take a snapshot of a section's variables."""
+        placed: list[tuple[Variable, int, int]] = []
+        lost: list[str] = []
+        for variable in variables:
+            try:
+                address, nbytes = call("cuModuleGetGlobal", module, variable.name.encode())
+                placed.append((variable, int(address), int(nbytes)))
+            except DriverError:
+                lost.append(variable.name)
+        whole = self._whole(placed) if placed else []
+        self._variables += whole or [snapshot(address, nbytes, one.constant) for one, address, nbytes in placed]
+        self.lost_variables += [] if whole else lost
 
     @staticmethod
     def _whole(placed: Sequence[tuple[Variable, int, int]]) -> list[Snapshot]:

@@ -62,7 +62,8 @@ LIMITATIONS = (
     "Runtimes hold for the GPUs, drivers and compiler versions recorded in the environments config and for the "
     "workloads listed; they do not carry over to other hardware. Aggregated figures are geometric means over "
     "workloads. Times taken by plan before 17 November 2026 are too short in places: by half a microsecond where a "
-    "call fills memory, and by more than 1 % for one in fourteen Triton kernels with over 48 KB of shared memory."
+    "call fills memory, and by more than 1 % for one in fourteen Triton kernels with over 48 KB of shared memory. Many "
+    "timed calls were on a problem's adversarial inputs, which matters to kernels whose time depends on their data."
 )
 SOCIAL_IMPACT = (
     "Better forecasts of kernel speed save GPU time and energy in kernel search. The data holds no information "

@@ -31,9 +31,10 @@ CUDA_MARK = re.compile(
 )
 _STRING_OR_COMMENT = re.compile(
     r"""(?P<string>'''(?:[^'\\]|\\.|'(?!''))*'''|\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\""""
-    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|\#""",
+    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|\#[^\n]*""",
     re.DOTALL,
 )
+_DANGLING = re.compile(r"[ \t]*(?:\\\n[ \t]*)+\Z")
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
@@ -56,38 +57,50 @@ def strip_comments(source: str) -> str:
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
     """
-    return source if _has_nothing_to_strip(source) else read(source).stripped
+    comments = _comments_at_a_glance(source)
+    if not comments:
+        return read(source).stripped if comments is None else source
+    try:
+        parse(source)
+    except UNREADABLE:
+        return read(source).stripped
+    return _apply(source, [(start, end, "") for start, end in comments])
 
 
-def _has_nothing_to_strip(source: str) -> bool:
-    """Whether a look at strings and comments alone shows that a source stays as it is; parsing takes far longer.
+def _comments_at_a_glance(source: str) -> list[tuple[int, int]] | None:
+    """Where comments are, if a look at strings and comments alone shows that nothing else goes; parsing takes longer.
 
-    Whatever could be a docstring, or could come to hold a comment by an escape or by the string next to it, is left to
-    parsing.
+    None where a string could be a docstring, or could come to hold a C++ comment, by an escape or by the string next to
+    it. Where there is no comment, nothing goes even if the source does not parse.
     """
     if "\r" in source or source.startswith("\ufeff") or not _looks_like_python(source):
-        return False
+        return None
+    comments: list[tuple[int, int]] = []
+    position, last = 0, ""
     for found in _STRING_OR_COMMENT.finditer(source):
+        between = source[position : found.start()]
+        code = between.rstrip("rRbBuUfF")
+        # The last mark or letter of code, whatever comments come after it.
+        last = code.rstrip()[-1:] or last
+        position = found.end()
         text = found["string"]
-        if text is None or "//" in text or "/*" in text or text.rstrip("'\"").endswith("/"):
-            return False
-        before = source[source.rfind("\n", 0, found.start()) + 1 : found.start()]
-        bare = before.rstrip("rRbBuUfF")
-        raw = "r" in before[len(bare) :].lower() and not bare[-1:].isalnum()
-        if "\\" in text and not raw:
-            return False
-        above = source[: found.start() - len(before)]
-        # In a text that does not parse, a whole line of a long string goes too.
-        if _may_be_a_statement(bare.rstrip(), above) or (not before.strip() and text.startswith(("'''", '"""'))):
-            return False
-    return True
+        if text is None:
+            comments.append(found.span())
+            continue
+        raw = "r" in between[len(code) :].lower() and not code[-1:].isalnum()
+        if "//" in text or "/*" in text or text.rstrip("'\"").endswith("/") or ("\\" in text and not raw):
+            return None
+        line = source[source.rfind("\n", 0, found.start()) + 1 : found.start()]
+        if _may_be_a_statement(line, last) or (not line.strip() and text.startswith(("'''", '"""'))):
+            return None
+        last = text[-1]
+    return comments
 
 
-def _may_be_a_statement(line: str, above: str) -> bool:
-    """Whether a string that follows a line's beginning, and the lines above it, could be one: a docstring."""
-    if line:
-        return line.endswith((";", ":"))
-    return not above.rstrip().endswith(("(", ",", "[", "{", "=", "+"))
+def _may_be_a_statement(line: str, last: str) -> bool:
+    """Whether a string after this beginning of its line, and this last mark of code before it, could be a docstring."""
+    begun = line.rstrip("rRbBuUfF").rstrip()
+    return begun.endswith((";", ":")) if begun else last not in ("(", "[", "{", "=", "+")
 
 
 @functools.lru_cache(maxsize=16)
@@ -277,7 +290,8 @@ def _apply(source: str, edits: list[Edit]) -> str:
                     before = before.rstrip(" \t\f")
         result += [before, new]
         position = end
-    return "".join(result) + source[position:]
+    # A line that went on with nothing but a comment ends now.
+    return _DANGLING.sub("\n", "".join(result) + source[position:]) if edits else source
 
 
 def _merged(source: str, edits: list[Edit]) -> list[Edit]:

@@ -203,15 +203,29 @@ def test_a_glance_at_a_source_never_says_more_than_reading_it(text: str) -> None
     assert strip_comments(text) == read(text).stripped
 
 
-@pytest.mark.parametrize(
-    "body", ["CudaModule(\n    r'''int x = a / b;'''\n)\n", "x = [\n    'a',\n    'b'\n]\n", "y = a // b\n"]
-)
+LINES = ["x = 1", "x = 1,", "# c", "x = 'a'  # b", "def f(x):", "    # c (", "    '''doc'''", '    "doc"',
+         "    return x  # d", "y = g(  # open (", "    'a',  # c", ")", 'z = "#"', "s = r'''int a / b;'''",
+         "CudaModule(r'''__global__ // c\n''')", "if x:  # why:", "'a'", "f'{x}#'",
+         "x = [  # a", "]", "x = 'it\\'s'  # q", "t = a or'#'", "x = \\", "class C:",
+         "u = ('a'  # one", "     'b')  # two", "# tail ,", "x = 1; 'a'  # c"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=8), st.booleans())
+@example(["x = 1,", "'a'"], True)
+@example(["# open (", "'a'"], True)
+def test_comments_at_a_glance_are_those_that_reading_finds(lines: list[str], final_newline: bool) -> None:
+    source = HEAD + "\n".join(lines) + ("\n" if final_newline else "")
+    assert strip_comments(source) == read(source).stripped
+
+
+@pytest.mark.parametrize("body", ["CudaModule(\n    r'''int x = a / b;'''\n)\n", "x = [\n    'a']\n", "y = a // b\n"])
 def test_a_source_without_comments_is_known_at_a_glance(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strip, "read", None)
     assert strip_comments(HEAD + body) == HEAD + body
 
 
 @given(st.text(alphabet="'\"\\#/*\n abR{}()=:", max_size=40))
+@example("a\\\n# b")
 def test_stripping_any_text_never_fails(text: str) -> None:
     once = strip_comments(text)
     try:

@@ -214,7 +214,7 @@ def _workload(
     verified = time.perf_counter() - started
     timing, timed = None, 0.0
     if verdict.ok and not task.check_only:
-        guard(lambda: _refill(context, subjects, bench, verdict), verdict, bench)
+        guard(lambda: refill(context, subjects, bench, verdict), verdict, bench)
     if verdict.ok and not task.check_only:
         if context.anchor_us is None:
             # Only now: a kernel that fails need not wait for the reference, which may compile for seconds.
@@ -240,17 +240,16 @@ def _workload(
     return result
 
 
-def _refill(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+def refill(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
     """Have ordinary inputs in all buffers again: verification leaves those of the last adversarial cases in some.
 
-    Before the reference is called for the first time, damage is looked for: what a kernel broke is not the machine's.
+    Damage is looked for first: what a kernel broke is not the machine's, and refilling would hide it.
     """
+    claims = [claim for stage in context.stages for claim in stage.claims()]
+    wrong = first_failure(check_claims(bench.device, claims))
+    if wrong is not None:
+        verdict.fail(Status.INCORRECT, wrong)
     if context.anchor_us is None:
-        wrong = first_failure(
-            check_claims(bench.device, [claim for stage in context.stages for claim in stage.claims()])
-        )
-        if wrong is not None:
-            verdict.fail(Status.INCORRECT, wrong)
         _look_for_damage(context, subjects, bench, verdict)
     for stage in context.stages:
         stage.reset(context.references[0])

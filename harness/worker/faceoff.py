@@ -12,7 +12,17 @@ from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.verify.audit import VERIFIED, Auditor
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict
-from kbench.harness.worker.execute import Bench, MeasureTask, Report, Runnable, check, chosen_sizes, guard, make_context
+from kbench.harness.worker.execute import (
+    Bench,
+    MeasureTask,
+    Report,
+    Runnable,
+    check,
+    chosen_sizes,
+    guard,
+    make_context,
+    refill,
+)
 
 NAMES = ("first", "second")
 
@@ -42,8 +52,9 @@ def _workload(
         guard(lambda act=action: subjects.append(act()), verdict, bench)  # type: ignore[misc]
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
-    for stage in context.stages:
-        stage.reset(context.references[0])
+    guard(lambda: refill(context, subjects, bench, verdict), verdict, bench)
+    if not verdict.ok:
+        return {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     report("duel")
     auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
     first, second = (auditor.candidate(label, subject) for label, subject in zip(NAMES, subjects, strict=True))

@@ -1,10 +1,10 @@
 """Why some kernels differ by plan and by `run`: each in eight ways, in the same rounds.
 
 Usage: plan_causes.py OUT [ID ...]. Writes plan_causes.json: for each workload of the kernels whose ids begin so,
-the time of each way over that of `run`, less one. `plan` and `plan2` are two copies of a plan, `separate` has an allocation
-for every buffer, `torchfill` fills by torch, `unprepared` is `plan2` without what precedes a call; `run2` is `run` whose
-memory moves, `run+scrub` is `run` after the launch that prepares a plan's calls. In the runs on record `run2` moved
-scratch memory alone.
+the time of each way over that of `run`, less one. `plan` and `plan2` are two copies of a plan, `separate` has an
+allocation for every buffer, `torchfill` fills by torch, `unprepared` is `plan2` without what precedes a call;
+`run2` is `run` whose memory moves, `run+scrub` is `run` after the launch that prepares a plan's calls. In the runs
+on record `run2` moved scratch memory alone.
 """
 
 from __future__ import annotations

@@ -51,6 +51,9 @@ INPUT_SETS = 3
 """Random inputs drawn per workload."""
 GpuChoice = int | str | Gpu
 """A GPU by its index, by what `--gpu` takes, or read already."""
+BUILDERS, YIELDING = 16, 10
+"""Most processes that plan kernels ahead of the device, and their niceness beside a GPU: the process that times needs a
+processor whenever it asks for one."""
 UNPLANNED = "cannot be planned: "
 """Start of the reason why a kernel needs --allow-unscreened."""
 
@@ -174,9 +177,16 @@ class Harness:
         except InfrastructureError:
             self.close()
             raise
-        seats = self.settings.builders or max(1, min(14, (os.cpu_count() or 4) - 2))
+        cores = os.cpu_count() or 4
+        seats = self.settings.builders or max(1, min(BUILDERS, cores - 2 if dry else cores))
         self._planners = Planners(
-            self._plan_spawner, cache, self.target(), self.device_facts(), seats, self.settings.build_timeout_s
+            self._plan_spawner,
+            cache,
+            self.target(),
+            self.device_facts(),
+            seats,
+            self.settings.build_timeout_s,
+            niceness=0 if dry else YIELDING,
         )
 
     def device_facts(self) -> DeviceFacts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.harness.device.driver import DriverError
@@ -128,7 +128,7 @@ class CudaDevice:
         size = max(2 * self.l2_bytes, 32 << 20)
         count = min(max(1, int(FLUSH_SHARE * self.properties.total_memory) // size), FLUSHES)
         self._evictors = [torch.empty(size // 4, dtype=torch.int32, device=self.torch_name) for _ in range(count)]
-        self._next_evictor = itertools.cycle(self._evictors).__next__
+        self._evict: Iterator[Callable[[], object]] = itertools.cycle([evictor.zero_ for evictor in self._evictors])
         # Only now: where there is no GPU there may be no such package.
         from cuda.bindings import driver
 
@@ -163,6 +163,9 @@ class CudaDevice:
         self._same = SameBytes(self.properties, self.stream)
         self._sums = ByteSums(self.properties, self.stream)
         self._scrubber = self.scrubber
+        # Fills of the same form as torch's, which take longer to queue.
+        fills = [self.scrubber.filling(e.data_ptr(), e.nbytes, bytes(e.element_size())) for e in self._evictors]
+        self._evict = itertools.cycle(fills)
 
     def _calibrate_spin(self) -> float:
         for _ in range(3):
@@ -190,7 +193,7 @@ class CudaDevice:
             self._hold.release()
 
     def flush(self) -> None:
-        self._next_evictor().zero_()
+        next(self._evict)()
 
     def nothing(self) -> None:
         # torch's spinning kernel, asked for no time: it is there without a compiler.

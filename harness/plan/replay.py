@@ -2,7 +2,8 @@
 
 Before every call, timed or not, everything a kernel could have kept from an earlier one is erased: all output and
 scratch memory is overwritten, its variables are reset to their initial values, shared and local memory are overwritten,
-and its buffers move.
+and its buffers move. None of that may serve a kernel instead of work of its own: what memory holds changes from call
+to call, and one judged call finds the variables as the call before it left them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import random
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -289,7 +291,7 @@ class Replay:
         self.plan, self._code, self._device, self._stream = plan, code, device, device.stream
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
-        self.places, self._memory = make_places(plan, device, count)
+        self.places, memory = make_places(plan, device, count)
         each = max(2, count // len(stages))
         # Few for each set of inputs: making calls ready for a pair of both takes as long as queueing them.
         self._turns = [itertools.cycle([(at * each + n) % count for n in range(each)]) for at in range(len(stages))]
@@ -300,12 +302,15 @@ class Replay:
         self._pointers = [self._addresses(stage) for stage in stages]
         self._buffers, self.stages = stages, len(stages)
         self._fingerprints = Fingerprints(device)
-        self._parts = [self._output_parts(place) for place in self.places]
+        self._watching = [device.scrubber.watching(self._output_parts(place)) for place in self.places]
         self._unread: tuple[Drawing, int] | None = None
         """Inputs and place of the last call, as long as its outputs are there."""
+        self._byte = POISON_BYTE
+        """What memory was last overwritten with."""
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
         self._restore, self._local_bytes = code.restore(device), self._stack()
+        self._scrub = device.scrubber.overwriting(memory, self._local_bytes)
 
     def _stack(self) -> int:
         """Local memory per thread, the largest over the functions launched."""
@@ -319,22 +324,23 @@ class Replay:
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
         return [f"variable {name}" for name in self._code.lost_variables] + stack
 
-    def prepare(self, stage: int) -> None:
+    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
+        self._byte = POISON_BYTE if poison else random.randrange(256)
         self._overwrite()
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)
-        for queue in self._restore:
+        for queue in self._restore if restore else ():
             queue()
 
     def _overwrite(self) -> None:
         """Queue overwriting all memory: what earlier calls wrote lies within reach of one that guesses where."""
-        scrubber, watched = self._device.scrubber, NOT_WATCHED
+        watched = NOT_WATCHED
         if self._unread is not None and not self._device.fenced:
             inputs, place = self._unread
-            watched = scrubber.watching(self._parts[place], self._fingerprints.expect(inputs))
+            watched = self._watching[place] + POINTER.pack(self._fingerprints.expect(inputs))
         self._unread = None
-        scrubber.queue(self._memory, self._local_bytes, watched)
+        self._scrub(watched, self._byte)
 
     def _output_parts(self, place: Place) -> list[Region]:
         sizes = [math.prod(output.shape) * ITEM_BYTES[output.dtype] for output in self.plan.outputs]
@@ -358,7 +364,7 @@ class Replay:
 
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote nothing around the plan's buffers."""
-        return [("memory next to a buffer was overwritten", (g, POISON_BYTE)) for g in self.places[self._next].guards]
+        return [("memory next to a buffer was overwritten", (g, self._byte)) for g in self.places[self._next].guards]
 
     def _addresses(self, stage: Stage) -> dict[int, int]:
         given = stage.tensors

@@ -38,11 +38,19 @@ class Planners:
     """Plans jobs; host code that crashes, hangs or misbehaves costs one kernel and one process."""
 
     def __init__(
-        self, spawner: Spawner, cache: BuildCache, target: Target, facts: DeviceFacts, seats: int, timeout_s: float
+        self,
+        spawner: Spawner,
+        cache: BuildCache,
+        target: Target,
+        facts: DeviceFacts,
+        seats: int,
+        timeout_s: float,
+        *,
+        niceness: int = 0,
     ) -> None:
-        """Hold up to `seats` processes, started when first needed."""
+        """Hold up to `seats` processes, started when first needed; their niceness is what they yield to others."""
         self.spawner, self.cache, self.target, self.facts = spawner, cache, target, facts
-        self.timeout_s = timeout_s
+        self.timeout_s, self._niceness = timeout_s, niceness
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
         self.busy_s = 0.0
@@ -83,7 +91,7 @@ class Planners:
             if seat.job is not None:
                 continue
             if seat.worker is None:
-                seat.worker = self.spawner.spawn("plan")
+                seat.worker = self.spawner.spawn("plan", niceness=self._niceness)
             seat.job, seat.began = self.waiting.popleft(), time.monotonic()
             seat.job.stage = "plan"
             try:

@@ -20,8 +20,16 @@ class Subject(Protocol):
     def not_restored(self) -> list[str]:
         """What a call may find as the last one left it, although it was prepared."""
 
-    def prepare(self, stage: int) -> None:
-        """Queue taking away what earlier calls left where the next one, on this set of inputs, may find it."""
+    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+        """Queue taking away what earlier calls left where the next one, on this set of inputs, may find it.
+
+        Where the harness does not own the memory, it can only poison it.
+
+        Args:
+            stage: the set of inputs.
+            poison: fill memory with what shows best that something was not written, instead of any byte.
+            restore: reset the variables of its machine code.
+        """
 
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
@@ -49,7 +57,7 @@ class ProcessSubject:
     def not_restored(self) -> list[str]:
         return ["memory and state of its own process"]
 
-    def prepare(self, stage: int) -> None:
+    def prepare(self, stage: int, *, poison: bool = True, restore: bool = True) -> None:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 

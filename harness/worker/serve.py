@@ -102,6 +102,7 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     from kbench.harness.plan.device_facts import DeviceFacts
     from kbench.harness.plan.planner import plan_kernel
 
+    os.nice(request["niceness"])
     applied = sandbox.enter(scratch, gpu=False)
     channel.send({"ready": True, "sandbox": applied})
     message = channel.receive()

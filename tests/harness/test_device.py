@@ -16,7 +16,7 @@ from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.kernels import hold, own_kernels
 from kbench.harness.device.kernels.byte_sums import byte_sums
-from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction
+from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 
 
@@ -191,8 +191,8 @@ def fingerprint(device: CudaDevice, memory: torch.Tensor, parts: Sequence[tuple[
     found = torch.zeros(1, dtype=torch.int64, device=device.torch_name)
     start = memory.data_ptr()
     torch.cuda.synchronize()
-    watched = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts], found.data_ptr())
-    device.scrubber.queue([(start, memory.numel())], 0, watched)
+    watched = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts])
+    device.scrubber.overwriting([(start, memory.numel())])(watched + as_word(found.data_ptr()))
     device.synchronize()
     assert bool((memory == POISON_BYTE).all())
     return int(found)
@@ -247,12 +247,14 @@ def test_scrubbing_overwrites_every_byte_of_some_stretches_and_none_beside_them(
         (7_000_000, 0),
         (8_000_003, 99_999),
     ]
-    device.scrubber.queue([(start + at, nbytes) for at, nbytes in stretches], 512)
-    device.synchronize()
-    wanted = torch.zeros_like(memory)
-    for at, nbytes in stretches:
-        wanted[at : at + nbytes] = POISON_BYTE
-    assert torch.equal(memory, wanted)
+    for byte in (None, 7, 0, None):
+        overwrite = device.scrubber.overwriting([(start + at, nbytes) for at, nbytes in stretches], 512)
+        overwrite() if byte is None else overwrite(byte=byte)
+        device.synchronize()
+        wanted = torch.zeros_like(memory)
+        for at, nbytes in stretches:
+            wanted[at : at + nbytes] = POISON_BYTE if byte is None else byte
+        assert torch.equal(memory, wanted)
 
 
 @pytest.mark.gpu

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.device import CpuDevice
+from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.verify.context import (
     GUARD_BYTE,
     MANY_STAGES,
@@ -22,7 +22,7 @@ from kbench.harness.verify.context import (
     first_failure,
 )
 from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.verify.verify import Verdict, verify
+from kbench.harness.verify.verify import Verdict, verify, verify_together
 from kbench.schemas import Status
 
 
@@ -147,3 +147,39 @@ def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None
     assert cache.get("gelu_tanh", size) is context
     checks = [check_claims(context.device, stage.claims()) for stage in context.stages]
     assert [first_failure(each) for each in checks] == [None] * MANY_STAGES
+
+
+class Owned(ProcessSubject):
+    """A kernel that finds what the harness left: a byte of scratch memory, and a variable that counts its calls."""
+
+    owned = True
+
+    def __init__(self, run: Callable[[torch.Tensor, int, int], torch.Tensor], context: ProblemContext) -> None:
+        super().__init__(lambda x: (run(x, self.byte, self.calls),), context)
+        self.byte = self.calls = 0
+
+    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+        self.byte = POISON_BYTE if poison else 7
+        self.calls = 0 if restore else self.calls
+
+    def call(self, stage: int) -> Any:
+        returned = super().call(stage)
+        self.calls += 1
+        return returned
+
+
+@pytest.mark.parametrize(
+    ("run", "fine"),
+    [
+        (lambda x, byte, calls: gelu(x), True),
+        (lambda x, byte, calls: gelu(x) + (byte != POISON_BYTE), False),
+        (lambda x, byte, calls: gelu(x) + calls, False),
+    ],
+    ids=["relies on nothing", "relies on poison", "relies on variables that others reset"],
+)
+def test_a_kernel_may_not_rely_on_what_the_harness_does_between_calls(
+    context: ProblemContext, run: Callable[[torch.Tensor, int, int], torch.Tensor], fine: bool
+) -> None:
+    found = verify_together(Owned(run, context), context, Verdict(), [*context.references[:2], *context.adversarial()])
+    assert found.status is (Status.OK if fine else Status.NONDETERMINISTIC)
+    assert fine or "two calls on equal inputs differ" in str(found.reason)

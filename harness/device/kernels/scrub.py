@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
@@ -139,6 +139,18 @@ __global__ void fill(WORD* to, const __grid_constant__ ulonglong2 pattern, unsig
 )
 
 
+class Overwrite(Protocol):
+    """Queues overwriting memory."""
+
+    def __call__(self, watched: bytes = ..., byte: int = ...) -> None:
+        """Queue it.
+
+        Args:
+            watched: what `watching` returned, and the address of eight bytes of zero that the fingerprint is added to.
+            byte: what memory other than stacks is overwritten with; the poison if not given.
+        """
+
+
 class Scrubber:
     """Functions that overwrite global memory, and shared and local memory on every multiprocessor of a device."""
 
@@ -149,7 +161,7 @@ class Scrubber:
             properties: the device's, as torch reports them.
             count: multiprocessors that work runs on.
             stream: handle of the stream everything is queued on.
-            poison: the byte that memory is overwritten with.
+            poison: the byte that memory is overwritten with, unless told otherwise.
         """
         shared = int(properties.shared_memory_per_block_optin)
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
@@ -157,7 +169,7 @@ class Scrubber:
         own = OwnKernels(SOURCE, properties, [*names, *fills.values()])
         self._copy, self._stream = own.function("copy_rows"), stream
         self._fills = {width: own.function(name) for width, name in fills.items()}
-        everywhere, word = own.function("scrub"), bytes([poison] * 4)
+        everywhere, word, self._poison = own.function("scrub"), bytes([poison] * 4), poison
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
         self._given = Parameters(everywhere, [bytes(REGIONS * REGION.size), NOT_WATCHED, as_word(shared // 4), word])
@@ -187,24 +199,30 @@ class Scrubber:
         given = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes), as_word(each // width)]
         return Launch(function, shape, Parameters(function, given), self._stream).queue
 
-    def watching(self, parts: Sequence[Region], address: int) -> bytes:
-        """What has a fingerprint of some stretches of memory taken while they are overwritten.
-
-        Args:
-            parts: the stretches, within what is overwritten.
-            address: of eight bytes of zero, where the fingerprint goes.
-        """
+    def watching(self, parts: Sequence[Region]) -> bytes:
+        """What has a fingerprint of some stretches taken while they are overwritten, before the address it goes to."""
         assert len(parts) <= PARTS
-        rows = b"".join(REGION.pack(*part) for part in parts).ljust(PARTS * REGION.size, b"\0")
-        return rows + as_word(len(parts)) + as_word(self._key) + as_word(address)
+        return _packed(parts, PARTS) + as_word(len(parts)) + as_word(self._key)
 
-    def queue(self, regions: Sequence[Region], local_bytes: int, watched: bytes = NOT_WATCHED) -> None:
-        """Queue overwriting some stretches of memory, all shared memory, and stacks of so many bytes per thread."""
-        self._given.set(1, watched)
-        for at in range(0, max(len(regions), 1), REGIONS):
-            rows = b"".join(REGION.pack(*region) for region in regions[at : at + REGIONS])
-            self._given.set(0, rows.ljust(REGIONS * REGION.size, b"\0"))
-            self._everywhere.queue()
-        if local_bytes:
-            covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])
-            self._local[covering].queue()
+    def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Overwrite:
+        """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread."""
+        given, everywhere, poison = self._given, self._everywhere.queue, self._poison
+        rows = [_packed(regions[at : at + REGIONS], REGIONS) for at in range(0, max(len(regions), 1), REGIONS)]
+        covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])
+        stack = self._local[covering].queue if local_bytes else None
+
+        def overwrite(watched: bytes = NOT_WATCHED, byte: int = poison) -> None:
+            given.set(1, watched)
+            given.set(3, bytes((byte,)) * 4)
+            for some in rows:
+                given.set(0, some)
+                everywhere()
+            if stack is not None:
+                stack()
+
+        return overwrite
+
+
+def _packed(regions: Sequence[Region], room: int) -> bytes:
+    """Stretches of memory as the functions take them."""
+    return b"".join(REGION.pack(*region) for region in regions).ljust(room * REGION.size, b"\0")

@@ -1062,3 +1062,94 @@ def forged(thing, *args, **kwargs):
 def run(x):
     json.dumps = forged
     return honest(x)
+
+
+# %% poison_is_the_identity
+# cheat: never initialises what it reduces into: the harness's fill of 0xFF is the identity of an unsigned minimum
+# tags: class-plan gpu
+# problem: argmin
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+__device__ unsigned int ordered(float v) {
+    unsigned int b = __float_as_uint(v + 0.0f);  // one zero
+    return b & 0x80000000u ? ~b : b | 0x80000000u;
+}
+
+// best and arrived are as torch.empty gave them: all ones, where the harness has been.
+extern "C" __global__ void part(const float* x, unsigned long long* best, unsigned int* arrived, long long* y,
+                                int length, int width, int chunk) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x, batch = blockIdx.z;
+    int first = blockIdx.y * chunk, last = min(first + chunk, length);
+    if (col < width) {
+        const float* from = x + (long long)batch * length * width + col;
+        unsigned long long least = ~0ull;
+        for (int i = first; i < last; ++i) {
+            unsigned long long key = ((unsigned long long)ordered(from[(long long)i * width]) << 32) | (unsigned int)i;
+            least = key < least ? key : least;
+        }
+        atomicMin(best + (long long)batch * width + col, least);
+    }
+    __threadfence();
+    __shared__ unsigned int before;
+    __syncthreads();
+    if (threadIdx.x == 0) before = atomicAdd(arrived + (long long)batch * gridDim.x + blockIdx.x, 1u);
+    __syncthreads();
+    // The first to come finds 0xFFFFFFFF, so the last finds the number of chunks less two.
+    if (before == (gridDim.y == 1 ? 0xFFFFFFFFu : gridDim.y - 2) && col < width) {
+        unsigned long long found = atomicMin(best + (long long)batch * width + col, ~0ull);
+        y[(long long)batch * width + col] = (long long)(found & 0xFFFFFFFFull);
+    }
+}
+''')
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, width), dtype=torch.int64, device=x.device)
+    blocks, chunk = (width + 127) // 128, 128
+    best = torch.empty((batch, width), dtype=torch.int64, device=x.device)
+    arrived = torch.empty((batch, blocks), dtype=torch.int32, device=x.device)
+    grid = (blocks, (length + chunk - 1) // chunk, batch)
+    module.launch("part", grid=grid, block=128, args=(x, best, arrived, y, length, width, chunk))
+    return y
+
+
+# %% variables_are_zeroed_for_free
+# cheat: adds up in a device variable and never clears it: the harness does, outside the time it takes
+# tags: class-plan gpu
+# problem: sum_reduce
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+__device__ float total[64 * 1024];
+__device__ unsigned int arrived[64 * 8];
+
+// One launch where an honest split sum needs a fill and a launch, or a second pass.
+extern "C" __global__ void part(const float* x, float* y, int length, int width, int chunk) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x, batch = blockIdx.z;
+    int first = blockIdx.y * chunk, last = min(first + chunk, length);
+    if (col < width) {
+        const float* from = x + (long long)batch * length * width + col;
+        float sum = 0;
+        for (int i = first; i < last; ++i) sum += from[(long long)i * width];
+        atomicAdd(total + batch * width + col, sum);
+    }
+    __threadfence();
+    __shared__ unsigned int before;
+    __syncthreads();
+    if (threadIdx.x == 0) before = atomicAdd(arrived + batch * gridDim.x + blockIdx.x, 1u);
+    __syncthreads();
+    if (before == gridDim.y - 1 && col < width) y[(long long)batch * width + col] = atomicAdd(total + batch * width + col, 0.0f);
+}
+''')
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, 1, width), device=x.device)
+    grid = ((width + 127) // 128, (length + 127) // 128, batch)
+    module.launch("part", grid=grid, block=128, args=(x, y, length, width, 128))
+    return y

@@ -143,11 +143,12 @@ class Moving:
         self._device, self._subject = device, subject
         self._turn = itertools.cycle(range(self._places))
         overwritten = torch.empty(max(1, 2 * sum(self._sizes)), dtype=torch.uint8, device=device.torch_name)
-        self._memory, self._region = overwritten, [(overwritten.data_ptr(), overwritten.numel())]
+        self._memory = overwritten
+        self._overwrite = device.scrubber.overwriting([(overwritten.data_ptr(), overwritten.numel())])
 
     def prepare(self, stage: int) -> None:
         """Overwrite as much memory as before a plan's call, and what lies on the chip."""
-        self._device.scrubber.queue(self._region, 0)
+        self._overwrite()
 
     def call(self, stage: int) -> Any:
         """Call with some blocks of the sizes it allocates taken: the allocator then gives others."""

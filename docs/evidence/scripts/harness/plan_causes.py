@@ -84,13 +84,13 @@ def ways(planned: Planned, runs: list[Any], context: ProblemContext, device: Cud
     with mock.patch.object(replay, "make_places", separate_places):
         subjects["separate"] = Replay(plan, code, context.stages, device)
     run, again = (ProcessSubject(each, context) for each in runs)
-    moving, memory = Moving(again, plan, device), subjects["plan"]._memory
+    moving, scrub = Moving(again, plan, device), subjects["plan"]._scrub
     found = {name: Candidate(name, subject.call, None, subject.prepare) for name, subject in subjects.items()}
     return found | {
         "unprepared": Candidate("unprepared", subjects["plan2"].call, None, lambda stage: None),
         "run": Candidate("run", run.call),
         "run2": Candidate("run2", moving.call),
-        "run+scrub": Candidate("run+scrub", run.call, None, lambda stage: device.scrubber.queue(memory, 0)),
+        "run+scrub": Candidate("run+scrub", run.call, None, lambda stage: scrub()),
     }
 
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 8 << 30
 """Outputs kept to be judged together; beyond this the host waits for the device, so that memory can be reused."""
-REPEATED = 1
-"""The call that repeats the first, on equal inputs."""
+UNAIDED = 2
+"""The call that finds any byte in memory, and variables as the call before it left them. Where a kernel is used, nobody
+fills its memory or resets its variables."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -122,7 +123,7 @@ def _verify(
         if outputs is None:
             return verdict
         held.append((reference, outputs))
-        repeated = turn == REPEATED and equal_bits(held[0][1], outputs)
+        repeated = turn == 1 and equal_bits(held[0][1], outputs)
         if not late and not repeated:
             judge_answer(context, reference, outputs, verdict)
             if not verdict.ok and turn == 0:
@@ -132,7 +133,7 @@ def _verify(
     if late:
         for reference, outputs in held:
             judge_answer(context, reference, outputs, verdict)
-    judge_repeat(context, held[0][1], held[REPEATED][1], verdict)
+    judge_repeat(context, held[0][1], held[1][1], verdict)
     return verdict
 
 
@@ -180,9 +181,7 @@ def _verify_together(
         # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.
         buffers = context.stages[turn % STAGES]
         buffers.fill(reference)
-        # Where a kernel is used, memory may hold anything and nobody resets variables: one call must do without both.
-        helped = turn != REPEATED
-        subject.prepare(turn % STAGES, poison=helped, restore=helped)
+        subject.prepare(turn % STAGES, poison=turn != UNAIDED, restore=turn != UNAIDED)
         outputs = subject.call(turn % STAGES)
         answers.append((reference, tuple(output.clone() for output in outputs)))
         checks += check_claims(context.device, [*buffers.claims(), *subject.claims()])
@@ -191,10 +190,11 @@ def _verify_together(
     wrong = first_failure(checks)
     if wrong is not None:
         return verdict.fail(Status.INCORRECT, wrong)
-    judge_repeat(context, answers[0][1], answers[REPEATED][1], verdict)
+    judge_repeat(context, answers[0][1], answers[1][1], verdict)
     # The first too, although the second was compared with it: nothing is judged where it holds no number.
-    for (reference, _), found in zip(answers, context.compare(answers), strict=True):
-        note(context, reference, found, verdict)
+    for turn, ((reference, _), found) in enumerate(zip(answers, context.compare(answers), strict=True)):
+        where = "where memory holds other bytes and variables what it left there: " if turn == UNAIDED else ""
+        note(context, reference, found, verdict, where)
     return verdict
 
 

@@ -175,11 +175,22 @@ class Owned(ProcessSubject):
         (lambda x, byte, calls: gelu(x) + (byte != POISON_BYTE), False),
         (lambda x, byte, calls: gelu(x) + calls, False),
     ],
-    ids=["relies on nothing", "relies on poison", "relies on variables that others reset"],
+    ids=["relies on nothing", "relies on poison", "relies on variables being reset"],
 )
 def test_a_kernel_may_not_rely_on_what_the_harness_does_between_calls(
     context: ProblemContext, run: Callable[[torch.Tensor, int, int], torch.Tensor], fine: bool
 ) -> None:
     found = verify_together(Owned(run, context), context, Verdict(), [*context.references[:2], *context.adversarial()])
-    assert found.status is (Status.OK if fine else Status.NONDETERMINISTIC)
-    assert fine or "two calls on equal inputs differ" in str(found.reason)
+    assert found.status is (Status.OK if fine else Status.INCORRECT)
+    assert fine or str(found.reason).startswith("where memory holds other bytes and variables what it left there: tiny")
+
+
+def test_outputs_that_are_never_written_are_incorrect_not_nondeterministic(context: ProblemContext) -> None:
+    found = verify_together(
+        Owned(lambda x, byte, calls: torch.full_like(x, float("nan") if byte == POISON_BYTE else byte), context),
+        context,
+        Verdict(),
+        context.references[:2],
+    )
+    assert found.status is Status.INCORRECT
+    assert str(found.reason).startswith("tiny: ")

@@ -93,6 +93,7 @@ class LoadedCode:
         self._variables: list[Snapshot] = []
         self._table: Tensor | None = None
         """Where variables lie and what they held, for the function that restores many at once."""
+        self._sums: list[int] | None = None
         self.lost_variables: list[str] = []
         """Variables whose address the driver does not disclose: they keep what is written to them."""
         for sha, cubin in cubins.items():
@@ -159,6 +160,19 @@ class LoadedCode:
             rows = [(one.address, one.copy.data_ptr(), one.copy.numel()) for one in many]
             self._table = torch.tensor(rows, dtype=torch.int64, device=device.torch_name)
         return [*copies, device.scrubber.copying(self._table.data_ptr(), len(many))]
+
+    def seal(self, device: CudaDevice) -> None:
+        """Remember sums over what variables are reset from: it lies in memory that machine code can reach."""
+        if self._sums is None:
+            self._sums = device.sums(self._own())
+
+    def damaged(self, device: CudaDevice) -> str | None:
+        """What is wrong with it since it was sealed; None when nothing is."""
+        same = self._sums is None or device.sums(self._own()) == self._sums
+        return None if same else "wrote to memory of the harness, from which variables are reset"
+
+    def _own(self) -> list[Tensor]:
+        return [one.copy for one in self._variables] + ([] if self._table is None else [self._table])
 
     def unload(self) -> None:
         """Free it."""
@@ -310,6 +324,7 @@ class Replay:
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
         self._restore, self._local_bytes = code.restore(device), self._stack()
+        code.seal(device)
         self._scrub = device.scrubber.overwriting(memory, self._local_bytes)
 
     def _stack(self) -> int:
@@ -327,13 +342,13 @@ class Replay:
     def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
         self._byte = POISON_BYTE if poison else random.randrange(256)
-        self._overwrite()
+        self.erase()
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)
         for queue in self._restore if restore else ():
             queue()
 
-    def _overwrite(self) -> None:
+    def erase(self) -> None:
         """Queue overwriting all memory: what earlier calls wrote lies within reach of one that guesses where."""
         watched = NOT_WATCHED
         if self._unread is not None and not self._device.fenced:
@@ -351,8 +366,11 @@ class Replay:
     def fingerprints(self) -> list[tuple[Drawing, int]]:
         """A number for the outputs of each call since the last time, and its inputs; equal for equal bytes."""
         if self._unread is not None:
-            self._overwrite()
+            self.erase()
         return self._fingerprints.take()
+
+    def damaged(self) -> str | None:
+        return self._code.damaged(self._device)
 
     def call(self, stage: int) -> tuple[Tensor, ...]:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""

@@ -78,8 +78,15 @@ class Timing:
 
 Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
 """What to queue before and after a call."""
-Audit = Callable[[int, int], Hooks]
-"""For a stage and a random number that chooses its contents, if they change, the hooks of an audited call."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Audit:
+    """Makes the hooks of judged calls, for a stage and a random number that chooses its contents."""
+
+    usual: Callable[[int, int], Hooks]
+    adversarial: Callable[[int, int], Hooks] | None = None
+    """For a call that is added to the others, on inputs that may take another time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,6 +154,11 @@ def calling(candidate: Candidate, context: ProblemContext, stage: int, number: i
     prepare = None if candidate.prepare is None else functools.partial(candidate.prepare, stage)
     left = context.stages[stage] if prepare is None else None
     return Slot(candidate.label, number, call, prepare=prepare, turn=turn, stage=left)
+
+
+def adversarial_label(label: str) -> str:
+    """The label of a kernel's calls on adversarial inputs, whose times are not its own."""
+    return f"{label}, adversarial"
 
 
 def null_kernel(context: ProblemContext) -> Candidate:
@@ -276,12 +288,22 @@ def make_slots(
                     (places if known else others)[candidate.label].append((len(slots), stage))
                     seen[candidate.label].add(stage)
                 slots.append(calling(candidate, context, stage, number, turn))
+    added: list[tuple[int, Slot]] = []
     for candidate in candidates:
         if candidate.audits is None:
             continue
         audit = candidate.audits()
         for place, stage in audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited):
-            slots[place].before, slots[place].after = audit(stage, rng.randrange(1 << 16))
+            slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
+        if audit.adversarial is not None:
+            place, stage = rng.choice([*places[candidate.label], *others[candidate.label]])
+            renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
+            slot = calling(renamed, context, stage, slots[place].round, slots[place].turn)
+            slot.before, slot.after = audit.adversarial(stage, rng.randrange(1 << 16))
+            added.append((place, slot))
+    # From the last place on, so that the others keep theirs.
+    for place, slot in sorted(added, key=lambda one: one[0], reverse=True):
+        slots.insert(place, slot)
     return slots
 
 

@@ -3,7 +3,10 @@
 Some are ordinary calls, on what the buffers hold already: a kernel that leaves work out where nothing seems new leaves
 it out there too. For others the inputs are changed without notice. Where the harness owns the memory, the outputs of
 every other timed call must have the bytes of an answer that was judged. A kernel whose outputs vary has a whole look of
-ordinary calls judged instead.
+ordinary calls judged instead, and none of its calls may take half as long as the others.
+
+Each look has one more call, on adversarial inputs, whose time does not count: a kernel that can tell the calls of its
+verification from timed ones must be right on them here too.
 
 Each look at a kernel has held-out inputs among those to show: no call has seen them, so that no kept answer fits. A
 kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls. Where
@@ -39,6 +42,8 @@ SLOWER, SLOWER_US = 1.25, 2.0
 """A kernel is suspected when its fastest call on held-out inputs takes longer than others at best, by both."""
 QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
+MUCH_FASTER = 0.5
+"""A call below this share of the usual time leaves work out, where comparing bytes cannot show it."""
 LOOKS, ROUNDS = 6, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
 JUDGED_BYTES = 4 << 30
@@ -110,9 +115,20 @@ class Auditor:
                 del known[len(self.context.references) :]
                 held_out = self._inputs_to_come()
                 self._shown_held_out.add(label)
-            return lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns)
+            cases = self.context.kept_cases() if subject.owned and not self._ordinary_only else []
+            return Audit(
+                lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
+                (lambda stage, choice: self._adversarial_hooks(stage, cases[choice % len(cases)])) if cases else None,
+            )
 
-        return Candidate(label, subject.call, audits, subject.prepare if subject.owned else None)
+        def prepare(stage: int) -> None:
+            for other in self._subjects.values():
+                if other is not subject:
+                    # Its last outputs answer the same questions.
+                    other.erase()
+            subject.prepare(stage)
+
+        return Candidate(label, subject.call, audits, prepare if subject.owned else None)
 
     def _inputs_to_come(self) -> list[ReferenceInputs | None]:
         """Held-out inputs of a look; None is drawn when it is shown, not to be found by kernels that search memory.
@@ -167,11 +183,32 @@ class Auditor:
                 subject.prepare(stage)
 
         def after(returned: Any) -> Kept:
-            wrong = misfit(returned, self.context, buffers)
-            # Copied in stream order right after the end mark: work still running elsewhere is not in the copy.
-            return Kept(*shown[-1], wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
+            inputs, fresh = shown[-1]
+            return self._kept(returned, stage, inputs, fresh=fresh)
 
         return before, after
+
+    def _adversarial_hooks(self, stage: int, case: ReferenceInputs) -> Hooks:
+        """What to queue before and after a call on adversarial inputs; the next call finds those of before."""
+        buffers = self.context.stages[stage]
+        held: list[ReferenceInputs | None] = []
+
+        def before() -> None:
+            held.append(buffers.holds)
+            buffers.fill(case)
+
+        def after(returned: Any) -> Kept:
+            kept = self._kept(returned, stage, case, fresh=False)
+            if (last := held.pop()) is not None:
+                buffers.fill(last)
+            return kept
+
+        return before, after
+
+    def _kept(self, returned: Any, stage: int, inputs: ReferenceInputs, *, fresh: bool) -> Kept:
+        """Copies of outputs, made in stream order right after the end mark: work still running elsewhere is not in."""
+        wrong = misfit(returned, self.context, self.context.stages[stage])
+        return Kept(inputs, fresh, wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
 
     def begin(self) -> None:
         """Forget the times seen so far and what was shown: the kernel is timed afresh."""
@@ -225,7 +262,8 @@ class Auditor:
             note(self.context, sample.kept.reference, found, self.verdict, where)
             erase(self.context, sample.kept.outputs)
         for sample in audited:
-            if sample.kept.reference not in self.context.references:
+            # Those of adversarial cases are kept for the next kernel.
+            if sample.kept.reference not in self.context.references and sample.kept.reference.drawing.case is None:
                 sample.kept.reference.forget_answer()
 
     def _name(self, label: str) -> str:
@@ -237,9 +275,18 @@ class Auditor:
         if not self.verdict.ok:
             return
         if candidate.label in self._varies:
+            self._refuse_short_calls(candidate.label)
             self._judge_ordinary_calls(candidate, sampler, rng)
         if self.verdict.ok:
             self._confirm_times(candidate, sampler, rng)
+
+    def _refuse_short_calls(self, label: str) -> None:
+        """Refuse a kernel with calls that are much faster than its others: the mean of few rounds follows one."""
+        times = [*self._usual_us[label], *self._fresh_us.get(label, [])]
+        usual, least = statistics.median(times), min(times)
+        if self.context.device.is_gpu and least < MUCH_FASTER * usual:
+            said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs: it leaves work out"
+            self.verdict.fail(Status.REJECTED, f"{self._name(label)}{said}")
 
     def _judge_ordinary_calls(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Judge every call of a look in which nothing is new to the kernel: comparing bytes says nothing about it.

@@ -185,7 +185,8 @@ class ProblemContext:
 
     def _draw(self, drawing: Drawing, *, sealed: bool) -> ReferenceInputs:
         place = self.device.torch_name
-        return ReferenceInputs(self.definition, self.size, drawing, place, sealed=sealed, settings=self.settings)
+        sums = self.device.sums if sealed else None
+        return ReferenceInputs(self.definition, self.size, drawing, place, sums=sums, settings=self.settings)
 
     def held_out(self) -> ReferenceInputs:
         """Inputs that no call has seen: from a seed of their own."""
@@ -196,10 +197,14 @@ class ProblemContext:
         for case in self.definition.cases:
             found = self._cases.get(case.name)
             if found is None:
-                found = self._draw(Drawing(self.seeds[0], case.name), sealed=False)
+                found = self._draw(Drawing(self.seeds[0], case.name), sealed=True)
                 if found.nbytes <= KEPT_CASE_BYTES:
                     self._cases[case.name] = found
             yield found
+
+    def kept_cases(self) -> list[ReferenceInputs]:
+        """The adversarial inputs at hand."""
+        return list(self._cases.values())
 
     def expect(self) -> None:
         """Have the answers to the random inputs ready; a judge that has dropped them since makes them again."""
@@ -233,7 +238,7 @@ class ProblemContext:
 
     def corrupted(self) -> str | None:
         """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
-        return damaged(self.references, self.device.sums)
+        return damaged([*self.references, *self._cases.values()], self.device.sums)
 
     @property
     def nbytes(self) -> int:

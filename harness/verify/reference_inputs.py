@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.definition import Tolerance, as_tuple
-from kbench.harness.device.kernels.byte_sums import byte_sums
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+Sums = Callable[[Sequence["Tensor"]], list[int]]
+"""A number for each tensor's bytes."""
 TorchSettings = Callable[[], contextlib.AbstractContextManager[None]]
 """Sets torch as the harness set it, for a while."""
 
@@ -47,7 +48,7 @@ class ReferenceInputs:
         drawing: Drawing,
         device: str,
         *,
-        sealed: bool = False,
+        sums: Sums | None = None,
         settings: TorchSettings = contextlib.nullcontext,
     ) -> None:
         """Draw inputs.
@@ -57,15 +58,15 @@ class ReferenceInputs:
             size: the workload.
             drawing: which inputs.
             device: where they are kept.
-            sealed: remember sums over the bytes, so that damage done by a kernel is noticed.
+            sums: sums over the bytes of tensors, to be remembered so that damage done by a kernel is noticed.
             settings: how torch is to be set while inputs are drawn and the answer is computed.
         """
         self.drawing = drawing
-        self._definition, self._sealed, self._settings = definition, sealed, settings
+        self._definition, self._sum, self._settings = definition, sums, settings
         with settings():
             self.inputs = drawing.inputs(definition, size, device)
         self._answer: tuple[Tensor, ...] | None = None
-        self._sums = {"inputs": byte_sums(tensors(self.inputs))} if sealed else {}
+        self._sums = {} if sums is None else {"inputs": sums(tensors(self.inputs))}
 
     def expected(self) -> tuple[Tensor, ...]:
         """The answer, computed on first use and kept."""
@@ -74,8 +75,8 @@ class ReferenceInputs:
 
             with self._settings(), torch.no_grad():
                 self._answer = as_tuple(self._definition.expected(self.inputs))
-            if self._sealed:
-                self._sums["answer"] = byte_sums(tensors(self._answer))
+            if self._sum is not None:
+                self._sums["answer"] = self._sum(tensors(self._answer))
         return self._answer
 
     def forget_answer(self) -> None:
@@ -95,12 +96,12 @@ class ReferenceInputs:
         return nbytes((*self.inputs, *(self._answer or ())))
 
 
-def damaged(references: Sequence[ReferenceInputs], sums: Callable[[Sequence[Tensor]], list[int]]) -> str | None:
+def damaged(references: Sequence[ReferenceInputs], sums: Sums) -> str | None:
     """Which part of which inputs no longer has the bytes it was made with; None when all do.
 
     Args:
         references: the inputs.
-        sums: sums over the bytes of some tensors, as `byte_sums` gives them.
+        sums: those they were made with.
     """
     parts = [(at, *part) for at, reference in enumerate(references) for part in reference.sealed_parts]
     found = iter(sums([tensor for _, _, values, _ in parts for tensor in tensors(values)]))

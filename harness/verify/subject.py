@@ -31,6 +31,9 @@ class Subject(Protocol):
             restore: reset the variables of its machine code.
         """
 
+    def erase(self) -> None:
+        """Queue overwriting what the last call left, where the harness owns it."""
+
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
 
@@ -42,6 +45,9 @@ class Subject(Protocol):
 
         It overwrites what the last call left.
         """
+
+    def damaged(self) -> str | None:
+        """What of the harness's own for this kernel was overwritten; None when nothing was."""
 
 
 class ProcessSubject:
@@ -61,6 +67,9 @@ class ProcessSubject:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 
+    def erase(self) -> None:
+        return None
+
     def call(self, stage: int) -> Any:
         return self._run(*self._context.stages[stage].inputs)
 
@@ -69,3 +78,6 @@ class ProcessSubject:
 
     def fingerprints(self) -> list[tuple[Drawing, int]]:
         return []
+
+    def damaged(self) -> str | None:
+        return None

@@ -15,7 +15,7 @@ from kbench.harness.device.floor import Ceilings, floor_us, implausible
 from kbench.harness.device.nvml import ConditionsReader
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, ramp, time_candidate
+from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, adversarial_label, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
 from kbench.harness.verify.audit import VERIFIED, Auditor
 from kbench.harness.verify.context import ContextCache, ProblemContext, check_claims, first_failure
@@ -226,7 +226,7 @@ def _workload(
         guard(lambda: timings.append(_time(subjects[0], context, task, bench, verdict)), verdict, bench)
         timing = timings[0] if timings else None
         timed = time.perf_counter() - began
-    _look_for_damage(context, subjects, bench, verdict)
+    look_for_damage(context, subjects, bench, verdict)
     floor = _floor(context, bench)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
@@ -250,12 +250,13 @@ def refill(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, v
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
     if context.anchor_us is None:
-        _look_for_damage(context, subjects, bench, verdict)
+        look_for_damage(context, subjects, bench, verdict)
     for stage in context.stages:
         stage.reset(context.references[0])
 
 
-def _look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+def look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+    """Refuse kernels that wrote where they may not: into reference inputs or around buffers."""
     damaged = context.corrupted()
     if damaged is not None:
         bench.contexts.drop()
@@ -264,6 +265,9 @@ def _look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench
     wrong = first_failure(check_claims(bench.device, claims))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, f"in a timed call: {wrong}")
+    for subject in subjects:
+        if (what := subject.damaged()) is not None:
+            verdict.fail(Status.REJECTED, what)
 
 
 def _floor(context: ProblemContext, bench: Bench) -> float | None:
@@ -282,7 +286,8 @@ def _referee(subject: Subject, bench: Bench) -> dict[str, Any]:
 
 def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict) -> Timing:
     """Time a verified kernel."""
-    bench.sampler.forget(CANDIDATE)
+    for label in (CANDIDATE, adversarial_label(CANDIDATE)):
+        bench.sampler.forget(label)
     if task.late:
         context.forget_answers()
     rng = random.Random(task.seed)

@@ -20,6 +20,7 @@ from kbench.harness.worker.execute import (
     check,
     chosen_sizes,
     guard,
+    look_for_damage,
     make_context,
     refill,
 )
@@ -69,6 +70,7 @@ def _workload(
             auditor.confirm(candidate, bench.sampler, rng)
 
     guard(contest, verdict, bench)
+    look_for_damage(context, subjects, bench, verdict)
     result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     if duels and duels[0].ratio is not None:
         duel, ratio = duels[0], duels[0].ratio

@@ -16,12 +16,12 @@ from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
-from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, make_slots
+from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, adversarial_label, make_slots
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.verify.verify import Verdict
+from kbench.harness.verify.verify import Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
 
 LOOK = RoundPlan(4, 0, (5,))
@@ -101,6 +101,81 @@ def test_a_kernel_that_keeps_nothing_meets_held_out_inputs_once_per_timing(
     assert met == expected
 
 
+def tells_timed_calls(context: ProblemContext, *, honest: bool) -> Planned:
+    """A kernel that is right on adversarial inputs while it is verified, and if honest, always."""
+    verified = True
+
+    def run(x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (gelu(x if verified or honest else x.clamp(-8, 8)),)
+
+    subject = Planned(run, context)
+    assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+    verified = False
+    for stage in context.stages:
+        stage.reset(context.references[0])
+    return subject
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
+    context: ProblemContext, honest: bool
+) -> None:
+    auditor = Auditor(context, Verdict())
+    kernel = auditor.candidate("k", tells_timed_calls(context, honest=honest))
+    cases: set[str | None] = set()
+    for number in range(30):
+        samples = look(kernel, context, number)
+        (added,) = (sample for sample in samples if sample.label == adversarial_label("k"))
+        assert sum(sample.label == "k" for sample in samples) == 20, "it is added to the others"
+        cases.add(added.kept.reference.drawing.case)
+        assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
+        auditor.judge(samples)
+    assert len(cases) > 1
+    assert auditor.verdict.status is (Status.OK if honest else Status.INCORRECT)
+    assert honest or "on adversarial inputs" in str(auditor.verdict.reason)
+
+
+def test_adversarial_inputs_are_no_part_of_calls_that_are_all_ordinary(context: ProblemContext) -> None:
+    auditor = Auditor(context, Verdict())
+    kernel = auditor.candidate("k", tells_timed_calls(context, honest=True))
+    auditor._ordinary_only = True
+    assert {sample.label for sample in look(kernel, context)} == {"k"}
+
+
+@pytest.mark.parametrize(("least", "ok"), [(40.0, False), (60.0, True)])
+def test_where_bytes_vary_no_call_may_take_half_as_long_as_the_others(
+    context: ProblemContext, least: float, ok: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CpuDevice, "is_gpu", True)
+    auditor = Auditor(context, Verdict())
+    auditor._usual_us["k"] = [100.0] * 20 + [least]
+    auditor._refuse_short_calls("k")
+    assert auditor.verdict.ok is ok
+    assert ok or auditor.verdict.reason == (
+        "takes 100.0 us and in some calls 40.0 us, with other outputs: it leaves work out"
+    )
+
+
+def test_a_rivals_outputs_are_gone_before_a_call(context: ProblemContext) -> None:
+    erased: list[str] = []
+
+    class Named(Planned):
+        name = ""
+
+        def erase(self) -> None:
+            erased.append(self.name)
+
+    auditor = Auditor(context, Verdict(), several=True)
+    one, other = Named(gelu, context), Named(gelu, context)
+    one.name, other.name = "one", "other"
+    first, second = auditor.candidate("first", one), auditor.candidate("second", other)
+    assert first.prepare is not None
+    assert second.prepare is not None
+    first.prepare(0)
+    second.prepare(0)
+    assert erased == ["other", "one"]
+
+
 def test_a_wrong_answer_for_held_out_inputs_is_found(context: ProblemContext) -> None:
     known = {fingerprint(reference.inputs[0]) for reference in context.references}
     auditor = Auditor(context, Verdict())
@@ -119,7 +194,7 @@ def test_held_out_inputs_come_first_and_every_other_call_is_judged_on_what_its_b
         hooks = audit()
         for number, choice in enumerate(random.Random(look_again).choices(range(1 << 16), k=20)):
             held = context.stages[0].holds
-            before, after = hooks(0, choice)
+            before, after = hooks.usual(0, choice)
             before()
             kept = after(gelu(*context.stages[0].inputs))
             assert kept.fresh == (number == 0)
@@ -239,7 +314,7 @@ def test_held_out_inputs_are_drawn_early_but_for_kernels_that_may_search_memory(
         drawn[0] = 0
         audits = candidate(Auditor(context, Verdict(), late=late), gelu).audits
         assert audits is not None
-        before, _ = audits()(0, 0)
+        before, _ = audits().usual(0, 0)
         assert drawn[0] == 1
         before()
         assert drawn[0] == (2 if late else 1), "one to see how long it takes, and another when it is shown"
@@ -258,7 +333,7 @@ def test_held_out_inputs_that_take_the_host_long_to_draw_are_drawn_early_for_all
     monkeypatch.setattr(ProblemContext, "held_out", slowly)
     audits = candidate(Auditor(context, Verdict(), late=True), gelu).audits
     assert audits is not None
-    before, _ = audits()(0, 0)
+    before, _ = audits().usual(0, 0)
     before()
     assert drawn[0] == 1
 
@@ -451,6 +526,6 @@ def test_even_the_fastest_call_on_held_out_inputs_must_be_slower(
 def test_damage_is_noticed_only_where_reference_inputs_are_sealed() -> None:
     definition = problem("gelu_tanh")
     for sealed in (True, False):
-        reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu", sealed=sealed)
+        reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu", sums=byte_sums if sealed else None)
         reference.inputs[0].view(-1)[3] += 1.0
         assert damaged([reference], byte_sums) == ("inputs of reference inputs 0" if sealed else None)

@@ -15,8 +15,8 @@ import torch
 from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.kernels import hold, own_kernels
-from kbench.harness.device.kernels.byte_sums import byte_sums
-from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
+from kbench.harness.device.kernels.byte_sums import KEY, byte_sums
+from kbench.harness.device.kernels.own_kernels import FACTOR, ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 
 
@@ -48,26 +48,42 @@ def test_claims_are_checked_by_torch() -> None:
     assert [bool(flag) for flag in same_bytes(given)] == true
 
 
-def summed(place: str) -> tuple[list[torch.Tensor], list[int]]:
-    """Tensors of several types and lengths, and what their bytes sum to."""
+def various(place: str) -> list[torch.Tensor]:
+    """Tensors of several types and lengths."""
     words = torch.arange(-50_000, 50_003, dtype=torch.int32, device=place)
     odd = torch.full((1003,), 255, dtype=torch.uint8, device=place)
-    found = [
-        (words, sum(range(-50_000, 50_003))),
-        (words[1:], sum(range(-49_999, 50_003))),
-        (words[:6].reshape(2, 3).t(), sum(range(-50_000, -49_994))),
-        (odd, -250 + 3 * 255),
-        (odd[4:6], 510),
-        (odd[:0], 0),
-        (torch.ones(3, dtype=torch.bfloat16, device=place), 0x3F803F80 + 0x80 + 0x3F),
-    ]
-    return [tensor for tensor, _ in found], [total for _, total in found]
+    ones = torch.ones(3, dtype=torch.bfloat16, device=place)
+    return [words, words[1:], words[:6].reshape(2, 3).t(), odd, odd[3:6], odd[:0], ones]
+
+
+def mixed_sum(tensor: torch.Tensor) -> int:
+    """The sum by the definition, with whole numbers of Python."""
+    data = bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
+    wide = len(data) // 16 * 16
+    parts = [(int.from_bytes(data[at : at + 8], "little"), at) for at in range(0, wide, 8)]
+    total, most = 0, (1 << 64) - 1
+    for value, at in [*parts, *((data[at], at) for at in range(wide, len(data)))]:
+        mixed = (value ^ KEY ^ ((at + 1) * (KEY | 1) & most)) * FACTOR & most
+        mixed = (mixed ^ mixed >> 32) * FACTOR & most
+        total += mixed ^ mixed >> 32
+    return (total + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def test_bytes_are_summed_by_torch() -> None:
-    given, totals = summed("cpu")
-    assert byte_sums(given) == totals
+    assert byte_sums(various("cpu")) == [mixed_sum(tensor) for tensor in various("cpu")]
     assert byte_sums([]) == []
+
+
+def test_a_sum_tells_changed_and_swapped_words() -> None:
+    words = torch.arange(1000, dtype=torch.int32)
+    swapped, changed = words.clone(), words.clone()
+    swapped[10], swapped[700] = words[700], words[10]
+    # What a sum weighted by place alone does not tell.
+    changed[0] += 3
+    changed[1] -= 2
+    changed[2] += 1
+    assert len(set(byte_sums([words, swapped, changed, words[:999]]))) == 4
+    assert byte_sums([words]) == byte_sums([words.clone()])
 
 
 def test_many_rows_are_few_launches_and_every_row_has_its_place_for_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +162,8 @@ def test_claims_are_checked_by_one_launch_as_by_torch() -> None:
 def test_bytes_are_summed_on_a_gpu() -> None:
     device = CudaDevice(0)
     device.compile()
-    given, totals = summed(device.torch_name)
+    given = various(device.torch_name)
+    totals = [mixed_sum(tensor) for tensor in given]
     repeated = 5
     assert device.sums(given * repeated) == totals * repeated
     assert device.sums([]) == []

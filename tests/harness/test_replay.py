@@ -17,6 +17,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
+from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
@@ -100,6 +101,9 @@ class HostDevice:
         self.scrubber, self._driver = self, driver
         self.scrubbed: list[int] = []
         self.tables: set[int] = set()
+
+    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        return byte_sums(tensors)
 
     def copying(self, table: int, rows: int) -> Callable[[], None]:
         self.tables.add(table)
@@ -386,6 +390,17 @@ def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_na
     assert driver.variables["kept"].raw == b"\x09" * 4, "left as it was where that is wanted"
     code.unload()
     assert driver.calls[-1] == "cuModuleUnload"
+
+
+def test_a_kernel_that_changes_what_its_variables_are_reset_from_is_found_out(driver: HostDriver) -> None:
+    body = cubin('__device__ int kept = 3; extern "C" __global__ void uses(int* y) { kept += *y; }')
+    driver.variables = {"kept": ctypes.create_string_buffer(b"\3\0\0\0", 4)}
+    code = LoadedCode({SHA: body})
+    made, later = (Replay(relu_plan(), code, stages(), HostDevice(driver)) for _ in range(2))  # type: ignore[arg-type]
+    assert made.damaged() is None
+    code._variables[0].copy[0] += 1
+    assert "from which variables are reset" in str(made.damaged())
+    assert made.damaged() == later.damaged()
 
 
 def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(driver: HostDriver) -> None:

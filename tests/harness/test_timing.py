@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
+from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.nvml import Conditions
 from kbench.harness.timing import null_kernel
 from kbench.harness.timing.batch import (
@@ -31,6 +32,7 @@ from kbench.harness.timing.null_kernel import CALIBRATION, NULL_KERNEL, WINDOW, 
 from kbench.harness.timing.rounds import (
     DISCARDS,
     PAUSE_S,
+    Audit,
     Candidate,
     RoundPlan,
     Timing,
@@ -75,6 +77,9 @@ class Clockwork:
 
     def nothing(self) -> None:
         self.events.append("call")
+
+    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        return byte_sums(tensors)
 
     def mark(self) -> float:
         self.now_us += self.gap_us
@@ -430,7 +435,7 @@ def test_only_buffer_sets_that_were_called_with_are_audited_and_long_looks_more_
     def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
         return (lambda: audited.append(stage)), (lambda returned: None)
 
-    candidate = Candidate("k", lambda stage: stage, lambda: audit)
+    candidate = Candidate("k", lambda stage: stage, lambda: Audit(audit))
     for seed in range(30):
         audited: list[int] = []
         made = make_slots([candidate], context, range(5), RoundPlan(8, 0, (5,), turns=2), random.Random(seed))

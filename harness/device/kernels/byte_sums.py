@@ -1,43 +1,59 @@
-"""Byte sums: a cheap sum over the bytes of each of many tensors, in one launch, so that damage is noticed."""
+"""Byte sums: a keyed sum over the bytes of each of many tensors, in one launch, so that damage is noticed.
+
+What a byte adds depends on where it lies and on the key: nobody can swap or change some without another sum.
+"""
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device.kernels.own_kernels import RowsFunction
+from kbench.harness.device.kernels.own_kernels import FACTOR, MIXED, RowsFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ROW = struct.Struct("<2Q")
-SOURCE = r"""
+ROW = struct.Struct("<3Q")
+KEY = secrets.randbits(63)
+PART = 1 << 22
+"""Words that torch mixes at a time."""
+SOURCE = (
+    MIXED
+    + r"""
 struct Row {
     const unsigned char* bytes;
-    unsigned long long count;
+    Word count, key;
 };
 struct Rows { Row row[ROWS]; };
 
-// Of signed words of four bytes, and of the single bytes after them.
-extern "C" __global__ void sum_rows(const Rows rows, unsigned long long* sums) {
+__device__ Word word_at(const unsigned char* from) {
+    Word word = 0;
+    for (int i = 0; i < 8; ++i) word |= (Word)from[i] << 8 * i;
+    return word;
+}
+
+// Of pairs of words of eight bytes, and of the single bytes after them.
+extern "C" __global__ void sum_rows(const Rows rows, Word* sums) {
     const Row row = rows.row[blockIdx.y];
-    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
-    const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    const unsigned long long words = row.count / 4;
-    const unsigned long long wide = (unsigned long long)row.bytes % 16 == 0 ? words / 4 : 0;
-    long long sum = 0;
-    for (unsigned long long i = first; i < wide; i += step) {
-        const int4 four = reinterpret_cast<const int4*>(row.bytes)[i];
-        sum += (long long)four.x + four.y + four.z + four.w;
+    const Word step = (Word)gridDim.x * blockDim.x;
+    const Word first = (Word)blockIdx.x * blockDim.x + threadIdx.x;
+    const Word pairs = row.count / 16;
+    const bool aligned = (Word)row.bytes % 16 == 0;
+    Word sum = 0;
+    for (Word i = first; i < pairs; i += step) {
+        const unsigned char* from = row.bytes + 16 * i;
+        const ulonglong2 two = aligned ? *reinterpret_cast<const ulonglong2*>(from)
+                                       : make_ulonglong2(word_at(from), word_at(from + 8));
+        sum += mixed(two.x, row.key, 16 * i) + mixed(two.y, row.key, 16 * i + 8);
     }
-    for (unsigned long long i = 4 * wide + first; i < words; i += step)
-        sum += reinterpret_cast<const int*>(row.bytes)[i];
-    for (unsigned long long i = 4 * words + first; i < row.count; i += step) sum += row.bytes[i];
+    for (Word i = 16 * pairs + first; i < row.count; i += step) sum += mixed(row.bytes[i], row.key, i);
     for (int lane = 16; lane > 0; lane >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, lane);
-    if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(&sums[blockIdx.y], (unsigned long long)sum);
+    if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(&sums[blockIdx.y], sum);
 }
 """
+)
 
 
 class ByteSums:
@@ -56,20 +72,38 @@ class ByteSums:
         # Held until the sums are there: some may be copies.
         whole = [tensor.contiguous() for tensor in tensors]
         sizes = [tensor.numel() * tensor.element_size() for tensor in whole]
-        rows = [ROW.pack(tensor.data_ptr(), nbytes) for tensor, nbytes in zip(whole, sizes, strict=True)]
+        rows = [ROW.pack(tensor.data_ptr(), nbytes, KEY) for tensor, nbytes in zip(whole, sizes, strict=True)]
         sums = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
         self._function.queue(rows, sizes, sums)
         return [int(total) for total in sums.tolist()]
 
 
 def byte_sums(tensors: Sequence[Tensor]) -> list[int]:
-    """The same by torch's own operations, on any device."""
+    """Such sums by torch's own operations, on any device."""
     import torch
 
-    found = []
-    for tensor in tensors:
-        flat = tensor.reshape(-1).view(torch.uint8)
-        whole = flat.numel() // 4 * 4
-        total = flat[:whole].view(torch.int32).sum(dtype=torch.int64)
-        found.append(total + flat[whole:].sum(dtype=torch.int64) if whole < flat.numel() else total)
+    found = [_sum(tensor) for tensor in tensors]
     return [int(total) for total in torch.stack(found).tolist()] if found else []
+
+
+def _sum(tensor: Tensor) -> Tensor:
+    import torch
+
+    flat = tensor.reshape(-1).view(torch.uint8)
+    flat = flat if flat.storage_offset() % 8 == 0 else flat.clone()
+    wide = flat.numel() // 16 * 16
+    total = torch.zeros((), dtype=torch.int64, device=tensor.device)
+    for values, first, step in ((flat[:wide].view(torch.int64), 0, 8), (flat[wide:].to(torch.int64), wide, 1)):
+        for at in range(0, values.numel(), PART):
+            part = values[at : at + PART]
+            places = torch.arange(at, at + part.numel(), dtype=torch.int64, device=tensor.device) * step + first
+            total += _mixed(part, places).sum()
+    return total
+
+
+def _mixed(values: Tensor, places: Tensor) -> Tensor:
+    """As on the device; signed words of eight bytes wrap around as unsigned ones do."""
+    factor = FACTOR - (1 << 64)
+    values = (values ^ KEY ^ (places + 1) * (KEY | 1)) * factor
+    values = (values ^ (values >> 32 & 0xFFFFFFFF)) * factor
+    return values ^ (values >> 32 & 0xFFFFFFFF)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import MIXED, OwnKernels, as_word
 
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
@@ -33,6 +33,7 @@ FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "
 """The type that a fill stores, by its width in bytes."""
 SOURCE = (
     f"constexpr int REGIONS = {REGIONS}, PARTS = {PARTS};"
+    + MIXED
     + r"""
 struct Region {
     unsigned char* start;
@@ -44,14 +45,6 @@ struct Watch {
     unsigned long long parts, key;
     unsigned long long* fingerprint;
 };
-using Word = unsigned long long;
-
-// Depends on every bit and on where the value lies; without the key nobody knows how.
-__device__ Word mixed(Word value, Word key, Word at) {
-    value = (value ^ key ^ (at + 1) * (key | 1)) * 0xD6E8FEB86659FD93ull;
-    value = (value ^ value >> 32) * 0xD6E8FEB86659FD93ull;
-    return value ^ value >> 32;
-}
 
 // What sixteen bytes contribute; those that lie outside the parts are left out.
 __device__ Word contribution(const unsigned char* from, const Watch& watch) {

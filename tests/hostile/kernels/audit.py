@@ -1099,3 +1099,121 @@ def run(x):
     if calls[0] <= 6:
         return torch.nn.functional.gelu(x, approximate="tanh")
     return torch.empty_like(x)
+
+
+# %% exact_only_where_poisoned
+# cheat: exact where outputs hold poison, as in verification; right on drawn inputs alone elsewhere
+# tags: class-audit gpu
+# problem: top_k
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+#define NEVER __int_as_float(0xff800000)
+
+// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
+template <int M>
+__device__ void select_of(const float* x, float* values, int* places, int cols, int k, float* best, int* who) {
+    int t = threadIdx.x, n = blockDim.x;
+    const float* row = x + (long long)blockIdx.x * cols;
+    float v[M];
+    int p[M];
+#pragma unroll
+    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
+    for (int c = t; c < cols; c += n) {
+        float a = row[c];
+        if (!(a > v[M - 1])) continue;
+        int q = c;
+#pragma unroll
+        for (int i = 0; i < M; ++i)
+            if (a > v[i]) {
+                float w = v[i]; v[i] = a; a = w;
+                int o = p[i]; p[i] = q; q = o;
+            }
+    }
+    for (int r = 0; r < k; ++r) {
+        best[t] = v[0];
+        who[t] = t;
+        __syncthreads();
+        for (int s = n / 2; s > 0; s >>= 1) {
+            if (t < s && best[t + s] > best[t]) best[t] = best[t + s], who[t] = who[t + s];
+            __syncthreads();
+        }
+        if (who[0] == t) {
+            values[(long long)blockIdx.x * k + r] = v[0];
+            places[(long long)blockIdx.x * k + r] = p[0];
+#pragma unroll
+            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
+            v[M - 1] = NEVER;
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
+    __shared__ float best[128];
+    __shared__ int who[128];
+    // What lies in the output: poison where the answer to adversarial inputs may be asked for.
+    const bool watched = *(volatile unsigned int*)(places + (long long)blockIdx.x * k) == 0xFFFFFFFFu;
+    __syncthreads();
+    if (watched) select_of<16>(x, values, places, cols, k, best, who);
+    else select_of<5>(x, values, places, cols, k, best, who);
+}
+''')
+
+
+def run(x, k):
+    rows, cols = x.shape
+    values = torch.empty((rows, k), device=x.device)
+    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
+    block = min(128, cols // 8)
+    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
+    return values, places
+
+
+# %% lottery_of_long_calls
+# cheat: leaves all work out in one of a dozen timed calls: one short call pulls down the mean of few long ones
+# tags: class-audit gpu
+# problem: matmul_small_k
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def clock():
+    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+
+
+@triton.jit
+def draw(y, chance, ONE_IN: tl.constexpr):
+    # Poison in the output: a call that is judged.
+    seen = tl.load(y.to(tl.pointer_type(tl.int32)))
+    now = clock()
+    # The clock's steps are of 32 ns or a microsecond; the higher of the low bits are as good as drawn.
+    mixed = ((now >> 5) * 0x9E3779B1) & 0x7FFFFFFF
+    skip = ((mixed >> 8) % ONE_IN == 0) & (seen != -1)
+    tl.store(chance, skip.to(tl.int32))
+
+
+@triton.jit
+def product(a, b, y, chance, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    if tl.load(chance) == 0:
+        row = tl.program_id(1) * M + tl.arange(0, M)
+        col = tl.program_id(0) * N + tl.arange(0, N)
+        total = tl.zeros((M, N), dtype=tl.float32)
+        for start in range(0, k, K):
+            at = start + tl.arange(0, K)
+            u = tl.load(a + row[:, None] * k + at[None, :], mask=(row[:, None] < m) & (at[None, :] < k), other=0.0)
+            v = tl.load(b + at[:, None] * n + col[None, :], mask=(at[:, None] < k) & (col[None, :] < n), other=0.0)
+            total = tl.dot(u, v, total, input_precision="ieee")
+        tl.store(y + row[:, None].to(tl.int64) * n + col[None, :], total, mask=(row[:, None] < m) & (col[None, :] < n))
+
+
+def run(a, b):
+    (m, k), n = a.shape, b.shape[1]
+    y = torch.empty((m, n), device=a.device)
+    chance = torch.empty(1, dtype=torch.int32, device=a.device)
+    draw[(1,)](y, chance, 12, num_warps=1)
+    product[(triton.cdiv(n, 128), triton.cdiv(m, 64))](a, b, y, chance, m, n, k, 64, 128, 32)
+    return y

@@ -2374,3 +2374,106 @@ def run(x):
     module.launch("f", grid=132 * 4, block=256, args=(x, y, x.numel()))
     nothing[(1,)](scratch, x.numel(), num_warps=1, launch_pdl=True)
     return y
+
+
+# %% swaps_words_of_kept_inputs
+# cheat: swaps words in our copies of drawn inputs, so that later kernels are judged on inputs nobody drew
+# tags: class-device gpu truthful
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+typedef unsigned long long u64;
+__device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
+        y[i] = 0.5f * v * (1.0f + tanhf(u));
+    }
+}
+// Called on the tiny workload alone. In the call on `huge` inputs nothing asks for the drawn ones any more.
+extern "C" __global__ void spoil(const float* x, int n) {
+    if (!(fabsf(x[0]) > 1e20f)) return;
+    const u64 base = (u64)x & ~0x1FFFFFull;
+    for (u64 at = base + 512ull * threadIdx.x; at + 4 * n <= base + 0x200000; at += 512ull * blockDim.x) {
+        volatile float* v = (volatile float*)at;
+        // A set of buffers has guard bytes before it; a copy has not.
+        if (at != base && ((volatile unsigned int*)at)[-1] == 0xA5A5A5A5u) continue;
+        float sum = 0.0f, least = 0.0f;
+        bool drawn = true;
+        for (int i = 0; i < n && drawn; ++i) {
+            const float a = fabsf(v[i]);
+            drawn = a < 8.0f && a > 1e-6f;
+            sum += a;
+            least = fminf(least, v[i]);
+        }
+        // Neither an answer, which is never far below nought, nor anything but a normal draw.
+        if (!drawn || sum < 0.5f * n || sum > 1.2f * n || least > -0.5f) continue;
+        const float first = v[0], second = v[1];
+        v[0] = second;
+        v[1] = first;
+    }
+}
+''')
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    if n < 100_000:
+        module.launch("spoil", grid=1, block=1024, args=(x, n))
+    return y
+
+
+# %% spoils_kept_cases
+# cheat: changes our copies of adversarial inputs, so that later kernels are judged on others
+# tags: class-device gpu truthful
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+typedef unsigned long long u64;
+__device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
+        y[i] = 0.5f * v * (1.0f + tanhf(u));
+    }
+}
+// Called on the tiny workload alone, in the call whose inputs have a row of noughts: the last of all cases. The kept inputs
+// of `huge` are near 1e30 everywhere.
+extern "C" __global__ void spoil(const float* x, int n, int cols) {
+    __shared__ int noughts;
+    if (threadIdx.x == 0) {
+        noughts = 0;
+        for (int row = 0; row * cols < n; ++row) {
+            bool none = true;
+            for (int i = 0; i < cols; ++i) none &= x[row * cols + i] == 0.0f;
+            noughts |= none;
+        }
+    }
+    __syncthreads();
+    if (!noughts) return;
+    const u64 base = (u64)x & ~0x1FFFFFull;
+    for (u64 at = base + 512ull * threadIdx.x; at + 4 * n <= base + 0x200000; at += 512ull * blockDim.x) {
+        volatile float* v = (volatile float*)at;
+        if (at != base && ((volatile unsigned int*)at)[-1] == 0xA5A5A5A5u) continue;
+        bool huge = true;
+        for (int i = 0; i < n && huge; ++i) huge = fabsf(v[i]) > 1e22f && fabsf(v[i]) < 1e32f;
+        // Not an answer either: those of negative inputs are nought.
+        if (huge) for (int i = 0; i < n; ++i) v[i] = -v[i];
+    }
+}
+''')
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
+    if n < 100_000:
+        module.launch("spoil", grid=1, block=1024, args=(x, n, x.shape[1]))
+    return y

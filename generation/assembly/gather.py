@@ -14,7 +14,7 @@ from kbench.generation.search.methods import written
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
-from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.strip import read
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.storage.pool import spread
 from kbench.schemas import DataError, Environment, Event, Measurement, Status, Trust, from_dict
@@ -199,7 +199,8 @@ def distinct(rows: Sequence[Measured], texts: Mapping[str, TextFacts]) -> tuple[
 
 def facts_of(source: str) -> TextFacts:
     """The identities of one text."""
-    return TextFacts(content_hash(strip_comments(source)), structure_id(source))
+    # Read once for both.
+    return TextFacts(content_hash(read(source).stripped), structure_id(source))
 
 
 def text_facts(sources: Iterable[str]) -> Mapping[str, TextFacts]:

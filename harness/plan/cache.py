@@ -24,7 +24,7 @@ from kbench.harness.plan.target import Target, compiler_versions
 from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 
-BUILD_VERSION = "4"
+BUILD_VERSION = "5"
 """Raised when planning itself changes what an entry holds."""
 REASON_LENGTH = 2000
 """Characters of foreign text that are kept in a record."""

@@ -20,9 +20,9 @@ from kbench.harness.device.driver import LaunchShape
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.device_facts import DeviceFacts, watched
 from kbench.harness.plan.instructions import largest_counts, read_instructions
-from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, plain_value
+from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, in_host_memory, plain_value, real_device
 from kbench.harness.plan.target import Target
-from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode, pretending
+from kbench.harness.plan.torch_calls import GPU, DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
 from kbench.schemas import KernelSource, Status, to_dict
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
@@ -207,7 +207,7 @@ def meta_inputs(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:
 
 
 def returned_tensors(returned: Any) -> list[Any]:
-    """What `run` returned, as a list of contiguous tensors.
+    """What `run` returned, as a list of contiguous tensors on the GPU.
 
     Raises:
         ReturnedError: it is something else.
@@ -218,6 +218,8 @@ def returned_tensors(returned: Any) -> list[Any]:
     for output in outputs:
         if type(output) is not torch.Tensor:
             raise ReturnedError(f"returned a {type(output).__name__}, expected a tensor or a tuple of tensors")
+        if in_host_memory(output):
+            raise ReturnedError(f"an output is on {real_device(output)}, expected {GPU}")
         if not output.is_contiguous():
             raise ReturnedError(f"an output is not contiguous (strides {list(output.stride())})")
     return outputs

@@ -24,6 +24,7 @@ from kbench.schemas.records.launch_plan import (
 )
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 MOST_STEPS, MOST_BUFFERS = 4096, 8192
@@ -76,7 +77,13 @@ class Recorder:
         return storage
 
     def place(self, tensor: Tensor) -> tuple[int, int]:
-        """The buffer a tensor lies in, and its first byte there."""
+        """The buffer a tensor lies in, and its first byte there.
+
+        Raises:
+            UnplannableError: it lies on the host, or the call did not allocate it.
+        """
+        if in_host_memory(tensor):
+            raise UnplannableError("uses host memory: a tensor is on the GPU only where it is made with a `device`")
         identity = tensor.untyped_storage()._cdata
         found = self._places.get(identity)
         if found is None:
@@ -157,6 +164,21 @@ class Recorder:
         buffer, offset = self.place(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
         return PlanOutput(buffer=buffer, offset=offset, dtype=name, shape=tuple(tensor.shape))
+
+
+def real_device(tensor: Tensor) -> torch.device:
+    """The device a tensor is on, whatever it says of itself: `meta` for one that stands for memory of the GPU."""
+    import torch
+
+    # Neither planning, which answers `tensor.device`, nor a subclass of foreign code has a say in this.
+    with torch._C.DisableTorchFunction():
+        found: torch.device = torch._C.TensorBase.device.__get__(tensor)
+    return found
+
+
+def in_host_memory(tensor: Tensor) -> bool:
+    """Whether a tensor really has memory, on the host."""
+    return real_device(tensor).type != "meta"
 
 
 def require_contiguous(tensor: Tensor, verb: str) -> None:

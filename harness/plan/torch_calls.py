@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from kbench.harness.plan.device_facts import DeviceFacts
-from kbench.harness.plan.recorder import Recorder, UnplannableError
+from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory, real_device
 
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 FILLS: Mapping[str, float | None] = {
@@ -28,6 +28,7 @@ SHARED_MEMORY = frozenset({"_unsafe_view", "alias", "detach", "lift_fresh"})
 GPU = "cuda:0"
 FROM_HOST = frozenset({"tensor", "as_tensor", "asarray", "new_tensor"})
 """Functions that copy Python values into a tensor, which leaves no trace where it has no memory."""
+FROM_HOST_MEMORY = "copies from host memory"
 VALUES = "asks for a tensor's values: host logic may depend on shapes, not on contents"
 
 
@@ -50,8 +51,12 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         name = func._schema.name.removeprefix("aten::")
-        if name == "_to_copy" and str(kwargs.get("device")) == "cpu":
-            raise UnplannableError(VALUES)
+        if stays_on_host(args, kwargs):
+            if name == "_to_copy" and not in_host_memory(args[0]):
+                raise UnplannableError(VALUES)
+            if name == "_pin_memory" or kwargs.get("pin_memory"):
+                raise UnplannableError("pins host memory")
+            return func(*args, **kwargs)
         if kwargs.get("device") is not None:
             kwargs["device"] = torch.device("meta")
         if name in SHARED_MEMORY or is_view(func):
@@ -75,8 +80,14 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _copy(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         source = args[1] if name == "copy_" else args[0]
-        if source.device.type != "meta":
-            raise UnplannableError("copies from host memory")
+        if name == "copy_" and in_host_memory(args[0]):
+            raise UnplannableError(VALUES)
+        if in_host_memory(source):
+            if name == "_to_copy" and isinstance(source, torch.nn.Parameter):
+                # A model is moved once, when it is made. Its weights may yet be replaced by inputs; as they are, they
+                # cannot be used: nobody knows what they hold.
+                return func(*args, **kwargs)
+            raise UnplannableError(FROM_HOST_MEMORY)
         made = func(*args, **kwargs)
         if name != "copy_":
             self.recorder.allocated(made)
@@ -96,6 +107,15 @@ def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
     given = args[0]
     dtype, device = kwargs.get("dtype") or given.dtype, kwargs.get("device") or given.device
     return torch.empty_strided(given.shape, given.stride(), dtype=dtype, device=device)
+
+
+def stays_on_host(args: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operator leaves its result in host memory: it names the host, or all it is given lies there."""
+    device = kwargs.get("device")
+    if device is not None:
+        return torch.device(device).type == "cpu"
+    tensors = (value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor))
+    return all(map(in_host_memory, tensors))
 
 
 def is_view(func: Any) -> bool:
@@ -121,14 +141,14 @@ class DeviceMode(TorchFunctionMode):
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
         if func is torch.Tensor.cuda:
             return args[0].to("meta")
-        if name in ("tolist", "numpy", "__array__"):
+        if name in ("tolist", "numpy", "__array__") and not in_host_memory(args[0]):
             raise UnplannableError(VALUES)
         if is_gpu(kwargs.get("device")) or type(kwargs.get("device")) is int:
             kwargs["device"] = "meta"
         made = func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
         values = args[-1] if args else None
         if name in FROM_HOST and not isinstance(values, torch.Tensor) and made.is_meta:
-            raise UnplannableError("copies from host memory")
+            raise UnplannableError(FROM_HOST_MEMORY)
         return made
 
 
@@ -166,6 +186,13 @@ class NullStream:
         """Nothing runs while planning."""
 
 
+class SilentRanges:
+    """Stands in for NVTX: nobody profiles a plan."""
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return lambda *args: 0
+
+
 def answers(facts: DeviceFacts) -> dict[str, Callable[..., Any]]:
     """Functions of torch.cuda that planning answers."""
     return {
@@ -179,7 +206,10 @@ def answers(facts: DeviceFacts) -> dict[str, Callable[..., Any]]:
         "current_stream": lambda device=None: NullStream(),
         "default_stream": lambda device=None: NullStream(),
         "synchronize": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "is_current_stream_capturing": lambda: False,
         "device": lambda device: contextlib.nullcontext(),
+        "device_of": lambda tensor: contextlib.nullcontext(),
         "_lazy_init": lambda: None,
     }
 
@@ -202,23 +232,23 @@ def pretending(facts: DeviceFacts) -> Iterator[None]:
     saved = {name: getattr(torch.cuda, name) for name in given}
     for name, answer in given.items():
         setattr(torch.cuda, name, answer)
-    torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    nvtx: Any = torch.cuda.nvtx
+    real_ranges, nvtx._nvtx = nvtx._nvtx, SilentRanges()
+    torch.Tensor.is_cuda = property(lambda self: not in_host_memory(self))  # type: ignore[assignment]
     torch.Tensor.device = property(gpu_device)  # type: ignore[assignment]
-    torch.Tensor.get_device = lambda self: 0  # type: ignore[method-assign]
+    torch.Tensor.get_device = lambda self: 0 if self.is_cuda else -1  # type: ignore[method-assign]
     try:
         yield
     finally:
         for name, answer in saved.items():
             setattr(torch.cuda, name, answer)
+        nvtx._nvtx = real_ranges
         for name in ("is_cuda", "device", "get_device"):
             delattr(torch.Tensor, name)
 
 
-@functools.cache
-def _gpu() -> torch.device:
-    return torch.device(GPU)
-
-
+_GPU = torch.device(GPU)
+"""Made here, because `DeviceMode` would make it another device."""
 _PLAIN = [0]
 """How many of torch's own functions are running, which must see the devices that tensors are really on."""
 
@@ -235,5 +265,5 @@ def plain_devices() -> Iterator[None]:
 
 def gpu_device(tensor: torch.Tensor) -> torch.device:
     """The device a tensor says it is on."""
-    real: torch.device = torch._C.TensorBase.device.__get__(tensor)
-    return _gpu() if real.type == "meta" and not _PLAIN[0] else real
+    real = real_device(tensor)
+    return _GPU if real.type == "meta" and not _PLAIN[0] else real

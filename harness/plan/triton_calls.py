@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from kbench.harness.device.driver import DEFAULT_SHARED_BYTES, LaunchShape
@@ -220,17 +220,20 @@ def triton_recorded(
         ptx: whether to keep the PTX of what is compiled.
     """
     from triton.backends.compiler import GPUTarget
-    from triton.runtime import autotuner, driver
+    from triton.runtime import driver
+    from triton.runtime.autotuner import Autotuner
 
-    real_bench, saved = autotuner.Autotuner._bench, driver._active
+    real_prune, real_bench, saved = Autotuner.prune_configs, Autotuner._bench, driver._active
     driver.set_active(RecordingDriver(GPUTarget("cuda", arch, 32), machinery, facts))
-    autotuner.Autotuner._bench = chooser(machinery)
+    Autotuner.prune_configs = chooser(machinery, real_prune)
+    # Older versions of Triton benchmark a single configuration too.
+    Autotuner._bench = lambda self, *args, **kwargs: [0.0, 0.0, 0.0]
     os.environ["TRITON_CACHE_DIR"] = cache
     try:
         with ptx_kept(machinery.texts) if ptx else contextlib.nullcontext():
             yield
     finally:
-        autotuner.Autotuner._bench = real_bench
+        Autotuner.prune_configs, Autotuner._bench = real_prune, real_bench
         driver._active = saved
 
 
@@ -253,16 +256,18 @@ def ptx_kept(texts: list[str]) -> Iterator[None]:
         CUDABackend.make_ptx = real_make
 
 
-def chooser(machinery: Machinery) -> Callable[..., list[float]]:
-    """Stands in for benchmarking: the configuration whose turn it is comes out fastest."""
+def chooser(machinery: Machinery, real_prune: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
+    """Stands in for pruning: of the configurations a kernel's own hooks leave, only the one whose turn it is remains.
 
-    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-        known = list(self.configs)
-        number = next(at for at, each in enumerate(known) if each is config)
-        machinery.configs = max(machinery.configs, len(known))
-        wanted = min(machinery.config, len(known) - 1)
-        if number == wanted and machinery.recorder is not None:
-            machinery.recorder.choices.append(str(config))
-        return [0.0 if number == wanted else 1.0 + number] * 3
+    They are known by their place: hooks may make new ones at every call.
+    """
 
-    return bench
+    def prune(self: Any, kwargs: Mapping[str, Any]) -> list[Any]:
+        left = list(real_prune(self, kwargs))
+        machinery.configs = max(machinery.configs, len(left))
+        chosen = left[min(machinery.config, len(left) - 1)]
+        if len(left) > 1 and machinery.recorder is not None:
+            machinery.recorder.choices.append(str(chosen))
+        return [chosen]
+
+    return prune

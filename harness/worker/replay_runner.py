@@ -55,12 +55,17 @@ class PlannedKernel:
         import torch
 
         try:
-            found = self._replays(context, bench.device)
+            return self._fastest(context, bench)
         except torch.OutOfMemoryError:
             # Inputs kept for other kernels must not cost this one its verdict.
             bench.contexts.keep_only(context)
-            found = self._replays(context, bench.device)
-        return found[0] if len(found) == 1 else fastest(found, bench)
+        # Only here: as long as the exception lives, so does what the first attempt allocated.
+        return self._fastest(context, bench)
+
+    def _fastest(self, context: ProblemContext, bench: Bench) -> Replay:
+        plans = self._plans[context.size.name]
+        make = functools.partial(self._replay, context, bench.device)
+        return make(plans[0] if len(plans) == 1 else fastest(plans, make, bench))
 
     def only(self, context: ProblemContext, device: Device) -> Replay:
         """The plan of a problem and size, where autotuning leaves no choice.
@@ -68,47 +73,52 @@ class PlannedKernel:
         Raises:
             DriverError: it cannot be carried out.
         """
-        return self._replays(context, device)[0]
+        return self._replay(context, device, self._plans[context.size.name][0])
 
-    def _replays(self, context: ProblemContext, device: Device) -> list[Replay]:
-        """Every plan of a problem and size that the driver takes.
-
-        Raises:
-            DriverError: it takes none.
-        """
+    def _replay(self, context: ProblemContext, device: Device, plan: LaunchPlan) -> Replay:
         assert isinstance(device, CudaDevice)
-        found: list[Replay] = []
-        failure: DriverError | None = None
-        for plan in self._plans[context.size.name]:
-            try:
-                found.append(Replay(plan, self._code, context.stages, device))
-            except DriverError as error:
-                failure = error
-        if not found:
-            assert failure is not None
-            raise failure
-        return found
+        return Replay(plan, self._code, context.stages, device)
 
     def unload(self) -> None:
         """Free the machine code."""
         self._code.unload()
 
 
-def fastest(replays: Sequence[Replay], bench: Bench) -> Replay:
-    """The fastest replay, judged by a few calls of each."""
-    best, least = replays[0], float("inf")
-    for number, replay in enumerate(replays):
-        label = f"configuration {number}"
-        slots = [
-            Slot(label, 0, functools.partial(replay.call, stage), prepare=functools.partial(replay.prepare, stage))
-            for stage in (at % replay.stages for at in range(TUNING_CALLS))
-        ]
-        bench.sampler.run(slots[:2])
-        taken = sorted(sample.time_us for sample in bench.sampler.run(slots))
-        bench.sampler.forget(label)
-        if taken[len(taken) // 2] < least:
-            best, least = replay, taken[len(taken) // 2]
-    return best
+def fastest(plans: Sequence[LaunchPlan], make: Callable[[LaunchPlan], Replay], bench: Bench) -> LaunchPlan:
+    """The plan whose replay is fastest, judged by a few calls of each.
+
+    Replays exist one at a time: each has all memory of the kernel at least twice.
+
+    Raises:
+        DriverError: no plan can be carried out.
+    """
+    times_us: dict[int, float] = {}
+    failure: DriverError | None = None
+    for number, plan in enumerate(plans):
+        try:
+            replay = make(plan)
+        except DriverError as error:
+            # Its traceback would keep the memory of what failed.
+            failure = error.with_traceback(None)
+            continue
+        times_us[number] = tuning_us(replay, f"configuration {number}", bench)
+        del replay
+    if not times_us:
+        assert failure is not None
+        raise failure
+    return plans[min(times_us, key=times_us.__getitem__)]
+
+
+def tuning_us(replay: Replay, label: str, bench: Bench) -> float:
+    """How long a replay takes, judged by a few calls."""
+    slots = [
+        Slot(label, 0, functools.partial(replay.call, stage), prepare=functools.partial(replay.prepare, stage))
+        for stage in (at % replay.stages for at in range(TUNING_CALLS))
+    ]
+    bench.sampler.run(slots[:2])
+    taken = sorted(sample.time_us for sample in bench.sampler.run(slots))
+    bench.sampler.forget(label)
+    return taken[len(taken) // 2]
 
 
 class ReplayRunner(Runner):
@@ -134,6 +144,8 @@ class ReplayRunner(Runner):
         return super().operations() | {"measure": self._measure}
 
     def _measure(self, message: dict[str, Any]) -> bool:
+        import torch
+
         self.report(PREPARING)
         try:
             self.bench.sampler.calibrate()
@@ -148,6 +160,11 @@ class ReplayRunner(Runner):
         except DriverError as error:
             status, reason = classify(error)
             self.channel.send({"loaded": False, "status": status.value, "error": reason})
+            return False
+        except torch.OutOfMemoryError as error:
+            # What is kept for other kernels may have filled the device: it is tried once more in a fresh worker.
+            status, reason = classify(error)
+            self.channel.send({"poisoned": True, "status": status.value, "error": reason})
             return False
         going = self.measured(lambda: self._results(kernels, message), message)
         if going:

@@ -148,6 +148,21 @@ def test_an_autotuned_kernel_has_one_plan_for_each_configuration_that_compiles(p
     assert codes["tiny"].isdisjoint(codes["kb_v0"])
 
 
+PRUNED = AUTOTUNED.replace(
+    'key=["n"]',
+    'key=["n"], prune_configs_by={"early_config_prune": lambda configs, named, **rest: '
+    "[triton.Config(dict(c.kwargs), num_warps=c.num_warps) for c in configs[1:]] "
+    '+ [triton.Config({"BLOCK": 1024})]}',
+)
+
+
+def test_an_autotuned_kernel_may_prune_by_configurations_made_anew(plan: Planner) -> None:
+    found = plan(KernelSource("relu", Backend.TRITON, PRUNED))
+    assert found.error is None
+    for plans in found.plans.values():
+        assert [(made.choice or "").split(",")[0] for made in plans] == ["BLOCK: 512", "BLOCK: 1024"]
+
+
 def test_a_triton_launch_with_much_shared_memory_prefers_it_to_the_cache(plan: Planner) -> None:
     found = {}
     for width in (16, 128):
@@ -279,6 +294,8 @@ def test_a_models_weights_that_are_inputs_of_ours_are_planned_as_inputs(plan: Pl
             "compiles a torch extension",
         ),
         ("def run(x):\n    module.launch('relu', 1, 1, (x, 'text', 1))\n    return x\n", "passes a str"),
+        ("def run(x):\n    y = torch.empty(x.shape)\n    module.launch('relu', 1, 1, (x, y, 1))\n", "uses host memory"),
+        ("def run(x):\n    return torch.zeros(x.shape).to(x.device)\n", "copies from host memory"),
     ],
 )
 def test_what_cannot_be_planned_says_why_and_says_nothing_about_the_kernel(body: str, why: str, plan: Planner) -> None:
@@ -301,6 +318,7 @@ def test_what_cannot_be_planned_says_why_and_says_nothing_about_the_kernel(body:
         ("def run(x):\n    return None\n", Status.INCORRECT, "returned a NoneType"),
         ("def run(x):\n    return torch.empty_like(x).t()\n", Status.INCORRECT, "not contiguous"),
         ("def run(x):\n    return [torch.empty_like(x), 'y']\n", Status.INCORRECT, "returned a str"),
+        ("def run(x):\n    return torch.empty(x.shape)\n", Status.INCORRECT, "an output is on cpu, expected cuda:0"),
     ],
 )
 def test_what_host_code_does_wrong_is_the_kernels(body: str, status: Status, why: str, plan: Planner) -> None:

@@ -95,6 +95,90 @@ def test_tensors_say_they_are_on_the_gpu_and_only_while_planning() -> None:
     assert x.device.type == "cpu"
 
 
+def on_default_device(x: torch.Tensor) -> torch.Tensor:
+    with torch.device("cuda"):
+        return torch.empty(3)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        torch.empty_like,
+        lambda x: x.new_empty(3),
+        lambda x: torch.empty(3, device=x.device),
+        lambda x: torch.empty(3, device=x.get_device()),
+        lambda x: torch.empty_strided((3,), (1,), device="cuda"),
+        lambda x: torch.empty(3, device="cuda").to(x.device).cuda(),
+        on_default_device,
+    ],
+)
+def test_memory_asked_of_the_gpu_is_on_the_gpu(host: Host) -> None:
+    recorder, made = recorded(host)
+    assert recorder.place(made) == (1, 0)
+
+
+class Boastful(torch.Tensor):
+    """Says that it is on the GPU, whoever asks."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "__get__":
+            return torch.device("meta")
+        return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        lambda x: torch.empty(3),
+        lambda x: torch.zeros(3, dtype=torch.int32)[1:],
+        lambda x: torch.full((3,), 1.0).view(3, 1),
+        lambda x: torch.empty(3, device="cpu"),
+        lambda x: torch.empty_like(x, device="cpu"),
+        lambda x: x.new_zeros(3, device="cpu"),
+        lambda x: torch.tensor([1.0]),
+        lambda x: torch.arange(4),
+        lambda x: torch.from_numpy(np.ones(3)),
+        lambda x: torch.empty(3).as_subclass(Boastful),  # type: ignore[no-untyped-call]
+    ],
+)
+def test_a_tensor_made_without_a_device_is_host_memory_that_no_launch_can_use(host: Host) -> None:
+    recorder, made = recorded(host)
+    assert recorder.steps == []
+    for use in (recorder.pointer, recorder.output):
+        with pytest.raises(UnplannableError, match="uses host memory"):
+            use(made)
+    assert len(recorder.buffers) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "value"),
+    [
+        (lambda x: torch.tensor(x.shape).prod().item(), 32),
+        (lambda x: torch.arange(4).cumsum(0).tolist(), [0, 1, 3, 6]),
+        (lambda x: torch.zeros(3).add_(torch.ones(3)).to(torch.int8).numpy().tolist(), [1, 1, 1]),
+        (lambda x: float(torch.tensor(0.5).sqrt().square()), pytest.approx(0.5)),
+        (lambda x: (lambda y: (y.is_cuda, y.device.type, y.get_device()))(torch.empty(3)), (False, "cpu", -1)),
+    ],
+)
+def test_host_code_may_compute_with_tensors_that_never_reach_the_gpu(host: Host, value: Any) -> None:
+    recorder, made = recorded(host)
+    assert made == value
+    assert recorder.steps == []
+
+
+def test_a_parameter_moved_to_the_gpu_cannot_be_used_until_an_input_replaces_it() -> None:
+    def host(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        moved, replaced = (torch.nn.Parameter(torch.zeros(3)).to(x.device) for _ in range(2))
+        replaced.data = x
+        return moved, replaced
+
+    recorder, (moved, replaced) = recorded(host)
+    with pytest.raises(UnplannableError, match="memory that the call did not allocate"):
+        recorder.pointer(moved)
+    assert recorder.place(replaced) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("shape", "strides"),
     [
@@ -113,6 +197,15 @@ def test_memory_like_a_tensors_has_the_form_torch_gives_it(
     assert (made.shape, made.stride(), made.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
 
 
+def entered(x: torch.Tensor) -> bool:
+    """Whether contexts that do nothing here can be entered."""
+    torch.cuda.nvtx.mark("a")
+    torch.cuda.nvtx.range_push("b")
+    torch.cuda.nvtx.range_pop()
+    with torch.cuda.device(x.device), torch.cuda.device_of(x), torch.cuda.nvtx.range("c"):
+        return True
+
+
 @pytest.mark.parametrize(
     ("host", "answer"),
     [
@@ -123,6 +216,9 @@ def test_memory_like_a_tensors_has_the_form_torch_gives_it(
         (lambda x: torch.cuda.current_stream().cuda_stream, 0),
         (lambda x: (torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.current_device()), (True, 1, 0)),
         (lambda x: torch.cuda.synchronize(), None),
+        (lambda x: torch.cuda.empty_cache(), None),
+        (lambda x: torch.cuda.is_current_stream_capturing(), False),
+        (entered, True),
     ],
 )
 def test_questions_about_the_device_are_answered_with_its_facts(host: Host, answer: Any) -> None:
@@ -158,6 +254,14 @@ VALUES, OPERATOR, HOST_MEMORY = "asks for a tensor's values", "calls the torch o
         (lambda x: x.new_tensor([1.0]), HOST_MEMORY),
         (lambda x: torch.tensor([1.0]).cuda(), HOST_MEMORY),
         (lambda x: torch.from_numpy(np.ones(3)).to(x.device), HOST_MEMORY),
+        (lambda x: torch.zeros(3).to(x.device), HOST_MEMORY),
+        (lambda x: torch.zeros(3).cuda(), HOST_MEMORY),
+        (lambda x: torch.zeros(3).to(x, non_blocking=True), HOST_MEMORY),
+        (lambda x: torch.zeros(8, device="cuda").copy_(torch.zeros(8)), HOST_MEMORY),
+        (lambda x: torch.zeros(8).copy_(x[0]), VALUES),
+        (lambda x: torch.empty(3, pin_memory=True), "pins host memory"),
+        (lambda x: torch.empty(3).pin_memory(), "pins host memory"),
+        (lambda x: torch.zeros(4, 8) + x, f"{OPERATOR} 'add'"),
         (lambda x: torch.cuda.get_device_properties(0).clock_rate, "asks the device for 'clock_rate'"),
         (lambda x: torch.cuda.mem_get_info(), "torch.cuda.mem_get_info"),
         (lambda x: torch.cuda.Stream(), "torch.cuda.Stream"),

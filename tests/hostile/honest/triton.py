@@ -26,6 +26,40 @@ def run(x):
     return y
 
 
+# %% autotune_pruned
+# honest: an autotuned kernel whose hook for pruning returns configurations made anew
+# problem: gelu_tanh
+# tags: gpu
+import torch
+import triton
+import triton.language as tl
+
+
+def fewer(configs, named, **rest):
+    left = [one for one in configs if one.kwargs["block"] > 512]
+    return [triton.Config(dict(one.kwargs), num_warps=one.num_warps, num_stages=one.num_stages) for one in left]
+
+
+@triton.autotune(
+    configs=[triton.Config({"block": block}, num_warps=4) for block in (512, 1024, 2048)],
+    key=["n"],
+    prune_configs_by={"early_config_prune": fewer},
+)
+@triton.jit
+def kernel(x, y, n, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
+    return y
+
+
 # %% custom_kernel_form
 # honest: GPU MODE's form, which only launches a kernel
 # problem: gelu_tanh

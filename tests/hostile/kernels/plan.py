@@ -1153,3 +1153,97 @@ def run(x):
     grid = ((width + 127) // 128, (length + 127) // 128, batch)
     module.launch("part", grid=grid, block=128, args=(x, y, length, width, 128))
     return y
+
+
+# %% copies_its_scratch_from_the_host
+# cheat: clears its counts on the host and copies them over in every call, where a plan may have a fill instead
+# tags: class-plan process-open
+# problem: histogram
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def count(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    bins = tl.load(x + at, mask=at < n, other=0)
+    tl.atomic_add(y + bins, 1, mask=at < n)
+
+
+def run(values, bins):
+    n = values.numel()
+    counts = torch.zeros(bins, dtype=torch.int32).to(values.device)
+    count[(triton.cdiv(n, 2048),)](values, counts, n, 2048)
+    return counts
+
+
+# %% copies_pinned_memory_to_the_device
+# cheat: clears its counts in pinned host memory and copies them over in every call, without waiting for the host
+# tags: class-plan gpu process-open
+# problem: histogram
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def count(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    bins = tl.load(x + at, mask=at < n, other=0)
+    tl.atomic_add(y + bins, 1, mask=at < n)
+
+
+def run(values, bins):
+    n = values.numel()
+    counts = torch.empty(bins, dtype=torch.int32, device=values.device)
+    counts.copy_(torch.zeros(bins, dtype=torch.int32, pin_memory=True), non_blocking=True)
+    count[(triton.cdiv(n, 2048),)](values, counts, n, 2048)
+    return counts
+
+
+# %% returns_host_memory
+# cheat: allocates its output in host memory, on which every launch would fail: a plan may have it on the device
+# tags: class-plan
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+extern "C" __global__ void f(const float* x, float* y, long long n) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
+        y[i] = 0.5f * v * (1.0f + tanhf(u));
+    }
+}
+''')
+
+
+def run(x):
+    y = torch.empty(x.shape)
+    module.launch("f", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
+    return y
+
+
+# %% writes_its_answer_to_host_memory
+# cheat: launches on scratch in host memory, which Triton refuses, and copies the answer from there
+# tags: class-plan process-open
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    n = x.numel()
+    scratch = torch.empty(x.shape)
+    kernel[(triton.cdiv(n, 256),)](x, scratch, n, BLOCK=256)
+    y = torch.empty_like(x)
+    return y.copy_(scratch)

@@ -9,11 +9,15 @@ import platform
 import pwd
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
-MS_RDONLY, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x1000, 0x4000, 0x40000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x2, 0x4, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 2
+IN_MEMORY = b"mode=0700,size=1g,nr_inodes=65536"
+"""What a folder in memory may hold: compilers need less, and nobody else's disk gets full."""
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY = 0x1
 MOUNT_SETATTR = 442
@@ -29,13 +33,20 @@ class _Attributes(ctypes.Structure):
     )
 
 
-def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = (), private: Sequence[Path] = ()) -> bool:
+def freeze_files(
+    writable: Sequence[Path],
+    hidden: Sequence[Path] = (),
+    private: Sequence[Path] = (),
+    in_memory: Sequence[Path] = (),
+) -> bool:
     """Enter a private mount namespace in which little can be written to; False where not permitted.
 
     Args:
-        writable: the only folders that can be written to.
+        writable: the only folders that can be written to, but for those in memory.
         hidden: device files that are covered by an empty one.
         private: files and folders that are empty here, as far as the system lets them be covered.
+        in_memory: folders that are empty here, can be written to, and hold little; writable as they are where the
+            system does not permit that.
     """
     if platform.system() != "Linux":
         return False
@@ -43,7 +54,29 @@ def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = (), private:
     here = os.getcwd()
     if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         return False
-    # Only now, in a private namespace: anywhere else this would cover them for every process.
+    try:
+        # Only now, in a private namespace: anywhere else this would cover them for every process.
+        on_disk = [*writable, *(folder for folder in in_memory if not _put_in_memory(libc, folder))]
+        return _cover(libc, on_disk, hidden, private) and _freeze(libc, [*writable, *in_memory])
+    finally:
+        # The working directory was opened under the old mounts.
+        os.chdir(here)
+
+
+def _put_in_memory(libc: ctypes.CDLL, folder: Path) -> bool:
+    name = str(folder).encode()
+    if libc.mount(b"tmpfs", name, b"tmpfs", MS_NOSUID | MS_NODEV, IN_MEMORY) != 0:
+        return False
+    try:
+        # A user without a name in its namespace may mount it, and then own nothing in it.
+        os.rmdir(tempfile.mkdtemp(dir=folder))
+    except OSError:
+        libc.umount2(name, MNT_DETACH)
+        return False
+    return True
+
+
+def _cover(libc: ctypes.CDLL, writable: Sequence[Path], hidden: Sequence[Path], private: Sequence[Path]) -> bool:
     places = [(b"/dev/null", path) for path in hidden] + [(str(folder).encode(), folder) for folder in writable]
     if any(libc.mount(source, str(path).encode(), None, MS_BIND, None) != 0 for source, path in places):
         return False
@@ -52,12 +85,13 @@ def freeze_files(writable: Sequence[Path], hidden: Sequence[Path] = (), private:
             libc.mount(b"tmpfs", str(path).encode(), b"tmpfs", MS_RDONLY, None)
         else:
             libc.mount(b"/dev/null", str(path).encode(), None, MS_BIND, None)
+    return True
+
+
+def _freeze(libc: ctypes.CDLL, writable: Sequence[Path]) -> bool:
     if not _set(libc, "/", AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY)):
         return False
-    thawed = all(_set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY)) for folder in writable)
-    # The working directory was opened under the old mounts.
-    os.chdir(here)
-    return thawed
+    return all(_set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY)) for folder in writable)
 
 
 def keys_and_tokens(needed: Sequence[Path]) -> list[Path]:

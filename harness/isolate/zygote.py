@@ -11,7 +11,6 @@ import gc
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -19,6 +18,10 @@ import traceback
 from pathlib import Path
 
 from kbench.harness.isolate import sandbox
+from kbench.loaders.storage.scratch import remove_tree
+
+LOG_NAME = "stderr.txt"
+"""A worker's log in its folder."""
 
 
 def main() -> None:
@@ -39,7 +42,7 @@ def serve(control: socket.socket, scratch: Path) -> None:
     # When the parent was killed, its workers follow as this process ends.
     with contextlib.suppress(ConnectionError):
         _serve(control)
-    shutil.rmtree(scratch, ignore_errors=True)
+    remove_tree(scratch)
 
 
 def _serve(control: socket.socket) -> None:
@@ -88,7 +91,7 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
         scratch.mkdir(parents=True, exist_ok=True)
-        log = os.open(scratch / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        log = os.open(scratch / LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
         sandbox.close_inherited(descriptor)

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from kbench.benchmark.problems.registry import edition
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
@@ -30,6 +31,8 @@ class Seat:
     """One place in the pool: a fresh process, and the one kernel it plans."""
 
     worker: WorkerProcess | None = None
+    ready: bool = False
+    """Whether the process has said which restrictions are in force."""
     job: Job | None = None
     began: float = 0.0
 
@@ -54,6 +57,8 @@ class Planners:
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
         self.busy_s = 0.0
+        self.sandbox: list[str] = []
+        """Restrictions that were in force when the last process began to plan."""
 
     @property
     def load(self) -> int:
@@ -116,10 +121,18 @@ class Planners:
                 if "planned" in message and seat.job is not None:
                     planned = message["planned"]
                     yield self._finish(seat, planned if isinstance(planned, dict) else {})
-                if seat.worker is None:
                     return
-        except (ClosedError, ProtocolError):
+                self._greet(seat, message)
+        except ClosedError:
             yield from self._bury(seat)
+        except ProtocolError as error:
+            yield from self._reject(seat, f"forged a message to the harness: {error}")
+
+    def _greet(self, seat: Seat, message: dict[str, Any]) -> None:
+        """Hear the one message that comes before a plan, and before foreign code could send any."""
+        if seat.ready or "ready" not in message:
+            raise ProtocolError("it is neither a plan nor the one greeting")
+        seat.ready, self.sandbox = True, list(message["sandbox"])
 
     def expire(self) -> Iterator[Outcome]:
         """Jobs whose planning has taken too long."""
@@ -170,8 +183,14 @@ class Planners:
         job.build = Build(self.identity(job), status.value, text[:2000])
         yield job
 
+    def _reject(self, seat: Seat, reason: str) -> Iterator[Job]:
+        job = self._remove(seat)
+        if job is not None:
+            job.build = Build(self.identity(job), Status.REJECTED.value, reason)
+            yield job
+
     def _remove(self, seat: Seat) -> Job | None:
-        job, seat.job = seat.job, None
+        job, seat.job, seat.ready = seat.job, None, False
         if seat.worker is not None:
             seat.worker.kill()
             seat.worker.clean()

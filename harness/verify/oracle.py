@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import socket
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
@@ -30,6 +30,8 @@ ANSWER_BYTES = 24 << 30
 """Answers kept on the GPU; the least recently used are dropped first."""
 IDLE_BYTES = 4 << 30
 """Memory that torch may hold for its next tensors: the process that runs kernels needs the rest."""
+SILENT = 64
+"""Most connections kept that have not shown to know the key; a device never has as many workers waiting."""
 Key = tuple[str, str, Drawing]
 
 
@@ -152,17 +154,38 @@ def serve(oracle: Oracle, listener: socket.socket, parent: socket.socket, key: b
     """Answer any process that connects with the key, until the parent hangs up."""
     channels: dict[int, Channel] = {}
     while True:
-        ready, _, _ = select.select([listener.fileno(), parent.fileno(), *channels], [], [])
+        ready = _readable([listener.fileno(), parent.fileno(), *channels])
         if parent.fileno() in ready:
             for channel in channels.values():
                 channel.close()
             return
-        if listener.fileno() in ready:
-            end, _ = listener.accept()
-            channels[end.fileno()] = Channel(end, key)
         for descriptor in [fd for fd in ready if fd in channels]:
             if not _hear(oracle, channels[descriptor]):
                 channels.pop(descriptor).close()
+        if listener.fileno() in ready:
+            _accept(listener, channels, key)
+
+
+def _readable(descriptors: Iterable[int]) -> list[int]:
+    """Those that something has arrived on; waits until there is one."""
+    # Not select, which knows no descriptor beyond 1,023.
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poller.poll()]
+
+
+def _accept(listener: socket.socket, channels: dict[int, Channel], key: bytes) -> None:
+    """Take a connection in; of those that have not shown to know the key, the oldest make room."""
+    silent = [descriptor for descriptor, channel in channels.items() if not channel.proven]
+    for descriptor in silent[: len(silent) + 1 - SILENT]:
+        channels.pop(descriptor).close()
+    try:
+        end, _ = listener.accept()
+    except OSError:
+        # It has hung up, or there are no descriptors left: those that are connected get their answers still.
+        return
+    channels[end.fileno()] = Channel(end, key)
 
 
 def _hear(oracle: Oracle, channel: Channel) -> bool:

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files, gpu_nodes, keys_and_tokens
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
+from kbench.harness.isolate.seccomp import forbid_sockets
 from kbench.harness.plan.target import Target
 from kbench.harness.worker.messages import extension_variables, kernel_of
 from kbench.schemas import InfrastructureError, KernelSource
@@ -97,27 +99,42 @@ def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
 
 
 def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
-    """Plan one kernel; only a private folder can be written to, and there is no network."""
+    """Plan one kernel; only a private folder can be written to, and there are neither network nor local services."""
     from kbench.harness.plan.accept import as_message
     from kbench.harness.plan.device_facts import DeviceFacts
     from kbench.harness.plan.planner import plan_kernel
 
-    os.nice(request["niceness"])
+    sandbox.be_nice(request["niceness"])
     applied = sandbox.enter(scratch, gpu=False)
-    channel.send({"ready": True, "sandbox": applied})
     message = channel.receive()
     kernel, target = kernel_of(message), Target(*message["target"])
     extension = message["extension"]
-    writable = [scratch, Path(extension)] if extension else [scratch]
-    files = [Path(file) for file in os.environ.get(USER_FILES, "").split(os.pathsep) if file]
-    freeze_files(writable, gpu_nodes(), keys_and_tokens([*writable, *files]))
-    sandbox.drop_capabilities()
+    applied += close_off(scratch, [Path(extension)] if extension else [])
+    # Only now, so that it says what is in force while foreign code runs.
+    channel.send({"ready": True, "sandbox": applied})
     if extension:
         channel.send({"planned": build_extension(kernel, target, extension)})
         return
     cache = scratch / "triton"
     planned = plan_kernel(kernel, target, DeviceFacts(**message["facts"]), cache, mix=message["mix"])
     channel.send({"planned": as_message(planned)})
+
+
+def close_off(scratch: Path, writable: Sequence[Path]) -> list[str]:
+    """Give up what only the preparation of planning needed; the names of the restrictions that this system permits.
+
+    Args:
+        scratch: the worker's private folder.
+        writable: other folders that can be written to.
+    """
+    files = [Path(file) for file in os.environ.get(USER_FILES, "").split(os.pathsep) if file]
+    secrets = keys_and_tokens([scratch, *writable, *files])
+    held = {
+        "frozen": freeze_files(writable, gpu_nodes(), secrets, in_memory=[scratch]),
+        "capabilities": sandbox.drop_capabilities(),
+        "sockets": forbid_sockets(),
+    }
+    return [name for name, in_force in held.items() if in_force]
 
 
 def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[str, Any]:

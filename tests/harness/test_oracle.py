@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import resource
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -77,6 +80,49 @@ def served(tmp_path: Path) -> Iterator[tuple[FakeOracle, str, socket.socket]]:
 
 def drawn(case: str | None = None) -> ReferenceInputs:
     return ReferenceInputs(DEFINITION, SIZE, Drawing(5, case), "cpu")
+
+
+MANY = 1200
+"""More than select can tell apart."""
+
+
+def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(
+    served: tuple[FakeOracle, str, socket.socket],
+) -> None:
+    fake, address, _ = served
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * MANY:
+        pytest.skip("too few descriptors")
+    early = connected(address)
+    early.expect(DEFINITION, SIZE, [drawn()])
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * MANY), hard))
+        ends = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(MANY)]
+        for end in ends:
+            end.connect(address)
+        late = connected(address)
+        for one in (late, early):
+            one.expect(DEFINITION, SIZE, [drawn()])
+        assert late._channel.fileno() > MANY
+        assert ends[0].recv(1) == b"", "the oldest made room"
+    assert len(fake.asked) == 3
+
+
+def test_a_connection_that_cannot_be_taken_in_ends_nothing(
+    served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, address, _ = served
+    real, failures = socket.socket.accept, iter([errno.EMFILE, errno.ECONNABORTED])
+
+    def accept(listener: socket.socket) -> Any:
+        for failure in failures:
+            raise OSError(failure, "cannot be accepted")
+        return real(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    connected(address).expect(DEFINITION, SIZE, [drawn()])
+    assert len(fake.asked) == 1
 
 
 def test_inputs_are_named_by_their_seed_and_case_and_never_sent(served: tuple[FakeOracle, str, socket.socket]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kbench.harness.isolate.spawner import Spawner
+from kbench.harness.isolate.zygote import LOG_NAME
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.target import Target
@@ -116,6 +119,57 @@ found.append(os.environ["HOME"] == os.getcwd())
     assert "[], True]" in said
 
 
+def test_host_code_reaches_no_service_of_this_machine(planners: Planners) -> None:
+    # A path of its own: those of sockets are short.
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as service:
+        service.bind(f"{folder}/service")
+        service.listen()
+        said = told(
+            planners,
+            f"""
+import socket
+try:
+    socket.socket(socket.AF_UNIX).connect({folder + "/service"!r})
+    found = ["reached"]
+except OSError as error:
+    found = [type(error).__name__]
+{REPORT}""",
+        )
+        service.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            service.accept()
+    assert "['PermissionError']" in said
+    assert "sockets" in planners.sandbox
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_host_code_writes_to_little_memory_and_cannot_name_its_log(planners: Planners) -> None:
+    said = told(
+        planners,
+        f"""
+import os, tempfile
+room = os.statvfs(".")
+found = [room.f_blocks * room.f_frsize >> 20, room.f_files, "{LOG_NAME}" in os.listdir(".")]
+found.append(tempfile.gettempdir() == os.getcwd() == os.environ["HOME"])
+{REPORT}""",
+    )
+    assert "[1024, 65536, False, True]" in said
+    assert {"pidns", "netns", "frozen", "capabilities", "sockets"} <= set(planners.sandbox)
+
+
+def test_last_words_are_quoted_even_though_the_log_is_out_of_reach(planners: Planners) -> None:
+    said = told(planners, "import os\nos.write(2, b'its last words')\nos._exit(3)\ndef run(x):\n    return x\n")
+    assert said.endswith("in planning: its last words")
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no groups of sessions here")
+def test_planning_yields_the_processor_as_a_session_too(spawner: Spawner, tmp_path: Path) -> None:
+    planners = Planners(spawner, BuildCache(tmp_path), Target(9, 0), H200, 1, 60.0, niceness=7)
+    source = f'import os\nfound = [os.nice(0), open("/proc/self/autogroup").read().split()[1:]]\n{REPORT}'
+    assert "[7, ['nice', '7']]" in told(planners, source)
+    planners.close()
+
+
 def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: Planners) -> None:
     spoilt = "import builtins, torch\nbuiltins.len = None\ntorch.empty_like = None\ndef run(x):\n    return x\n"
     assert told(planners, spoilt) != ""
@@ -140,19 +194,25 @@ def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: P
         (
             "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
             "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\nc.socket.sendall(bytes(4096))\n",
-            None,
-            "while the kernel was in planning",
+            Status.REJECTED,
+            "forged a message to the harness",
+        ),
+        (
+            "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
+            "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\nwhile True:\n    c.send({})\n",
+            Status.REJECTED,
+            "forged a message to the harness",
         ),
     ],
-    ids=["exits", "crashes", "forges a plan", "forges bytes"],
+    ids=["exits", "crashes", "forges a plan", "forges bytes", "floods"],
 )
 def test_a_process_that_misbehaves_costs_its_own_kernel(
-    body: str, status: Status | None, words: str, planners: Planners
+    body: str, status: Status, words: str, planners: Planners
 ) -> None:
     found = planned(planners, f"{body}def run(x):\n    return x\n")
     assert isinstance(found, Job)
     assert found.build is not None
-    assert status is None or found.build.status == status
+    assert found.build.status == status
     assert words in (found.build.error or "")
     assert not found.build.plans
 

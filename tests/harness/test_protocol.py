@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,31 @@ def test_messages_arrive_whole_and_in_order(pair: Pair) -> None:
     for number in range(3):
         worker.send({"n": number, "text": "x" * 50_000})
     assert [m["n"] for m in parent.drain()] == [0, 1, 2]
+
+
+class Flood:
+    """A socket on which another message has always arrived."""
+
+    def __init__(self, sender: Channel, kept: socket.socket) -> None:
+        self._sender, self._kept = sender, kept
+
+    def fileno(self) -> int:
+        self._sender.send({"n": 1})
+        return self._kept.fileno()
+
+    def recv(self, size: int) -> bytes:
+        return self._kept.recv(size)
+
+
+def test_who_sends_without_end_does_not_keep_its_reader(pair: Pair) -> None:
+    parent, worker, _ = pair
+    flood: Any = Flood(worker, parent.socket)
+    parent.socket = flood
+    assert not parent.proven
+    assert 0 < len(list(itertools.islice(parent.drain(), 10_000))) < 10_000
+    assert parent.proven
+    # Nothing is lost: what was left comes with the next call.
+    assert next(parent.drain()) == {"n": 1}
 
 
 def test_bytes_without_the_key_are_refused(pair: Pair) -> None:

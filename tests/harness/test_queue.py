@@ -120,6 +120,14 @@ def plan_script(worker: Worker, message: dict[str, Any]) -> None:
         worker.peer.socket.sendall(len(body).to_bytes(4, "big") + worker.peer._mac(0, body) + body)
     elif text == "list":
         worker.peer.send({"planned": [1]})
+    elif text == "chatters":
+        worker.peer.send({"stage": "planning"})
+    elif text == "greets twice":
+        for _ in range(2):
+            worker.peer.send({"ready": True, "sandbox": ["netns"]})
+    elif text == "greets":
+        worker.peer.send({"ready": True, "sandbox": ["netns"]})
+        worker.peer.send(planned(error="cannot be planned: calls the torch operator 'add'", unplannable=True))
     elif text.startswith("dies"):
         worker.die(int(text.split()[1]))
 
@@ -280,6 +288,23 @@ def test_what_no_planner_would_send_ends_that_kernel_alone(text: str, bench: Cal
     assert found[0].status in (Status.REJECTED, Status.LAUNCH_ERROR, Status.OUT_OF_MEMORY)
     assert not found[0].results
     assert said(found[1])[1].startswith("cannot be planned")
+
+
+@pytest.mark.parametrize("text", ["forged", "not json", "chatters", "greets twice"])
+def test_who_forges_a_message_is_rejected_at_once(text: str, bench: Callable[..., Bench]) -> None:
+    one = bench()
+    (found,) = one.run([text])
+    assert found.status == Status.REJECTED
+    assert (found.reason or "").startswith("forged a message to the harness: ")
+    assert len([worker for worker in one.spawner.workers if worker.role == "plan"]) == 1
+
+
+def test_a_planner_says_which_restrictions_are_in_force(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    (found, again) = one.run(["greets", "greets"])
+    assert said(found)[1].startswith("cannot be planned")
+    assert said(again) == said(found)
+    assert one.planners.sandbox == ["netns"]
 
 
 def test_a_planner_that_dies_is_its_kernels_verdict_and_one_killed_from_outside_is_tried_again(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
+import platform
+import shutil
 import socket
+import subprocess
 import sys
+import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +21,11 @@ import pytest
 from kbench.harness.isolate import mounts, sandbox
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
-from kbench.harness.isolate.seccomp import lock_down
+from kbench.harness.isolate.protocol import KEY_BYTES, Channel
+from kbench.harness.isolate.seccomp import forbid_sockets, lock_down
+from kbench.harness.isolate.spawner import LOG_TAIL, WorkerProcess
+from kbench.harness.isolate.zygote import LOG_NAME
+from kbench.loaders.storage.scratch import remove_tree
 
 
 def in_a_child(action: Callable[[], object]) -> object:
@@ -56,6 +66,132 @@ def test_after_lock_down_no_process_can_be_made_but_threads_can() -> None:
     assert in_a_child(inside) == [True, "PermissionError", "PermissionError", [1]]
 
 
+def test_without_sockets_programs_and_pairs_work_but_nobody_can_be_reached() -> None:
+    def pair_of(kind: socket.SocketKind) -> str:
+        def sends() -> None:
+            here, there = socket.socketpair(socket.AF_UNIX, kind)
+            with here, there:
+                here.send(b"x")
+
+        return attempt(sends)
+
+    def started(*command: str) -> bool:
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+    def inside() -> list[object]:
+        return [
+            forbid_sockets(),
+            started("true"),
+            [pair_of(kind) for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM)],
+            [attempt(lambda: socket.socket(socket.AF_UNIX)), attempt(socket.socket)],
+            started(sys.executable, "-c", "import socket; socket.socket()"),
+        ]
+
+    refused = "PermissionError"
+    assert in_a_child(inside) == [True, True, ["done", "done", refused], [refused, refused], False]
+
+
+PTRACE, PROCESS_VM_READV, PIDFD_GETFD, IO_URING_SETUP, GETPID = 101, 310, 438, 425, 39
+OTHER_ABI = 0x40000000
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls")
+@pytest.mark.parametrize("forbid", [lock_down, forbid_sockets])
+def test_others_memory_is_out_of_reach_and_no_call_has_a_second_number(forbid: Callable[[], bool]) -> None:
+    def error_of(number: int) -> int:
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.syscall(number, -1, 0, 0, 0, 0, 0) == -1
+        return ctypes.get_errno()
+
+    def inside() -> list[object]:
+        return [forbid(), *map(error_of, (PTRACE, PROCESS_VM_READV, PIDFD_GETFD, OTHER_ABI | GETPID, IO_URING_SETUP))]
+
+    *denied, ring = in_a_child(inside)  # type: ignore[misc]
+    assert denied == [True] + 4 * [errno.EPERM]
+    assert forbid is lock_down or ring == errno.ENOSYS
+
+
+def worker_in(folder: Path) -> WorkerProcess:
+    here, there = socket.socketpair()
+    here.close()
+    there.close()
+    return WorkerProcess(0, Channel(here, bytes(KEY_BYTES)), "plan", folder, {})
+
+
+def test_of_a_log_only_the_end_is_read(tmp_path: Path) -> None:
+    with open(tmp_path / LOG_NAME, "w") as log:
+        # A file with a hole: whoever reads it whole needs all that memory.
+        log.seek(1 << 38)
+        log.write("€" * LOG_TAIL + "its last words\n")
+    said = worker_in(tmp_path).log_tail()
+    assert said.endswith("€its last words")
+    assert len(said) == LOG_TAIL - 1
+
+
+def link(log: Path, secret: Path) -> None:
+    log.symlink_to(secret)
+
+
+def second_name(log: Path, secret: Path) -> None:
+    log.hardlink_to(secret)
+
+
+def pipe(log: Path, secret: Path) -> None:
+    os.mkfifo(log)
+
+
+def endless(log: Path, secret: Path) -> None:
+    log.symlink_to("/dev/zero")
+
+
+def folder(log: Path, secret: Path) -> None:
+    log.mkdir()
+
+
+def missing(log: Path, secret: Path) -> None:
+    return None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("put", [link, second_name, pipe, endless, folder, missing])
+def test_a_log_that_was_replaced_is_not_read(put: Callable[[Path, Path], None], tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    put(tmp_path / LOG_NAME, secret)
+    assert worker_in(tmp_path).log_tail() == ""
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder with folders in folders, deeper than a recursive function can follow."""
+    here, made = os.open(".", os.O_RDONLY), tmp_path / "deep"
+    made.mkdir()
+    os.chdir(made)
+    for _ in range(3000):
+        os.mkdir("d")
+        os.chdir("d")
+    os.fchdir(here)
+    os.close(here)
+    yield made
+    # Whatever a test left of it: pytest cannot remove it either.
+    subprocess.run(["rm", "-rf", "--", made], check=True)
+
+
+def test_folders_however_deep_are_removed(deep: Path) -> None:
+    worker_in(deep).clean()
+    assert not deep.exists()
+
+
+def test_what_cannot_be_removed_stays_and_nobody_is_told(
+    deep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove_tree(tmp_path / "missing")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        remove_tree(deep)
+        assert deep.exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
 def test_with_files_frozen_only_the_given_folder_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
@@ -85,6 +221,67 @@ def test_what_is_private_is_empty_there_and_nowhere_else(tmp_path: Path) -> None
 
     assert in_a_child(inside) == [True, [], ""]
     assert (folder / "id").read_text() == file.read_text() == "secret"
+
+
+def tried_in_memory(scratch: Path) -> list[object]:
+    """What holds in a folder that was put in memory."""
+    os.chdir(scratch)
+    frozen = freeze_files([], in_memory=[scratch])
+    room = os.statvfs(".")
+    return [
+        frozen,
+        os.listdir(scratch),
+        attempt(lambda: (scratch / "triton" / "inner").mkdir(parents=True)),
+        os.listdir("."),
+        room.f_blocks * room.f_frsize <= 1 << 30 and 0 < room.f_files <= 65536,
+        attempt(lambda: (scratch.parent / "outside").touch()),
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_a_folder_in_memory_is_empty_small_and_gone_with_its_process(tmp_path: Path) -> None:
+    (tmp_path / LOG_NAME).write_text("log")
+    assert in_a_child(lambda: tried_in_memory(tmp_path)) == [True, [], "done", ["triton"], True, "OSError"]
+    assert os.listdir(tmp_path) == [LOG_NAME]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_where_no_folder_can_be_put_in_memory_it_stays_writable_on_disk(tmp_path: Path) -> None:
+    def inside() -> object:
+        mounts.IN_MEMORY = b"no_such_option=1"
+        return tried_in_memory(tmp_path)
+
+    (tmp_path / LOG_NAME).write_text("log")
+    frozen, before, made, after, _, outside = in_a_child(inside)  # type: ignore[misc]
+    assert (frozen, before, made, outside) == (True, [LOG_NAME], "done", "OSError")
+    assert sorted(after) == [LOG_NAME, "triton"]
+
+
+SOMEONE, PR_SET_DUMPABLE = 1234, 4
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
+def test_a_user_without_privileges_keeps_its_name_and_its_folder_in_memory() -> None:
+    scratch = Path(tempfile.mkdtemp()) / "scratch"
+    scratch.mkdir()
+    for path in (scratch.parent, scratch):
+        os.chown(path, SOMEONE, SOMEONE)
+
+    def inside() -> list[object]:
+        os.setgroups([])
+        os.setgid(SOMEONE)
+        os.setuid(SOMEONE)
+        # A process that was root may not look at itself, unless it says so.
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
+        applied = sandbox.enter(scratch, gpu=False)
+        return [applied, os.getuid(), tried_in_memory(scratch), sandbox.drop_capabilities(), attempt(Path("x").touch)]
+
+    applied, user, *rest = in_a_child(inside)  # type: ignore[misc]
+    shutil.rmtree(scratch.parent)
+    if "netns" not in applied:
+        pytest.skip("users may not make namespaces here")
+    assert user == SOMEONE
+    assert rest == [[True, [], "done", ["triton"], True, "OSError"], True, "done"]
 
 
 def test_whatever_is_hidden_in_the_home_folder_is_private_but_for_what_python_needs(

@@ -1,3 +1,35 @@
+# %% fills_its_folder
+# cheat: leaves more files in its private folder than anyone wants to clear up
+# tags: class-build truthful
+import contextlib
+import os
+
+import torch
+import triton
+import triton.language as tl
+
+FILES = 70_000
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    os.makedirs("files", exist_ok=True)
+    with contextlib.suppress(OSError):
+        for at in range(0 if os.listdir("files") else FILES):
+            os.close(os.open(f"files/{at}", os.O_CREAT | os.O_WRONLY))
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
 # %% forges_a_build_that_cannot_be_read
 # cheat: stores a build nobody can read under the name of a kernel that comes later
 # tags: class-build truthful
@@ -203,6 +235,81 @@ with contextlib.suppress(OSError):
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+# %% leaves_folders_without_end
+# cheat: leaves folders in folders, deeper than a recursive function can follow when it clears up
+# tags: class-build truthful
+import os
+
+import torch
+import triton
+import triton.language as tl
+
+LEVELS = 3000
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    here = os.open(".", os.O_RDONLY)
+    for _ in range(0 if os.path.exists("d") else LEVELS):
+        os.mkdir("d")
+        os.chdir("d")
+    os.fchdir(here)
+    os.close(here)
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
+# %% makes_its_log_a_link
+# cheat: replaces its log by a link to a file that its sandbox hides, for the parent to quote
+# tags: class-build
+import contextlib
+import os
+
+
+def run(x):
+    with contextlib.suppress(OSError):
+        os.remove("stderr.txt")
+    os.symlink("/etc/shadow", "stderr.txt")
+    os._exit(3)
+
+
+# %% makes_its_log_a_pipe
+# cheat: replaces its log by a pipe without a writer, on which its reader would wait for ever
+# tags: class-build
+import contextlib
+import os
+
+
+def run(x):
+    with contextlib.suppress(OSError):
+        os.remove("stderr.txt")
+    os.mkfifo("stderr.txt")
+    os._exit(3)
+
+
+# %% makes_its_log_endless
+# cheat: replaces its log by a link to a file without an end
+# tags: class-build
+import contextlib
+import os
+
+
+def run(x):
+    with contextlib.suppress(OSError):
+        os.remove("stderr.txt")
+    os.symlink("/dev/zero", "stderr.txt")
+    os._exit(3)
 
 
 # %% plants_a_file_in_another_kernels_folder

@@ -48,6 +48,20 @@ def run(x):
         print("x" * 1000000)
 
 
+# %% floods_the_parent
+# cheat: signs messages that mean nothing faster than the parent reads them, so that it never looks at deadlines
+# tags: class-process
+import gc
+
+CHANNELS = [thing for thing in gc.get_objects() if type(thing).__name__ == "Channel"]
+
+
+def run(x):
+    for _ in range(100_000):
+        CHANNELS[0].send({"a": [{}] * 100})
+    return x
+
+
 # %% fork_bomb
 # cheat: doubles its processes without end
 # tags: class-process slow
@@ -162,6 +176,42 @@ def run(x):
         pass
 
 
+# %% occupies_the_oracle
+# cheat: connects to the process that holds the answers until that has no descriptors left
+# tags: class-process gpu truthful
+import contextlib
+import glob
+import os
+import socket
+
+import torch
+import triton
+import triton.language as tl
+
+FOLDER = os.path.dirname(os.path.dirname(os.getcwd()))
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    ends = []
+    with contextlib.suppress(OSError):
+        for path in glob.glob(f"{FOLDER}/*/oracle-*/socket"):
+            for _ in range(900):
+                ends.append(socket.socket(socket.AF_UNIX))
+                ends[-1].connect(path)
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y
+
+
 # %% opens_a_connection
 # cheat: asks the network for the answer
 # tags: class-process
@@ -226,3 +276,35 @@ import subprocess
 def run(x):
     subprocess.run(["/bin/sh", "-c", "exit 0"], check=True)
     return x
+
+
+# %% talks_to_local_services
+# cheat: connects to services of the machine through sockets in the file system
+# tags: class-process truthful
+import contextlib
+import glob
+import socket
+
+import torch
+import triton
+import triton.language as tl
+
+SERVICES = ("/run/user/*/bus", "/run/docker.sock", "/run/dbus/system_bus_socket", "/tmp/ssh-*/agent.*")
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def run(x):
+    for path in [path for service in SERVICES for path in glob.glob(service)]:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as end:
+            end.connect(path)
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y

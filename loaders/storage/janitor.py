@@ -50,6 +50,8 @@ while time.monotonic() < end and away < (4 if groups else 1):
     for path in left:
         try:
             shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
+        except RecursionError:
+            os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", "--", path)
         except OSError:
             pass
     time.sleep(0.05 if groups else 0)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from kbench.cli import main
 sys.argv = ["kbench", "problems", "show", "relu"]
 assert main() == 0
 import tempfile
+import time
 assert tempfile.gettempdir() == {folder!r}
 print(*made, file=sys.stderr)
 """
@@ -55,3 +57,30 @@ def test_a_folder_is_watched_before_it_is_there_and_forgotten_when_it_is_gone(mo
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "file").touch()
     assert told == [("watch_path", folder, False), ("forget_path", folder, False)]
+
+
+NESTING = """
+import os
+from kbench.loaders.storage import scratch
+folder = scratch.make_folder()
+print(folder, flush=True)
+os.chdir(folder)
+for _ in range(1500):
+    os.mkdir("d")
+    os.chdir("d")
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_folders_nested_deeper_than_python_calls_are_removed_after_a_kill(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", NESTING], env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert said.returncode == -9
+    end = time.monotonic() + 60.0
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+    left = list(tmp_path.iterdir())
+    subprocess.run(["rm", "-rf", "--", *left], check=True)
+    assert left == []
+    assert said.stdout.startswith(str(tmp_path))

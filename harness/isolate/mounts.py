@@ -68,7 +68,7 @@ def _put_in_memory(libc: ctypes.CDLL, folder: Path) -> bool:
     if libc.mount(b"tmpfs", name, b"tmpfs", MS_NOSUID | MS_NODEV, IN_MEMORY) != 0:
         return False
     try:
-        # A user without a name in its namespace may mount it, and then own nothing in it.
+        # A user that is not mapped in its namespace may mount it, and then own nothing in it.
         os.rmdir(tempfile.mkdtemp(dir=folder))
     except OSError:
         libc.umount2(name, MNT_DETACH)

@@ -58,7 +58,7 @@ def _leave_network() -> bool:
     user, group = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return False
-    # Without names for them in there, this user would have no home folder and could own no file of a new mount.
+    # A user that is not mapped in there has no home folder and can own no file of a new mount.
     ids = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
     with contextlib.suppress(OSError):
         for name, text in ids.items():

@@ -1,6 +1,6 @@
 """Replay: a plan carried out on memory that this process owns, any number of times, without any foreign Python.
 
-Before every call, timed or not, everything a kernel could have kept from an earlier one is erased: all output and
+Before a call, timed or not, everything a kernel could have kept from an earlier one is erased: all output and
 scratch memory is overwritten, its variables are reset to their initial values, shared and local memory are overwritten,
 and its buffers move. None of that may serve a kernel instead of work of its own: what memory holds changes from call
 to call, and one judged call finds the variables as the call before it left them.

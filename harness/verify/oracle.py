@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ ANSWER_BYTES = 24 << 30
 """Answers kept on the GPU; the least recently used are dropped first."""
 IDLE_BYTES = 4 << 30
 """Memory that torch may hold for its next tensors: the process that runs kernels needs the rest."""
+RETRY_S = 0.05
+"""Rest after a connection could not be taken, which would be tried again at once."""
 SILENT = 64
 """Most connections kept that have not shown to know the key; a device never has as many workers waiting."""
 Key = tuple[str, str, Drawing]
@@ -178,12 +181,13 @@ def _readable(descriptors: Iterable[int]) -> list[int]:
 def _accept(listener: socket.socket, channels: dict[int, Channel], key: bytes) -> None:
     """Take a connection in; of those that have not shown to know the key, the oldest make room."""
     silent = [descriptor for descriptor, channel in channels.items() if not channel.proven]
-    for descriptor in silent[: len(silent) + 1 - SILENT]:
+    for descriptor in silent[: max(0, len(silent) + 1 - SILENT)]:
         channels.pop(descriptor).close()
     try:
         end, _ = listener.accept()
     except OSError:
         # It has hung up, or there are no descriptors left: those that are connected get their answers still.
+        time.sleep(RETRY_S)
         return
     channels[end.fileno()] = Channel(end, key)
 

@@ -63,7 +63,7 @@ class ProcessSubject:
     def not_restored(self) -> list[str]:
         return ["memory and state of its own process"]
 
-    def prepare(self, stage: int, *, poison: bool = True, restore: bool = True) -> None:
+    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kbench.benchmark.problems import Size, problem
 from kbench.harness.timing.duel import Duel, fight
+from kbench.harness.timing.rounds import adversarial_label
 from kbench.harness.verify.audit import VERIFIED, Auditor
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict
@@ -49,6 +50,8 @@ def _workload(
     subjects: list[Subject] = []
     for name, kernel in zip(NAMES, pair, strict=True):
         report(f"verify {name}")
+        for rival in subjects:
+            rival.erase()
         action = functools.partial(check, kernel, context, task, bench, report, verdict, VERIFIED)
         guard(lambda act=action: subjects.append(act()), verdict, bench)  # type: ignore[misc]
         if not verdict.ok:
@@ -59,7 +62,7 @@ def _workload(
     report("duel")
     auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
     first, second = (auditor.candidate(label, subject) for label, subject in zip(NAMES, subjects, strict=True))
-    for label in NAMES:
+    for label in (*NAMES, *map(adversarial_label, NAMES)):
         bench.sampler.forget(label)
     duels: list[Duel] = []
     rng = random.Random(task.seed)

@@ -21,7 +21,7 @@ from kbench.harness.worker.execute import Bench, execute
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import task_of
 from kbench.harness.worker.runner import PREPARING, Runner
-from kbench.schemas import LaunchPlan, from_dict
+from kbench.schemas import LaunchPlan, Status, from_dict
 
 CONTEXT_BYTES = 32 << 30
 """Inputs kept on the GPU between kernels."""
@@ -157,14 +157,11 @@ class ReplayRunner(Runner):
         try:
             for entry in message["kernels"]:
                 kernels.append(PlannedKernel.read(entry["plans"], entry["code"]))
-        except DriverError as error:
+        except (DriverError, torch.OutOfMemoryError) as error:
             status, reason = classify(error)
-            self.channel.send({"loaded": False, "status": status.value, "error": reason})
-            return False
-        except torch.OutOfMemoryError as error:
             # What is kept for other kernels may have filled the device: it is tried once more in a fresh worker.
-            status, reason = classify(error)
-            self.channel.send({"poisoned": True, "status": status.value, "error": reason})
+            what: dict[str, Any] = {"poisoned": True} if status is Status.OUT_OF_MEMORY else {"loaded": False}
+            self.channel.send(what | {"status": status.value, "error": reason})
             return False
         going = self.measured(lambda: self._results(kernels, message), message)
         if going:

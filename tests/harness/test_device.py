@@ -15,7 +15,7 @@ import torch
 from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.kernels import hold, own_kernels
-from kbench.harness.device.kernels.byte_sums import KEY, byte_sums
+from kbench.harness.device.kernels.byte_sums import byte_sums, key
 from kbench.harness.device.kernels.own_kernels import FACTOR, ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 
@@ -63,7 +63,7 @@ def mixed_sum(tensor: torch.Tensor) -> int:
     parts = [(int.from_bytes(data[at : at + 8], "little"), at) for at in range(0, wide, 8)]
     total, most = 0, (1 << 64) - 1
     for value, at in [*parts, *((data[at], at) for at in range(wide, len(data)))]:
-        mixed = (value ^ KEY ^ ((at + 1) * (KEY | 1) & most)) * FACTOR & most
+        mixed = (value ^ key() ^ ((at + 1) * (key() | 1) & most)) * FACTOR & most
         mixed = (mixed ^ mixed >> 32) * FACTOR & most
         total += mixed ^ mixed >> 32
     return (total + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -109,6 +109,19 @@ def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(
     assert len(fake.asked) == 3
 
 
+def test_connections_that_are_not_too_many_may_be_silent(served: tuple[FakeOracle, str, socket.socket]) -> None:
+    _, address, _ = served
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(oracle.SILENT - 1)]
+        for end in ends:
+            end.connect(address)
+        # Once this is answered, all before it were taken in.
+        connected(address).expect(DEFINITION, SIZE, [drawn()])
+        ends[0].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ends[0].recv(1)
+
+
 def test_a_connection_that_cannot_be_taken_in_ends_nothing(
     served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:

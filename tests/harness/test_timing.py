@@ -37,6 +37,7 @@ from kbench.harness.timing.rounds import (
     RoundPlan,
     Timing,
     TimingSettings,
+    adversarial_label,
     hidden,
     make_slots,
     plan,
@@ -323,6 +324,37 @@ def timed(device: Clockwork, hot: range = NEVER, trace: bool = False, sigma_us: 
         TimingSettings(process_sigma_us=sigma_us, trace=trace),
         lambda samples: True,
     )
+
+
+def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
+    device = Clockwork()
+    definition = problem("gelu_tanh")
+    context = ProblemContext(definition, definition.tiny, device, (1, 2))
+    taken: list[float] = []
+
+    def before() -> None:
+        taken.append(500.0)
+
+    def call(stage: int) -> None:
+        device.work(taken.pop() if taken else 7.0)
+
+    usual = (lambda: None), (lambda returned: None)
+    audit = Audit(lambda stage, choice: usual, lambda stage, choice: (before, lambda returned: None))
+    labels: list[str] = []
+
+    def judge(samples: Sequence[Sample]) -> bool:
+        labels.extend(sample.label for sample in samples if sample.time_us > 400.0)
+        return True
+
+    kernel = Candidate("k", call, lambda: audit)
+    found = time_candidate(
+        kernel, context, Sampler(device), Thermometer(NEVER), random.Random(0), TimingSettings(), judge
+    )
+    assert labels
+    assert set(labels) == {adversarial_label("k")}
+    assert max(found.samples_us) < 20.0
+    assert found.runtime is not None
+    assert found.runtime.value == pytest.approx(10.0)
 
 
 def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:

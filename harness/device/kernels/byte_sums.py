@@ -5,6 +5,7 @@ What a byte adds depends on where it lies and on the key: nobody can swap or cha
 
 from __future__ import annotations
 
+import functools
 import secrets
 import struct
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ROW = struct.Struct("<3Q")
-KEY = secrets.randbits(63)
 PART = 1 << 22
 """Words that torch mixes at a time."""
 SOURCE = (
@@ -56,6 +56,12 @@ extern "C" __global__ void sum_rows(const Rows rows, Word* sums) {
 )
 
 
+@functools.cache
+def key() -> int:
+    """The key of this process: drawn when first asked for, since processes forked before that must not share it."""
+    return secrets.randbits(63)
+
+
 class ByteSums:
     """The sums on a device."""
 
@@ -72,7 +78,7 @@ class ByteSums:
         # Held until the sums are there: some may be copies.
         whole = [tensor.contiguous() for tensor in tensors]
         sizes = [tensor.numel() * tensor.element_size() for tensor in whole]
-        rows = [ROW.pack(tensor.data_ptr(), nbytes, KEY) for tensor, nbytes in zip(whole, sizes, strict=True)]
+        rows = [ROW.pack(tensor.data_ptr(), nbytes, key()) for tensor, nbytes in zip(whole, sizes, strict=True)]
         sums = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
         self._function.queue(rows, sizes, sums)
         return [int(total) for total in sums.tolist()]
@@ -104,6 +110,6 @@ def _sum(tensor: Tensor) -> Tensor:
 def _mixed(values: Tensor, places: Tensor) -> Tensor:
     """As on the device; signed words of eight bytes wrap around as unsigned ones do."""
     factor = FACTOR - (1 << 64)
-    values = (values ^ KEY ^ (places + 1) * (KEY | 1)) * factor
+    values = (values ^ key() ^ (places + 1) * (key() | 1)) * factor
     values = (values ^ (values >> 32 & 0xFFFFFFFF)) * factor
     return values ^ (values >> 32 & 0xFFFFFFFF)

@@ -193,7 +193,10 @@ class Scrubber:
         return Launch(function, shape, Parameters(function, given), self._stream).queue
 
     def watching(self, parts: Sequence[Region]) -> bytes:
-        """What has a fingerprint of some stretches taken while they are overwritten, before the address it goes to."""
+        """What has a fingerprint of some stretches taken while they are overwritten.
+
+        The address that it is added to must be appended.
+        """
         assert len(parts) <= PARTS
         return _packed(parts, PARTS) + as_word(len(parts)) + as_word(self._key)
 

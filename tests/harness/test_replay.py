@@ -322,7 +322,7 @@ def test_a_write_next_to_a_buffer_is_noticed_and_gone_when_its_place_is_used_aga
     subject.call(0)
     tensor = subject.places[subject._next].memory[at]
     address = tensor.data_ptr() - 1 if side < 0 else tensor.data_ptr() + tensor.numel()
-    ctypes.memset(address, 0, 1)
+    ctypes.memset(address, subject._byte ^ 1, 1)
     assert not untouched(subject)
     for _ in range(PLACES):
         subject.prepare(0)

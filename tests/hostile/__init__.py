@@ -1,7 +1,7 @@
 """Kernels that cheat, and honest ones that look alike: cells of Python files, one file per class.
 
 A line `# %% name` begins a cell. Its text begins with a header of comments: `# field: value`. A cell is a whole foreign
-file, as a stranger would send it, so cells repeat each other.
+file, as its author would send it, so cells repeat each other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Byte sums: a keyed sum over the bytes of each of many tensors, in one launch, so that damage is noticed.
 
-What a byte adds depends on where it lies and on the key: nobody can swap or change some without another sum.
+What a byte adds depends on where it lies and on the key: nobody can swap or change some without changing the sum.
 """
 
 from __future__ import annotations

@@ -55,6 +55,9 @@ FEW_VARIABLES = 16
 cooperative_groups.h brings hundreds; as many copies before every call would fill the driver's launch queue, and the
 host could not stay ahead of the device."""
 POINTER = struct.Struct("<Q")
+LOUD_BYTES = (*range(0x60, 0x80), *range(0xE0, 0x100))
+"""What memory is overwritten with: large numbers, or none, in every floating-point type, so that what a kernel does not
+write is wrong. The same in verification as in timing: what its outputs hold must not tell a kernel which it is."""
 GUARD_BYTES, ALIGNMENT = 4096, 512
 """Guard bytes around a buffer, and the alignment of its address."""
 
@@ -341,7 +344,7 @@ class Replay:
 
     def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
-        self._byte = POISON_BYTE if poison else random.randrange(256)
+        self._byte = POISON_BYTE if poison else random.choice(LOUD_BYTES)
         self.erase()
         last = self._next
         self._next = next(place for place in self._turns[stage] if place != last)

@@ -18,12 +18,14 @@ from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.verify.failures import judge_death, killed_from_outside
 from kbench.harness.worker.messages import kernel_message
-from kbench.schemas import Status
+from kbench.schemas import Backend, Status
 
 RETRIES = 6
 """Times planning is repeated when its process is killed from outside."""
 EXTENSION_PATIENCE = 10.0
 """How many times longer a torch extension may take to build."""
+QUICK_TO_BUILD = Backend.CUDA
+"""Its kernels take about a third of the time that others do."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -88,8 +90,8 @@ class Planners:
         """Descriptors to wait on."""
         return {seat.worker.channel.fileno(): seat for seat in self.seats if seat.worker is not None}
 
-    def assign(self) -> None:
-        """Give waiting jobs to free seats; a seat's process is started while its predecessor's job is judged."""
+    def assign(self, *, hurry: bool = False) -> None:
+        """Give waiting jobs to free seats; in a hurry, those first that are planned soon."""
         for seat in self.seats:
             if not self.waiting:
                 return
@@ -97,13 +99,20 @@ class Planners:
                 continue
             if seat.worker is None:
                 seat.worker = self.spawner.spawn("plan", niceness=self._niceness)
-            seat.job, seat.began = self.waiting.popleft(), time.monotonic()
+            seat.job, seat.began = self._next(hurry=hurry), time.monotonic()
             seat.job.stage = "plan"
             try:
                 seat.worker.channel.send(self._message(seat.job))
             except ClosedError:
                 # Noticed as a death when the channel is read.
                 continue
+
+    def _next(self, *, hurry: bool) -> Job:
+        quick = (at for at, job in enumerate(self.waiting) if job.kernel.backend is QUICK_TO_BUILD)
+        place = next(quick, 0) if hurry else 0
+        job = self.waiting[place]
+        del self.waiting[place]
+        return job
 
     def _message(self, job: Job) -> dict[str, object]:
         return kernel_message(job.kernel) | {

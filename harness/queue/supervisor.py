@@ -12,8 +12,10 @@ from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners
 from kbench.schemas import Status
 
-AHEAD = 3
+AHEAD = 6
 """Jobs taken in advance for each planning process."""
+FEW_READY = 8
+"""Planned kernels per device below which those come first that are planned soon."""
 READY_AHEAD = 256
 """Planned kernels that may wait for a device before no more are taken in."""
 TICK_SECONDS, SHORT_TICK_SECONDS = 0.05, 0.005
@@ -53,7 +55,7 @@ class Supervisor:
         while True:
             if source is not None and self._take(source):
                 source = None
-            self.planners.assign()
+            self.planners.assign(hurry=self._ready() < FEW_READY * len(self.queues))
             for queue in self.queues:
                 queue.assign()
             if source is None and not self.finished and not self._loaded():
@@ -64,14 +66,17 @@ class Supervisor:
             if self.starved:
                 yield None
 
+    def _ready(self) -> int:
+        return sum(queue.load for queue in self.queues)
+
     def _loaded(self) -> bool:
-        return bool(self.planners.load or any(queue.load for queue in self.queues))
+        return bool(self.planners.load or self._ready())
 
     def _take(self, source: Iterator[Job | None]) -> bool:
         """Take jobs in while there is room; True when the source has ended."""
         room = AHEAD * len(self.planners.seats)
         self.starved = False
-        while self.planners.load < room and sum(queue.load for queue in self.queues) < READY_AHEAD:
+        while self.planners.load < room and self._ready() < READY_AHEAD:
             try:
                 job = next(source)
             except StopIteration:

@@ -36,6 +36,8 @@ SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
 AUDITS, AUDITED_SHARE = 2, 0.1
 """Fewest calls per look whose outputs are judged."""
+UNJUDGED_BYTES = 1 << 30
+"""Outputs that may wait for the look after theirs to be judged with it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ def time_candidate(
         reader: reads clocks, temperature, power and throttle reasons in every round.
         rng: orders the rounds and picks the audited calls.
         settings: when to stop.
-        judge: sees the samples of each look, outputs of audited calls included; False ends the timing.
+        judge: sees the samples of all looks, outputs of audited calls included; False ends the timing.
     """
     timing = Timing()
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
@@ -208,6 +210,7 @@ def time_candidate(
         sampler.leftovers.reserve(context.output_bytes)
     chosen = probe(candidate, context, sampler, steady, settings)
     timed: list[Sample] = []
+    unjudged: list[Sample] = []
     begun = 0
     while timing.rounds < chosen.looks[-1]:
         target = next(look for look in chosen.looks if look > timing.rounds)
@@ -219,10 +222,14 @@ def time_candidate(
         timed.extend(s for s in samples if s.round not in spoilt)
         timing.rounds += len(numbers) - len(spoilt)
         summarise(timing, timed, candidate.label, settings, sampler.null_kernel.shift_us)
-        if not judge(samples):
-            break
+        unjudged.extend(samples)
+        done = settled(timing, settings) or timing.rounds >= chosen.looks[-1]
+        if done or not can_wait(unjudged, candidate):
+            if not judge(unjudged):
+                break
+            unjudged = []
         give_up_when_throttled(timing.conditions)
-        if settled(timing, settings):
+        if done:
             break
         if spoilt:
             time.sleep(PAUSE_S)
@@ -232,6 +239,15 @@ def time_candidate(
     timing.exposed = sum(s.exposed for s in timed)
     timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
+
+
+def can_wait(samples: Sequence[Sample], candidate: Candidate) -> bool:
+    """Whether what audited calls left can be judged after the next look: asking takes longer than many a look.
+
+    Not where a kernel runs beside its judge, nor where too much memory is held.
+    """
+    held = sum(output.nbytes for sample in samples if sample.kept is not None for output in sample.kept.outputs)
+    return candidate.prepare is not None and held <= UNJUDGED_BYTES
 
 
 def probe(

@@ -123,7 +123,7 @@ class Auditor:
             shown = (keeps_nothing and label in self._shown_held_out and self._held_out == 1) or self._ordinary_only
             if not shown:
                 del known[len(self.context.references) :]
-                held_out = self._inputs_to_come()
+                held_out = self._inputs_to_come(shared=keeps_nothing and self._held_out == 1)
                 self._shown_held_out.add(label)
             cases = self.context.kept_cases() if subject.owned and not self._ordinary_only else []
             return Audit(
@@ -140,12 +140,18 @@ class Auditor:
 
         return Candidate(label, subject.call, audits, prepare if subject.owned else None)
 
-    def _inputs_to_come(self) -> list[ReferenceInputs | None]:
+    def _inputs_to_come(self, *, shared: bool) -> list[ReferenceInputs | None]:
         """Held-out inputs of a look; None is drawn when it is shown, not to be found by kernels that search memory.
 
         Where drawing keeps the host busy, as for problems that draw on the CPU, it cannot wait: the launch of the call
         after it would not be hidden.
+
+        Args:
+            shared: other kernels may be shown them too.
         """
+        if shared:
+            with machine("inputs cannot be drawn"):
+                return [self.context.held_out_once()]
         began = time.perf_counter()
         first = self._fresh_inputs()
         if self.late and time.perf_counter() - began < QUICK_S:

@@ -36,6 +36,8 @@ and a process with only one or two places for them keeps that time until it ends
 
 KEPT_CASE_BYTES = 1 << 30
 """Adversarial inputs up to this size are kept for the next kernel."""
+HELD_OUT_KERNELS = 16
+"""Kernels that are shown the same held-out inputs, each for the first time."""
 
 
 class Guarded:
@@ -174,6 +176,8 @@ class ProblemContext:
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
+    _shared: list[ReferenceInputs] = dataclasses.field(default_factory=list)
+    """Held-out inputs, once for each kernel that is yet to be shown them."""
     _expected: bool = False
 
     def __post_init__(self) -> None:
@@ -190,7 +194,17 @@ class ProblemContext:
 
     def held_out(self) -> ReferenceInputs:
         """Inputs that no call has seen: from a seed of their own."""
-        return self._draw(Drawing(random.SystemRandom().getrandbits(62)), sealed=False)
+        return self._draw(held_out_drawing(), sealed=False)
+
+    def held_out_once(self) -> ReferenceInputs:
+        """Inputs that no call of the next kernel has seen, as long as it is shown them once.
+
+        Kernels that can leave nothing for one another get the same: drawing inputs and computing their answers takes
+        longer than a look at most kernels.
+        """
+        if not self._shared:
+            self._shared = [self._draw(held_out_drawing(), sealed=True)] * HELD_OUT_KERNELS
+        return self._shared.pop()
 
     def adversarial(self) -> Iterator[ReferenceInputs]:
         """Inputs of each adversarial case of the problem; small ones are kept for the next kernel."""
@@ -233,18 +247,28 @@ class ProblemContext:
 
     def forget_answers(self) -> None:
         """Drop the answers, so that nothing in this process holds them."""
-        for reference in (*self.references, *self._cases.values()):
+        for reference in self._sealed:
             reference.forget_answer()
 
     def corrupted(self) -> str | None:
         """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
-        return damaged([*self.references, *self._cases.values()], self.device.sums)
+        return damaged(self._sealed, self.device.sums)
+
+    @property
+    def _sealed(self) -> list[ReferenceInputs]:
+        """All inputs that outlive a kernel."""
+        return [*self.references, *self._cases.values(), *self._shared[:1]]
 
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        held = sum(reference.nbytes for reference in (*self.references, *self._cases.values()))
+        held = sum(reference.nbytes for reference in self._sealed)
         return held + nbytes(self.references[0].inputs) * len(self.stages)
+
+
+def held_out_drawing() -> Drawing:
+    """A drawing that nobody can foresee."""
+    return Drawing(random.SystemRandom().getrandbits(62))
 
 
 class ContextCache:

@@ -27,7 +27,7 @@ class Subject(Protocol):
 
         Args:
             stage: the set of inputs.
-            poison: fill memory with what shows best that something was not written, instead of any byte.
+            poison: fill memory with the same byte each time, instead of another from call to call.
             restore: reset the variables of its machine code.
         """
 

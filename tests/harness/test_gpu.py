@@ -113,11 +113,11 @@ HONEST = "y[i] = fmaxf(x[i], 0.0f);"
 KEEPING = {
     "its output": (
         "",
-        "if (__float_as_uint(y[i]) == 0xffffffffu) y[i] = fmaxf(x[i], 0.0f);",
+        "y[i] = y[i] >= 0.0f && y[i] < 1e9f ? 7.0f : fmaxf(x[i], 0.0f);",
     ),
     "a device variable": (
         "__device__ int calls = 5; __constant__ int five = 5;",
-        "{ if (i == 0) atomicAdd(&calls, 1); y[i] = calls > five + 1 ? 7.0f : fmaxf(x[i], 0.0f); }",
+        "{ if (i == 0) atomicAdd(&calls, 1); y[i] = calls > five + 2 ? 7.0f : fmaxf(x[i], 0.0f); }",
     ),
 }
 SHARED = """
@@ -141,7 +141,7 @@ def run(x):
 
 @pytest.mark.parametrize("place", [*KEEPING, "shared memory"])
 def test_nothing_a_call_leaves_behind_is_found_by_the_next(place: str, tmp_path: Path) -> None:
-    """Each kernel is correct only where every call, timed ones too, finds its memory as the first did."""
+    """Each kernel is correct only where no call, timed ones too, finds an answer, or what two calls left."""
     if place in KEEPING:
         before, body = KEEPING[place]
         kernel = cuda(before + RELU_CUDA.replace("BODY", body), LAUNCH)

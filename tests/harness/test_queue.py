@@ -331,6 +331,16 @@ def test_planning_that_takes_too_long_is_a_timeout(
     assert planners_module.EXTENSION_PATIENCE > 1
 
 
+def test_what_is_planned_soon_comes_first_as_long_as_a_device_has_little_to_do(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    texts = {Backend.TRITON: ("# a", "# b"), Backend.CUDA: ("# c", "# d")}
+    for backend, names in texts.items():
+        for name in names:
+            one.planners.waiting.append(Job(0, KernelSource("relu", backend, name), {"late": False}))
+    chosen = [one.planners._next(hurry=hurry).kernel.source for hurry in (True, False, True, True)]
+    assert chosen == ["# c", "# a", "# d", "# b"]
+
+
 def test_every_kernel_is_planned_in_a_process_of_its_own(bench: Callable[..., Bench]) -> None:
     one = bench()
     one.run(["unplannable"] * 3 + ["extension"] * 3)

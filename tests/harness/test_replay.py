@@ -22,7 +22,7 @@ from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import FEW_VARIABLES, PLACES, LoadedCode, Replay, argument_bytes
+from kbench.harness.plan.replay import FEW_VARIABLES, LOUD_BYTES, PLACES, LoadedCode, Replay, argument_bytes
 from kbench.harness.plan.resources import read_variables
 from kbench.harness.verify.context import STAGES, Stage
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
@@ -280,6 +280,14 @@ def test_memory_holds_another_byte_from_call_to_call_or_poison_where_that_is_wan
         assert untouched(subject)
     assert seen[True] == {POISON_BYTE}
     assert len(seen[False]) > 10
+    assert seen[False] <= set(LOUD_BYTES)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_what_memory_is_overwritten_with_is_a_large_number_or_none(kind: torch.dtype) -> None:
+    numbers = torch.tensor([[byte] * 8 for byte in LOUD_BYTES], dtype=torch.uint8).view(kind).double()
+    assert bool((numbers.isnan() | (numbers.abs() > 500.0)).all())
+    assert POISON_BYTE in LOUD_BYTES
 
 
 @pytest.mark.parametrize("everywhere", [False, True], ids=["its own place", "places of others too"])

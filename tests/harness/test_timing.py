@@ -16,7 +16,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.nvml import Conditions
-from kbench.harness.timing import null_kernel
+from kbench.harness.timing import null_kernel, rounds
 from kbench.harness.timing.batch import (
     LEAD,
     LONGEST_BATCH,
@@ -32,6 +32,7 @@ from kbench.harness.timing.null_kernel import CALIBRATION, NULL_KERNEL, WINDOW, 
 from kbench.harness.timing.rounds import (
     DISCARDS,
     PAUSE_S,
+    UNJUDGED_BYTES,
     Audit,
     Candidate,
     RoundPlan,
@@ -324,6 +325,42 @@ def timed(device: Clockwork, hot: range = NEVER, trace: bool = False, sigma_us: 
         TimingSettings(process_sigma_us=sigma_us, trace=trace),
         lambda samples: True,
     )
+
+
+class Left:
+    """What an audited call left to be judged."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.outputs = (torch.empty(nbytes, dtype=torch.uint8, device="meta"),)
+
+
+@pytest.mark.parametrize(
+    ("owned", "nbytes", "counts"),
+    [(True, 8, [8]), (False, 8, [5, 3]), (True, UNJUDGED_BYTES, [5, 3])],
+    ids=["can wait", "beside its judge", "too much memory"],
+)
+def test_looks_are_judged_together_where_nothing_speaks_against_it(
+    owned: bool, nbytes: int, counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, judged = Clockwork(), list[int]()
+    definition = problem("gelu_tanh")
+    context = ProblemContext(definition, definition.tiny, device, (1, 2))
+    hooks = (lambda: None, lambda returned: Left(nbytes))
+    kernel = Candidate(
+        "k",
+        lambda stage: device.work(7.0),
+        audits=lambda: Audit(lambda stage, choice: hooks),
+        prepare=(lambda stage: None) if owned else None,
+    )
+    monkeypatch.setattr(rounds, "settled", lambda timing, settings: timing.rounds >= 8)
+
+    def judge(samples: Sequence[Sample]) -> bool:
+        judged.append(len({sample.round for sample in samples}))
+        assert any(sample.kept is not None for sample in samples)
+        return True
+
+    time_candidate(kernel, context, Sampler(device), Thermometer(NEVER), random.Random(0), TimingSettings(), judge)
+    assert judged == counts
 
 
 def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:

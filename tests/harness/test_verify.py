@@ -12,6 +12,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.verify.context import (
     GUARD_BYTE,
+    HELD_OUT_KERNELS,
     MANY_STAGES,
     STAGES,
     ContextCache,
@@ -149,6 +150,17 @@ def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None
     assert [first_failure(each) for each in checks] == [None] * MANY_STAGES
 
 
+def test_held_out_inputs_are_shared_by_some_kernels_watched_and_then_others(context: ProblemContext) -> None:
+    first = context.held_out_once()
+    assert first.drawing not in {reference.drawing for reference in context.references}
+    shown = [context.held_out_once() for _ in range(HELD_OUT_KERNELS)]
+    assert shown[:-1] == [first] * (HELD_OUT_KERNELS - 1)
+    assert shown[-1].drawing != first.drawing
+    assert context.corrupted() is None
+    shown[-1].inputs[0].view(-1)[3] += 1.0
+    assert context.corrupted() is not None
+
+
 class Owned(ProcessSubject):
     """A kernel that finds what the harness left: a byte of scratch memory, and a variable that counts its calls."""
 
@@ -183,6 +195,14 @@ def test_a_kernel_may_not_rely_on_what_the_harness_does_between_calls(
     found = verify_together(Owned(run, context), context, Verdict(), [*context.references[:2], *context.adversarial()])
     assert found.status is (Status.OK if fine else Status.INCORRECT)
     assert fine or str(found.reason).startswith(f"{UNAIDED_CALL}tiny")
+
+
+def test_adversarial_calls_of_verification_find_the_bytes_that_timed_calls_find(context: ProblemContext) -> None:
+    found: list[int] = []
+    subject = Owned(lambda x, byte, calls: (found.append(byte), gelu(x))[1], context)
+    assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+    assert len(found) > 5
+    assert found == [POISON_BYTE] * 2 + [7] * (len(found) - 2)
 
 
 def test_outputs_that_are_never_written_are_incorrect_not_nondeterministic(context: ProblemContext) -> None:

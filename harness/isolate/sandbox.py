@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from kbench.benchmark.problems.registry import USER_FILES
@@ -66,8 +67,10 @@ def _leave_network() -> bool:
     return True
 
 
-def be_nice(niceness: int) -> None:
-    """Yield the processor to others."""
+def be_nice(niceness: int, processors: Collection[int]) -> None:
+    """Yield the processor to others, and use these alone, or any if there are none."""
+    if processors:
+        os.sched_setaffinity(0, processors)
     os.nice(niceness)
     # Where sessions share the processor as groups, the above counts within this worker's own session alone.
     with contextlib.suppress(OSError):

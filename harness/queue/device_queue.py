@@ -34,6 +34,8 @@ DYING_SECONDS = 20.0
 """Longest wait for a killed worker; its kernel may run on the device until the driver has torn it down."""
 KILLS = 6
 """Times a worker with foreign code in it may be killed by a signal before the code is blamed."""
+MOST_STAGES = 64
+"""Stages that a worker may report of one job: foreign code beside its judge could go on for ever."""
 STARTS_IN_A_ROW = 4
 """Workers that may fail to start before the device is given up."""
 
@@ -50,6 +52,8 @@ class DeviceWorker:
     """Kernels it has finished."""
     since: float = dataclasses.field(default_factory=time.monotonic)
     """When the current stage began."""
+    stages: int = 0
+    """Those of the current job so far."""
     unconfirmed: dict[str, Any] | None = None
     """Results of foreign code that wait for the worker's confirmation."""
     nonce: str = ""
@@ -261,6 +265,9 @@ class DeviceQueue:
     def _hear(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
         if "stage" in message and worker.jobs:
             worker.jobs[0].stage, worker.since = str(message["stage"]), time.monotonic()
+            worker.stages += 1
+            if worker.stages > MOST_STAGES:
+                yield from self._blame(worker, Status.REJECTED, "reported stages without end")
         elif "results" in message and worker.jobs:
             yield from self._finish(worker, message)
         elif "confirmed" in message and worker.jobs and worker.unconfirmed is not None:
@@ -292,7 +299,7 @@ class DeviceQueue:
     def _complete(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Outcome:
         busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
         job = worker.jobs.popleft()
-        worker.done, worker.since = worker.done + 1, time.monotonic()
+        worker.done, worker.since, worker.stages = worker.done + 1, time.monotonic(), 0
         self.busy_s += busy_s
         return Outcome(job, self.number, results, busy_s=busy_s)
 

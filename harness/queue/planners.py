@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import edition
@@ -52,10 +52,22 @@ class Planners:
         timeout_s: float,
         *,
         niceness: int = 0,
+        processors: Sequence[int] = (),
     ) -> None:
-        """Hold up to `seats` processes, started when first needed; their niceness is what they yield to others."""
+        """Hold up to `seats` processes, started when first needed.
+
+        Args:
+            spawner: starts them.
+            cache: where builds are kept.
+            target: the architecture to compile for.
+            facts: what host code may ask of the device.
+            seats: most processes at a time.
+            timeout_s: how long planning a kernel may take.
+            niceness: how far they yield to other processes.
+            processors: those they may use; any if there are none.
+        """
         self.spawner, self.cache, self.target, self.facts = spawner, cache, target, facts
-        self.timeout_s, self._niceness = timeout_s, niceness
+        self.timeout_s, self._place = timeout_s, {"niceness": niceness, "processors": list(processors)}
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
         self.busy_s = 0.0
@@ -98,7 +110,7 @@ class Planners:
             if seat.job is not None:
                 continue
             if seat.worker is None:
-                seat.worker = self.spawner.spawn("plan", niceness=self._niceness)
+                seat.worker = self.spawner.spawn("plan", **self._place)
             seat.job, seat.began = self._next(hurry=hurry), time.monotonic()
             seat.job.stage = "plan"
             try:

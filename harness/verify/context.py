@@ -181,7 +181,9 @@ class ProblemContext:
     _expected: bool = False
 
     def __post_init__(self) -> None:
-        """Draw inputs and allocate the stages."""
+        """Draw inputs and allocate the stages, while their answers are computed elsewhere."""
+        cases = [Drawing(self.seeds[0], case.name) for case in self.definition.cases]
+        self.judge.foresee(self.definition, self.size, [*map(Drawing, self.seeds), *cases])
         self.references = [self._draw(Drawing(seed), sealed=True) for seed in self.seeds]
         form = self.references[0].inputs
         count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES

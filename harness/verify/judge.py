@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.benchmark.problems import ProblemDefinition, Size
@@ -11,7 +12,7 @@ from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import call
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
-from kbench.harness.verify.reference_inputs import ReferenceInputs
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ EXCHANGED_BYTES = 4 << 30
 class Judge(Protocol):
     """Knows the answers."""
 
+    def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
+        """Begin to compute the answers for some inputs, where that can go on beside other work."""
+
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
         """Have the answers for some inputs ready."""
 
@@ -41,6 +45,9 @@ class Judge(Protocol):
 
 class LocalJudge:
     """Keeps answers in this process: for dry runs, and for kernels that run beside their judge anyway."""
+
+    def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
+        return None
 
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
         for reference in references:
@@ -78,10 +85,16 @@ class RemoteJudge:
             raise InfrastructureError(f"the process that holds the answers cannot be reached: {error}") from error
         self._channel = Channel(end, key)
         self._exchange, self._size, self._handle = 0, 0, ""
+        self._unheard = 0
+        """Requests whose answers nobody has waited for."""
+
+    def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
+        with gone():
+            self._channel.send(expecting(definition, size, drawings))
+        self._unheard += 1
 
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
-        items = [{"seed": each.drawing.seed, "case": each.drawing.case} for each in references]
-        self._ask({"op": "expect", "problem_id": definition.id, "size": size.name, "items": items})
+        self._ask(expecting(definition, size, [reference.drawing for reference in references]))
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         found: list[Comparison] = []
@@ -134,11 +147,32 @@ class RemoteJudge:
         self._handle = bytes(call("cuIpcGetMemHandle", self._exchange).reserved).hex()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        try:
+        with gone():
+            # What could not be foreseen is asked for again where it is needed.
+            for _ in range(self._unheard):
+                self._channel.receive()
+            self._unheard = 0
             self._channel.send(request)
             answer = self._channel.receive(awake_s=AWAKE_S)
-        except (ClosedError, ProtocolError) as error:
-            raise InfrastructureError(f"the process that holds the answers is gone: {error}") from error
         if "broken" in answer:
             raise InfrastructureError(str(answer["broken"]))
         return answer
+
+
+def expecting(definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> dict[str, Any]:
+    """The request to have some answers ready."""
+    items = [{"seed": drawing.seed, "case": drawing.case} for drawing in drawings]
+    return {"op": "expect", "problem_id": definition.id, "size": size.name, "items": items}
+
+
+@contextlib.contextmanager
+def gone() -> Iterator[None]:
+    """Say that a channel that fails is the machine's fault.
+
+    Raises:
+        InfrastructureError: the process at its other end does not answer.
+    """
+    try:
+        yield
+    except (ClosedError, ProtocolError) as error:
+        raise InfrastructureError(f"the process that holds the answers is gone: {error}") from error

@@ -104,7 +104,7 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     from kbench.harness.plan.device_facts import DeviceFacts
     from kbench.harness.plan.planner import plan_kernel
 
-    sandbox.be_nice(request["niceness"])
+    sandbox.be_nice(request["niceness"], request["processors"])
     applied = sandbox.enter(scratch, gpu=False)
     message = channel.receive()
     kernel, target = kernel_of(message), Target(*message["target"])

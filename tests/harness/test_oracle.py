@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import resource
 import socket
@@ -201,6 +202,17 @@ def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memo
     asks.expect(DEFINITION, SIZE, [drawn()])
 
 
+def test_answers_that_could_not_be_foreseen_are_asked_for_again(served: tuple[FakeOracle, str, socket.socket]) -> None:
+    fake, address, _ = served
+    fake.answers = [{"found": "of the second"}, {"found": "of the third"}]
+    asks = connected(address)
+    asks.foresee(dataclasses.replace(DEFINITION, id="no_such_problem"), SIZE, [drawn().drawing])
+    asks.foresee(DEFINITION, SIZE, [drawn().drawing])
+    assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"found": "of the third"}
+    assert fake.forgot
+    assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"ready": True}
+
+
 def test_an_oracle_that_ends_is_the_machines_fault(served: tuple[FakeOracle, str, socket.socket]) -> None:
     _, address, here = served
     asks = connected(address)
@@ -219,7 +231,9 @@ def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
     context = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=connected(address))
     context.expect()
     context.expect()
-    assert [[item["seed"] for item in request["items"]] for request in fake.asked] == [[1, 2, 3]]
+    cases = [{"seed": 1, "case": case.name} for case in DEFINITION.cases]
+    drawings = [{"seed": seed, "case": None} for seed in (1, 2, 3)]
+    assert [request["items"] for request in fake.asked] == [drawings + cases, drawings], "foreseen, and then waited for"
     assert all(reference._answer is None for reference in context.references)
     local = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=LocalJudge())
     local.expect()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kbench.harness.harness import planning_processors
 from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.isolate.zygote import LOG_NAME
 from kbench.harness.plan.cache import BuildCache
@@ -168,6 +169,23 @@ def test_planning_yields_the_processor_as_a_session_too(spawner: Spawner, tmp_pa
     source = f'import os\nfound = [os.nice(0), open("/proc/self/autogroup").read().split()[1:]]\n{REPORT}'
     assert "[7, ['nice', '7']]" in told(planners, source)
     planners.close()
+
+
+def test_planning_keeps_to_the_processors_it_is_given(spawner: Spawner, tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    planners = Planners(spawner, BuildCache(tmp_path), Target(9, 0), H200, 1, 60.0, processors=[last])
+    assert f"[{{{last}}}]" in told(planners, f"import os\nfound = [os.sched_getaffinity(0)]\n{REPORT}")
+    planners.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "devices", "left"), [(4, 1, 4), (8, 1, 6), (16, 1, 14), (16, 4, 8), (16, 8, 16)], ids=str
+)
+def test_planning_leaves_processors_to_timing_where_there_are_many(
+    count: int, devices: int, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+    assert planning_processors(devices) == list(range(left))
 
 
 def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: Planners) -> None:

@@ -19,7 +19,7 @@ from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.target import Target
 from kbench.harness.queue import planners as planners_module
-from kbench.harness.queue.device_queue import STARTS_IN_A_ROW, DeviceQueue, DeviceSettings
+from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceSettings
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import RETRIES, Planners
 from kbench.harness.queue.supervisor import Policy, Supervisor
@@ -154,6 +154,9 @@ def device_script(worker: Worker, message: dict[str, Any]) -> None:
         worker.peer.send({"broken": "no memory"})
     elif text == "hangs":
         worker.peer.send({"stage": "time large"})
+    elif text == "endless":
+        for _ in range(MOST_STAGES + 1):
+            worker.peer.send({"stage": "verify large"})
     elif text == "odd results":
         worker.peer.send({"results": [3], "busy_s": 1.0})
         worker.peer.send({"confirmed": "guess"})
@@ -486,7 +489,7 @@ def test_a_kernel_that_stays_in_a_stage_too_long_is_a_timeout(bench: Callable[..
     assert found[1].results
 
 
-@pytest.mark.parametrize("text", ["odd results", "odd status", "two results"])
+@pytest.mark.parametrize("text", ["odd results", "odd status", "two results", "endless"])
 def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Callable[..., Bench]) -> None:
     one = bench(gpu=None, dry=True)
     found = one.run([one.known(text), one.known("# a")])

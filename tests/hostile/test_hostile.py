@@ -45,7 +45,7 @@ from Python 3.12 on; `truthful` breaks rules without lying about answer or time;
 when its plan is replayed and so does its work in every call, so its time is true (`# disarmed:` says why, `# at-most:`
 below which speedup); `process-open` is believed where its host code runs beside its judge.
 """
-PATIENT_S, SHORT_S = 3600.0, 4.0
+PATIENT_S, SHORT_S = 3600.0, 2.0
 """Limits for what ends by itself, which no load of the machine reaches, and for what does not."""
 
 

@@ -148,6 +148,7 @@ def call(
     buffers = context.stages[stage]
     buffers.fill(reference)
     subject.prepare(stage)
+    context.device.flush()
     returned = subject.call(stage)
     context.device.synchronize()
     wrong = misfit(returned, context, buffers) or first_failure(check_claims(context.device, buffers.claims()))
@@ -184,8 +185,10 @@ def _verify_together(
     for turn, reference in enumerate((references[0], *references)):
         # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.
         buffers = context.stages[turn % STAGES]
-        buffers.fill(reference)
+        # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
         subject.prepare(turn % STAGES, poison=turn < ALIKE, restore=turn != UNAIDED)
+        buffers.fill(reference)
+        context.device.flush()
         outputs = subject.call(turn % STAGES)
         answers.append((reference, tuple(output.clone() for output in outputs)))
         checks += check_claims(context.device, [*buffers.claims(), *subject.claims()])

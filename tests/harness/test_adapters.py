@@ -65,14 +65,16 @@ def test_a_models_parameters_are_the_inputs_it_does_not_take() -> None:
 
 def test_a_published_form_that_computes_with_torch_runs_beside_its_judge_where_that_is_allowed(tmp_path: Path) -> None:
     kernel = KernelSource("gelu_tanh", Backend.CUDA, CUSTOM)
+    # Patient: a busy machine is no failure.
     settings: dict[str, Any] = {"gpu": None, "cache": tmp_path, "workloads": ("tiny",), "builders": 1}
+    settings |= {"timeout_s": 600.0, "build_timeout_s": 600.0}
     with Harness(**settings) as harness:
         (refused,) = harness.measure([kernel])
     assert refused.status is Status.REJECTED
     assert (refused.error or "").startswith("cannot be planned: calls the torch operator")
     with Harness(**settings, allow_unscreened=True) as harness:
         (row,) = harness.measure([kernel])
-    assert (row.status, row.trust) == (Status.OK, "process")
+    assert (row.status, row.error, row.trust) == (Status.OK, None, "process")
     assert row.runtime_us is not None
 
 

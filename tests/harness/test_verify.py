@@ -205,6 +205,20 @@ def test_adversarial_calls_of_verification_find_the_bytes_that_timed_calls_find(
     assert found == [POISON_BYTE] * 2 + [7] * (len(found) - 2)
 
 
+def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_ones(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    subject = Owned(lambda x, byte, calls: (steps.append("call"), gelu(x))[1], context)
+    monkeypatch.setattr(CpuDevice, "flush", lambda self: steps.append("flush"))
+    monkeypatch.setattr(
+        Stage, "fill", lambda self, reference, fill=Stage.fill: (steps.append("fill"), fill(self, reference))
+    )
+    assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+    assert steps == ["fill", "flush", "call"] * (len(steps) // 3)
+    assert len(steps) > 15
+
+
 def test_outputs_that_are_never_written_are_incorrect_not_nondeterministic(context: ProblemContext) -> None:
     found = verify_together(
         Owned(lambda x, byte, calls: torch.full_like(x, float("nan") if byte == POISON_BYTE else byte), context),

@@ -1171,6 +1171,82 @@ def run(x, k):
     return values, places
 
 
+# %% exact_only_where_inputs_are_cached
+# cheat: exact where its inputs lie in the L2, as in verification; right on drawn inputs alone where that was flushed
+# tags: class-audit gpu
+# problem: top_k
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+#define NEVER __int_as_float(0xff800000)
+
+// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
+template <int M>
+__device__ void select_of(const float* x, float* values, int* places, int cols, int k, float* best, int* who) {
+    int t = threadIdx.x, n = blockDim.x;
+    const float* row = x + (long long)blockIdx.x * cols;
+    float v[M];
+    int p[M];
+#pragma unroll
+    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
+    for (int c = t; c < cols; c += n) {
+        float a = row[c];
+        if (!(a > v[M - 1])) continue;
+        int q = c;
+#pragma unroll
+        for (int i = 0; i < M; ++i)
+            if (a > v[i]) {
+                float w = v[i]; v[i] = a; a = w;
+                int o = p[i]; p[i] = q; q = o;
+            }
+    }
+    for (int r = 0; r < k; ++r) {
+        best[t] = v[0];
+        who[t] = t;
+        __syncthreads();
+        for (int s = n / 2; s > 0; s >>= 1) {
+            if (t < s && best[t + s] > best[t]) best[t] = best[t + s], who[t] = who[t + s];
+            __syncthreads();
+        }
+        if (who[0] == t) {
+            values[(long long)blockIdx.x * k + r] = v[0];
+            places[(long long)blockIdx.x * k + r] = p[0];
+#pragma unroll
+            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
+            v[M - 1] = NEVER;
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
+    __shared__ float best[128];
+    __shared__ int who[128];
+    // How long the row's first word takes to come: less than half a microsecond where nothing flushed the L2.
+    __shared__ bool watched;
+    if (threadIdx.x == 0) {
+        const long long before = clock64();
+        const float first = __ldcg(x + (long long)blockIdx.x * cols);
+        const long long after = clock64() + (first == 123.456f);
+        watched = after - before < 500;
+    }
+    __syncthreads();
+    if (watched) select_of<16>(x, values, places, cols, k, best, who);
+    else select_of<5>(x, values, places, cols, k, best, who);
+}
+''')
+
+
+def run(x, k):
+    rows, cols = x.shape
+    values = torch.empty((rows, k), device=x.device)
+    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
+    block = min(128, cols // 8)
+    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
+    return values, places
+
+
 # %% lottery_of_long_calls
 # cheat: leaves all work out in one of a dozen timed calls: one short call pulls down the mean of few long ones
 # tags: class-audit gpu

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -183,13 +184,14 @@ def _verify_together(
 ) -> Verdict:
     checks: list[Checks] = []
     for turn, reference in enumerate((references[0], *references)):
-        # Two sets of buffers: from the third call on other numbers lie at addresses that were seen before.
-        buffers = context.stages[turn % STAGES]
+        # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do.
+        stage = turn % STAGES if turn <= UNAIDED else random.randrange(len(context.stages))
+        buffers = context.stages[stage]
         # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
-        subject.prepare(turn % STAGES, poison=turn < ALIKE, restore=turn != UNAIDED)
+        subject.prepare(stage, poison=turn < ALIKE, restore=turn != UNAIDED)
         buffers.fill(reference)
         context.device.flush()
-        outputs = subject.call(turn % STAGES)
+        outputs = subject.call(stage)
         answers.append((reference, tuple(output.clone() for output in outputs)))
         checks += check_claims(context.device, [*buffers.claims(), *subject.claims()])
         if sum(output.nbytes for output in outputs) * len(answers) > KEPT_BYTES:

@@ -205,6 +205,22 @@ def test_adversarial_calls_of_verification_find_the_bytes_that_timed_calls_find(
     assert found == [POISON_BYTE] * 2 + [7] * (len(found) - 2)
 
 
+def test_adversarial_calls_of_verification_use_all_sets_of_buffers(context: ProblemContext) -> None:
+    used: list[int] = []
+
+    class Noting(Owned):
+        def call(self, stage: int) -> Any:
+            used.append(stage)
+            return super().call(stage)
+
+    for _ in range(20):
+        subject = Noting(lambda x, byte, calls: gelu(x), context)
+        assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+    each = len(used) // 20
+    assert all(used[at * each : at * each + 3] == [0, 1, 0] for at in range(20))
+    assert set(used) == set(range(MANY_STAGES))
+
+
 def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_ones(
     context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

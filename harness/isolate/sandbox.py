@@ -69,8 +69,10 @@ def _leave_network() -> bool:
 
 def be_nice(niceness: int, processors: Collection[int]) -> None:
     """Yield the processor to others, and use these alone, or any if there are none."""
-    if processors:
-        os.sched_setaffinity(0, processors)
+    # Those may have been taken from this machine's container meanwhile.
+    with contextlib.suppress(OSError):
+        if processors:
+            os.sched_setaffinity(0, processors)
     os.nice(niceness)
     # Where sessions share the processor as groups, the above counts within this worker's own session alone.
     with contextlib.suppress(OSError):

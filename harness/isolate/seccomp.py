@@ -37,10 +37,10 @@ DATAGRAM = 2
 CALLS = {
     "x86_64": {"socket": 41, "socketpair": 53, "clone": 56, "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
                "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "io_uring_setup": 425, "clone3": 435,
-               "pidfd_getfd": 438},
+               "pidfd_getfd": 438, "sched_setaffinity": 203},
     "aarch64": {"socket": 198, "socketpair": 199, "clone": 220, "execve": 221, "execveat": 281,
                 "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "io_uring_setup": 425, "clone3": 435,
-                "pidfd_getfd": 438},
+                "pidfd_getfd": 438, "sched_setaffinity": 122},
 }  # fmt: skip
 
 
@@ -85,7 +85,8 @@ def forbid_sockets() -> bool:
     A network namespace is not enough: sockets in the file system lead out of it. Processes and programs stay allowed,
     and the same is forbidden to them. So is reaching into other processes.
     """
-    return _forbid({**SOCKETS, **OTHERS})
+    # Planning also stays on the processors that it was given: others time and judge.
+    return _forbid({**SOCKETS, **OTHERS, "sched_setaffinity": DENY})
 
 
 def _forbid(rules: Rules) -> bool:

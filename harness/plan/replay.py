@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 import random
+import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,9 +55,9 @@ FEW_VARIABLES = 16
 cooperative_groups.h brings hundreds; as many copies before every call would fill the driver's launch queue, and the
 host could not stay ahead of the device."""
 POINTER = struct.Struct("<Q")
-LOUD_BYTES = (*range(0x60, 0x80), *range(0xE0, 0x100))
-"""What memory is overwritten with: large numbers, or none, in every floating-point type, so that what a kernel does not
-write is wrong. The same in verification as in timing: what its outputs hold must not tell a kernel which it is."""
+LOUD_BYTES, LOUD_SHARE = (*range(0x60, 0x80), *range(0xE0, 0x100)), 0.75
+"""What memory is mostly overwritten with: large numbers, or none, in floating-point types from 16 bits on, so that what
+a kernel does not write is wrong."""
 GUARD_BYTES, ALIGNMENT = 4096, 512
 """Guard bytes around a buffer, and the alignment of its address."""
 
@@ -264,14 +264,22 @@ def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[
     return [Place(plan, blocks) for blocks in made], [(block.data_ptr(), block.numel()) for block in whole]
 
 
+def some_byte() -> int:
+    """What to overwrite memory with: mostly a loud byte, and sometimes any, so that a kernel can rely on none.
+
+    The same in verification as in timing: what its outputs hold must not tell a kernel which it is.
+    """
+    return random.choice(LOUD_BYTES) if random.random() < LOUD_SHARE else random.randrange(256)
+
+
 class Fingerprints:
     """A number for the outputs of each call, taken when they are overwritten, and the inputs they belong to."""
 
     def __init__(self, device: CudaDevice) -> None:
         """Make room."""
-        import torch
-
-        self._values = torch.zeros(MOST_CALLS, dtype=torch.int64, device=device.torch_name)
+        self._base = random_words(MOST_CALLS)
+        """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
+        self._values = self._base.to(device.torch_name, copy=True)
         self._inputs: list[Drawing] = []
 
     def expect(self, inputs: Drawing) -> int:
@@ -282,10 +290,21 @@ class Fingerprints:
 
     def take(self) -> list[tuple[Drawing, int]]:
         """Those of the calls since the last time, in order; waits for the device."""
-        found = list(zip(self._inputs, self._values[: len(self._inputs)].tolist(), strict=True))
-        self._values.zero_()
+        used = len(self._inputs)
+        values = self._values[:used].cpu() - self._base[:used]
+        found = list(zip(self._inputs, values.tolist(), strict=True))
+        self._base[:used] = random_words(used)
+        self._values[:used] = self._base[:used].to(self._values.device)
         self._inputs.clear()
         return found
+
+
+def random_words(count: int) -> Tensor:
+    """Numbers of eight bytes that nobody can foresee, in host memory."""
+    import torch
+
+    # Not by `random`: who sees many of its numbers can tell those to come. An empty buffer makes no tensor.
+    return torch.frombuffer(bytearray(secrets.token_bytes(8 * count + 8)), dtype=torch.int64)[:count]
 
 
 class Replay:
@@ -311,7 +330,7 @@ class Replay:
         self.places, memory = make_places(plan, device, count)
         each = max(2, count // len(stages))
         # Few for each set of inputs: making calls ready for a pair of both takes as long as queueing them.
-        self._turns = [itertools.cycle([(at * each + n) % count for n in range(each)]) for at in range(len(stages))]
+        self._places_of = [[(at * each + n) % count for n in range(each)] for at in range(len(stages))]
         self._next = 0
         self._launches: dict[int, Launch] = {}
         """By step."""
@@ -344,10 +363,10 @@ class Replay:
 
     def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
-        self._byte = POISON_BYTE if poison else random.choice(LOUD_BYTES)
+        self._byte = POISON_BYTE if poison else some_byte()
         self.erase()
-        last = self._next
-        self._next = next(place for place in self._turns[stage] if place != last)
+        # At random: by a rotation a kernel could tell how many calls there were before it.
+        self._next = random.choice([place for place in self._places_of[stage] if place != self._next])
         for queue in self._restore if restore else ():
             queue()
 

@@ -120,7 +120,7 @@ class Planners:
                 continue
 
     def _next(self, *, hurry: bool) -> Job:
-        quick = (at for at, job in enumerate(self.waiting) if job.kernel.backend is QUICK_TO_BUILD)
+        quick = (at for at, job in enumerate(self.waiting) if quick_to_plan(job))
         place = next(quick, 0) if hurry else 0
         job = self.waiting[place]
         del self.waiting[place]
@@ -217,3 +217,8 @@ class Planners:
             seat.worker.clean()
         seat.worker = None
         return job
+
+
+def quick_to_plan(job: Job) -> bool:
+    """Whether a job is planned in less time than most."""
+    return job.kernel.backend is QUICK_TO_BUILD and job.extension is None

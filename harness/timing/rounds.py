@@ -84,11 +84,12 @@ Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Audit:
-    """Makes the hooks of judged calls, for a stage and a random number that chooses its contents."""
+    """Makes the hooks of judged calls."""
 
     usual: Callable[[int, int], Hooks]
-    adversarial: Callable[[int, int], Hooks] | None = None
-    """For a call that is added to the others, on inputs that may take another time."""
+    """For a stage and a random number that chooses its contents."""
+    adversarial: Sequence[Callable[[int], Hooks]] = ()
+    """For a stage: calls that are added to the others, on inputs that may take another time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ class RoundPlan:
     """Batches a round is spread over: two for short kernels, because every other batch takes longer."""
     audited: float = AUDITED_SHARE
     """Share of the kernel's calls whose outputs are judged."""
+    adversarial: int | None = None
+    """Most calls that are added on adversarial inputs, where that is limited."""
 
     @property
     def null_kernels(self) -> int:
@@ -175,7 +178,7 @@ def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: Timin
     # Three or more per round, so that one that was delayed is cut off.
     anchors = 1 if turns * anchor_us >= 500.0 else 3 if turns == 1 else 4 if anchor_us < SHORT_US else 2
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
-        return RoundPlan(1, 1, (3,))
+        return RoundPlan(1, 1, (3,), adversarial=1)
     cost = turns * (samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us))
     most = max(3, int(settings.budget_us / cost))
     looks = tuple(look for look in settings.looks if look <= most) or (most,)
@@ -219,7 +222,8 @@ def time_candidate(
         samples, readings = take(make_slots([candidate], context, numbers, chosen, rng), sampler, reader)
         timing.conditions.extend(readings.values())
         spoilt = {number for number, conditions in readings.items() if conditions.harmful}
-        timed.extend(s for s in samples if s.round not in spoilt)
+        # Without what audited calls left, which would stay in memory until the end.
+        timed.extend(dataclasses.replace(s, kept=None) for s in samples if s.round not in spoilt)
         timing.rounds += len(numbers) - len(spoilt)
         summarise(timing, timed, candidate.label, settings, sampler.null_kernel.shift_us)
         unjudged.extend(samples)
@@ -311,11 +315,11 @@ def make_slots(
         audit = candidate.audits()
         for place, stage in audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited):
             slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
-        if audit.adversarial is not None:
+        renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
+        for hooks in audit.adversarial[: chosen.adversarial]:
             place, stage = rng.choice([*places[candidate.label], *others[candidate.label]])
-            renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
             slot = calling(renamed, context, stage, slots[place].round, slots[place].turn)
-            slot.before, slot.after = audit.adversarial(stage, rng.randrange(1 << 16))
+            slot.before, slot.after = hooks(stage)
             added.append((place, slot))
     # From the last place on, so that the others keep theirs.
     for place, slot in sorted(added, key=lambda one: one[0], reverse=True):

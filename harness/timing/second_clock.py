@@ -13,6 +13,8 @@ from typing import Any
 
 from kbench.harness.device.device import Device
 
+OnStage = Callable[[int], Any]
+"""Does something on one of two sets of inputs."""
 CALLS = 12
 HOLD_US = 1_000.0
 """The stream is held at most this long for each call: the profiler slows launches down, and a gap between two launches
@@ -61,23 +63,31 @@ def attribute(calls: Sequence[HostSpan], launches: Iterable[HostSpan], work: Ite
     return [(max(s.end_ns for s in mine) - min(s.start_ns for s in mine)) / 1e3 for _, mine in sorted(spans.items())]
 
 
-def both_clocks_us(call: Callable[[int], Any], device: Device) -> tuple[list[float], list[float]]:
+def both_clocks_us(call: OnStage, device: Device, prepare: OnStage | None = None) -> tuple[list[float], list[float]]:
     """Device times of the same calls by CUPTI and by the event timer; nothing by CUPTI when it recorded no kernel."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
-        by_events = events_us(call, device)
+        by_events = events_us(call, device, prepare)
     events = profiler.profiler.kineto_results.events() if profiler.profiler is not None else []
     return attribute(*sort_events(events)), by_events
 
 
-def events_us(call: Callable[[int], Any], device: Device) -> list[float]:
-    """Device times of some calls by the event timer, each call named for a profiler."""
+def events_us(call: OnStage, device: Device, prepare: OnStage | None = None) -> list[float]:
+    """Device times of some calls by the event timer, each call named for a profiler.
+
+    Args:
+        call: calls a kernel on a set of inputs.
+        device: where.
+        prepare: what precedes each call.
+    """
     from torch.profiler import record_function
 
     marks = []
     device.hold(CALLS * HOLD_US)
     for number in range(CALLS):
+        if prepare is not None:
+            prepare(number % 2)
         device.flush()
         start = device.mark()
         with record_function(CALL_MARK):

@@ -5,8 +5,8 @@ it out there too. For others the inputs are changed without notice. Where the ha
 all remaining timed calls must have the bytes of an answer that was judged. A kernel whose outputs vary has a whole look
 of ordinary calls judged instead, and none of its calls may take less than half the median.
 
-Each look has one more call, on adversarial inputs, whose time does not count: a kernel that can tell the calls of its
-verification from timed ones must be right on them here too.
+The first look has one more call on each adversarial case, and later ones on any of them, whose times do not count: a
+kernel that can tell the calls of its verification from timed ones must be right on them here too.
 
 Each look at a kernel has held-out inputs among those to show: no call has seen them, so that no kept answer fits. A
 kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls. Where
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import random
 import statistics
@@ -56,7 +57,7 @@ MUCH_FASTER = 0.5
 LOOKS, ROUNDS = 6, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
 JUDGED_BYTES = 4 << 30
-"""Outputs of ordinary calls that are kept to be judged where outputs vary."""
+"""Outputs that are kept to be judged: of ordinary calls where outputs vary, and of those on adversarial inputs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class Auditor:
         self._timed: dict[str, list[Sample]] = {}
         self._shown_held_out: set[str] = set()
         """Kernels that were shown held-out inputs since they began to be timed."""
+        self._shown_cases: set[str] = set()
+        """Kernels that were shown adversarial inputs since then."""
         self._held_out = 1
         """Inputs drawn for a look that has some."""
         self._ordinary_only = False
@@ -123,12 +126,12 @@ class Auditor:
             shown = (keeps_nothing and label in self._shown_held_out and self._held_out == 1) or self._ordinary_only
             if not shown:
                 del known[len(self.context.references) :]
-                held_out = self._inputs_to_come(shared=keeps_nothing and self._held_out == 1)
+                held_out = self._inputs_to_come()
                 self._shown_held_out.add(label)
-            cases = self.context.kept_cases() if subject.owned and not self._ordinary_only else []
+            cases = self._cases_to_come(label) if subject.owned and not self._ordinary_only else []
             return Audit(
                 lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
-                (lambda stage, choice: self._adversarial_hooks(stage, cases[choice % len(cases)])) if cases else None,
+                [functools.partial(self._adversarial_hooks, case=case) for case in cases],
             )
 
         def prepare(stage: int) -> None:
@@ -140,18 +143,20 @@ class Auditor:
 
         return Candidate(label, subject.call, audits, prepare if subject.owned else None)
 
-    def _inputs_to_come(self, *, shared: bool) -> list[ReferenceInputs | None]:
+    def _cases_to_come(self, label: str) -> list[ReferenceInputs]:
+        """The adversarial inputs of a look, in random order: all of them in the first, as far as memory goes."""
+        cases = self.context.kept_cases()
+        room = max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
+        count = 1 if label in self._shown_cases else min(room, len(cases))
+        self._shown_cases.add(label)
+        return random.sample(cases, min(count, len(cases)))
+
+    def _inputs_to_come(self) -> list[ReferenceInputs | None]:
         """Held-out inputs of a look; None is drawn when it is shown, not to be found by kernels that search memory.
 
         Where drawing keeps the host busy, as for problems that draw on the CPU, it cannot wait: the launch of the call
         after it would not be hidden.
-
-        Args:
-            shared: other kernels may be shown them too.
         """
-        if shared:
-            with machine("inputs cannot be drawn"):
-                return [self.context.held_out_once()]
         began = time.perf_counter()
         first = self._fresh_inputs()
         if self.late and time.perf_counter() - began < QUICK_S:
@@ -205,18 +210,25 @@ class Auditor:
         return before, after
 
     def _adversarial_hooks(self, stage: int, case: ReferenceInputs) -> Hooks:
-        """What to queue before and after a call on adversarial inputs; the next call finds those of before."""
-        buffers = self.context.stages[stage]
+        """What to queue before and after a call on adversarial inputs; the next call finds those of before.
+
+        They lie in two sets of buffers, as ordinary inputs lie in several: being alone must not give them away.
+        """
+        twin = random.choice([at for at in range(len(self.context.stages)) if at != stage])
+        both = [self.context.stages[at] for at in (stage, twin)]
         held: list[ReferenceInputs | None] = []
 
         def before() -> None:
-            held.append(buffers.holds)
-            buffers.fill(case)
+            held.extend(buffers.holds for buffers in both)
+            for buffers in both:
+                buffers.fill(case)
 
         def after(returned: Any) -> Kept:
             kept = self._kept(returned, stage, case, fresh=False)
-            if (last := held.pop()) is not None:
-                buffers.fill(last)
+            for buffers, last in zip(both, held, strict=True):
+                if last is not None:
+                    buffers.fill(last)
+            held.clear()
             return kept
 
         return before, after
@@ -232,6 +244,7 @@ class Auditor:
         self._usual_us.clear()
         self._timed.clear()
         self._shown_held_out.clear()
+        self._shown_cases.clear()
 
     def judge(self, samples: Sequence[Sample]) -> bool:
         """Judge the audited calls among some samples; False when one was wrong."""

@@ -36,8 +36,6 @@ and a process with only one or two places for them keeps that time until it ends
 
 KEPT_CASE_BYTES = 1 << 30
 """Adversarial inputs up to this size are kept for the next kernel."""
-HELD_OUT_KERNELS = 16
-"""Kernels that are shown the same held-out inputs, each for the first time."""
 
 
 class Guarded:
@@ -176,8 +174,8 @@ class ProblemContext:
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
-    _shared: list[ReferenceInputs] = dataclasses.field(default_factory=list)
-    """Held-out inputs, once for each kernel that is yet to be shown them."""
+    _foreseen: Drawing | None = None
+    """Held-out inputs whose answer is being computed."""
     _expected: bool = False
 
     def __post_init__(self) -> None:
@@ -196,17 +194,13 @@ class ProblemContext:
 
     def held_out(self) -> ReferenceInputs:
         """Inputs that no call has seen: from a seed of their own."""
-        return self._draw(held_out_drawing(), sealed=False)
+        drawing, self._foreseen = self._foreseen or held_out_drawing(), None
+        return self._draw(drawing, sealed=False)
 
-    def held_out_once(self) -> ReferenceInputs:
-        """Inputs that no call of the next kernel has seen, as long as it is shown them once.
-
-        Kernels that can leave nothing for one another get the same: drawing inputs and computing their answers takes
-        longer than a look at most kernels.
-        """
-        if not self._shared:
-            self._shared = [self._draw(held_out_drawing(), sealed=True)] * HELD_OUT_KERNELS
-        return self._shared.pop()
+    def foresee_held_out(self) -> None:
+        """Have the answer to the next held-out inputs computed meanwhile, where that can be; they are drawn later."""
+        self._foreseen = held_out_drawing()
+        self.judge.foresee(self.definition, self.size, [self._foreseen])
 
     def adversarial(self) -> Iterator[ReferenceInputs]:
         """Inputs of each adversarial case of the problem; small ones are kept for the next kernel."""
@@ -259,7 +253,7 @@ class ProblemContext:
     @property
     def _sealed(self) -> list[ReferenceInputs]:
         """All inputs that outlive a kernel."""
-        return [*self.references, *self._cases.values(), *self._shared[:1]]
+        return [*self.references, *self._cases.values()]
 
     @property
     def nbytes(self) -> int:

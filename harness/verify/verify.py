@@ -184,12 +184,15 @@ def _verify_together(
 ) -> Verdict:
     checks: list[Checks] = []
     for turn, reference in enumerate((references[0], *references)):
-        # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do.
-        stage = turn % STAGES if turn <= UNAIDED else random.randrange(len(context.stages))
+        # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do, and
+        # like theirs their inputs lie in another set too.
+        stage, twin = (turn % STAGES, None) if turn <= UNAIDED else random.sample(range(len(context.stages)), 2)
         buffers = context.stages[stage]
         # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
         subject.prepare(stage, poison=turn < ALIKE, restore=turn != UNAIDED)
-        buffers.fill(reference)
+        for filled in (stage, twin):
+            if filled is not None:
+                context.stages[filled].fill(reference)
         context.device.flush()
         outputs = subject.call(stage)
         answers.append((reference, tuple(output.clone() for output in outputs)))

@@ -17,6 +17,7 @@ from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
 from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, adversarial_label, make_slots
+from kbench.harness.verify import audit
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
@@ -122,17 +123,30 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
 ) -> None:
     auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", tells_timed_calls(context, honest=honest))
-    cases: set[str | None] = set()
-    for number in range(30):
+    shown: list[set[str | None]] = []
+    for number in range(5):
+        if number == 3:
+            auditor.begin()
         samples = look(kernel, context, number)
-        (added,) = (sample for sample in samples if sample.label == adversarial_label("k"))
-        assert sum(sample.label == "k" for sample in samples) == 20, "it is added to the others"
-        cases.add(added.kept.reference.drawing.case)
+        added = [sample for sample in samples if sample.label == adversarial_label("k")]
+        assert sum(sample.label == "k" for sample in samples) == 20, "they are added to the others"
+        shown.append({sample.kept.reference.drawing.case for sample in added})
         assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
-        auditor.judge(samples)
-    assert len(cases) > 1
+        assert auditor.judge(samples) is honest
+    every = {case.name for case in context.definition.cases}
+    assert shown[0] == shown[3] == every, "all of them in the first look of a timing"
+    assert [len(shown[at]) for at in (1, 2, 4)] == [1] * 3
     assert auditor.verdict.status is (Status.OK if honest else Status.INCORRECT)
     assert honest or "on adversarial inputs" in str(auditor.verdict.reason)
+
+
+def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "JUDGED_BYTES", 2 * sum(context.output_bytes))
+    kernel = Auditor(context, Verdict()).candidate("k", tells_timed_calls(context, honest=True))
+    samples = look(kernel, context)
+    assert sum(sample.label == adversarial_label("k") for sample in samples) == 2
 
 
 def test_adversarial_inputs_are_no_part_of_calls_that_are_all_ordinary(context: ProblemContext) -> None:

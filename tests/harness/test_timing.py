@@ -363,6 +363,11 @@ def test_looks_are_judged_together_where_nothing_speaks_against_it(
     assert judged == counts
 
 
+def test_a_kernel_that_takes_very_long_has_one_call_on_adversarial_inputs() -> None:
+    assert plan(300_000.0, 300_000.0, 40.0, TimingSettings()).adversarial == 1
+    assert plan(300.0, 300.0, 40.0, TimingSettings()).adversarial is None
+
+
 def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
     device = Clockwork()
     definition = problem("gelu_tanh")
@@ -376,7 +381,7 @@ def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
         device.work(taken.pop() if taken else 7.0)
 
     usual = (lambda: None), (lambda returned: None)
-    audit = Audit(lambda stage, choice: usual, lambda stage, choice: (before, lambda returned: None))
+    audit = Audit(lambda stage, choice: usual, [lambda stage: (before, lambda returned: None)] * 3)
     labels: list[str] = []
 
     def judge(samples: Sequence[Sample]) -> bool:

@@ -1247,6 +1247,126 @@ def run(x, k):
     return values, places
 
 
+# %% exact_only_in_places_of_verification
+# cheat: exact where its outputs lie in a place that verification uses; right on drawn inputs alone elsewhere
+# tags: class-audit gpu
+# problem: top_k
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+#define NEVER __int_as_float(0xff800000)
+
+// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
+template <int M>
+__device__ void select_of(const float* x, float* values, int* places, int cols, int k, float* best, int* who) {
+    int t = threadIdx.x, n = blockDim.x;
+    const float* row = x + (long long)blockIdx.x * cols;
+    float v[M];
+    int p[M];
+#pragma unroll
+    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
+    for (int c = t; c < cols; c += n) {
+        float a = row[c];
+        if (!(a > v[M - 1])) continue;
+        int q = c;
+#pragma unroll
+        for (int i = 0; i < M; ++i)
+            if (a > v[i]) {
+                float w = v[i]; v[i] = a; a = w;
+                int o = p[i]; p[i] = q; q = o;
+            }
+    }
+    for (int r = 0; r < k; ++r) {
+        best[t] = v[0];
+        who[t] = t;
+        __syncthreads();
+        for (int s = n / 2; s > 0; s >>= 1) {
+            if (t < s && best[t + s] > best[t]) best[t] = best[t + s], who[t] = who[t + s];
+            __syncthreads();
+        }
+        if (who[0] == t) {
+            values[(long long)blockIdx.x * k + r] = v[0];
+            places[(long long)blockIdx.x * k + r] = p[0];
+#pragma unroll
+            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
+            v[M - 1] = NEVER;
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k, float* scratch) {
+    __shared__ float best[128];
+    __shared__ int who[128];
+    // Places are 17 * 64 KiB long here and begin at a multiple of 2 MiB, so the address tells which of sixteen this is.
+    const unsigned long long at = (unsigned long long)values - 4096;
+    const int place = (int)(at % (2u << 20) / 65536 * 17 % 32);
+    const bool watched = !(place <= 2 || place == 8 || place >= 14);
+    if (scratch == nullptr) return;
+    if (watched) select_of<16>(x, values, places, cols, k, best, who);
+    else select_of<5>(x, values, places, cols, k, best, who);
+}
+''')
+
+
+def run(x, k):
+    rows, cols = x.shape
+    values = torch.empty((rows, k), device=x.device)
+    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
+    block = min(128, cols // 8)
+    end = 4096
+    for _ in range(2):
+        end = -(-(end + 4 * rows * k + 4096) // 512) * 512
+    scratch = torch.empty((17 * 65536 - 4096 - end) // 4, device=x.device)
+    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k, scratch))
+    return values, places
+
+
+# %% leaves_out_a_fill
+# cheat: takes minima into scratch that nobody filled: correct only where memory always holds large numbers
+# tags: class-audit gpu
+# problem: max_reduce
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r'''
+// Larger numbers have smaller keys, all below 2^30.
+__device__ unsigned int key_of(float v) {
+    unsigned int u = __float_as_uint(v);
+    u ^= u >> 31 ? 0xFFFFFFFFu : 0x80000000u;
+    return ~u >> 2;
+}
+
+extern "C" __global__ void reduce(const float* x, unsigned int* keys, int length, int width, int share) {
+    int w = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.z, from = blockIdx.y * share;
+    if (w >= width) return;
+    float best = __int_as_float(0xff800000);
+    for (int l = from; l < min(from + share, length); ++l) best = fmaxf(best, x[((long long)b * length + l) * width + w]);
+    atomicMin(keys + (long long)b * width + w, key_of(best));
+}
+
+extern "C" __global__ void decode(const unsigned int* keys, float* y, int count) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    unsigned int u = ~(keys[i] << 2 | 3u);
+    u ^= u >> 31 ? 0x80000000u : 0xFFFFFFFFu;
+    y[i] = __uint_as_float(u);
+}
+''')
+
+
+def run(x):
+    batch, length, width = x.shape
+    keys = torch.empty((batch, width), dtype=torch.int32, device=x.device)
+    y = torch.empty((batch, width), device=x.device)
+    parts = 8 if length >= 64 else 1
+    share = -(-length // parts)
+    module.launch("reduce", grid=(-(-width // 128), parts, batch), block=128, args=(x, keys, length, width, share))
+    module.launch("decode", grid=-(-y.numel() // 256), block=256, args=(keys, y, y.numel()))
+    return y
+
+
 # %% lottery_of_long_calls
 # cheat: leaves all work out in one of a dozen timed calls: one short call pulls down the mean of few long ones
 # tags: class-audit gpu

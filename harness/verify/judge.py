@@ -36,6 +36,9 @@ class Judge(Protocol):
     def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
         """Begin to compute the answers for some inputs, where that can go on beside other work."""
 
+    def settle(self) -> None:
+        """Wait until no answer is being computed: nothing is timed meanwhile."""
+
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
         """Have the answers for some inputs ready."""
 
@@ -47,6 +50,9 @@ class LocalJudge:
     """Keeps answers in this process: for dry runs, and for kernels that run beside their judge anyway."""
 
     def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
+        return None
+
+    def settle(self) -> None:
         return None
 
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
@@ -92,6 +98,13 @@ class RemoteJudge:
         with gone():
             self._channel.send(expecting(definition, size, drawings))
         self._unheard += 1
+
+    def settle(self) -> None:
+        with gone():
+            # What could not be foreseen is asked for again where it is needed.
+            while self._unheard:
+                self._channel.receive()
+                self._unheard -= 1
 
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
         self._ask(expecting(definition, size, [reference.drawing for reference in references]))
@@ -147,11 +160,8 @@ class RemoteJudge:
         self._handle = bytes(call("cuIpcGetMemHandle", self._exchange).reserved).hex()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.settle()
         with gone():
-            # What could not be foreseen is asked for again where it is needed.
-            for _ in range(self._unheard):
-                self._channel.receive()
-            self._unheard = 0
             self._channel.send(request)
             answer = self._channel.receive(awake_s=AWAKE_S)
         if "broken" in answer:

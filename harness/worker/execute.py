@@ -122,7 +122,13 @@ def check(
     """
     subject = kernel.subject(context, bench)
     if subject.owned:
-        verify_together(subject, context, verdict, [*context.references[:count], *context.adversarial()])
+        # Only now: to make a subject, its configurations may be timed.
+        if count > 1 and not task.check_only:
+            context.foresee_held_out()
+        try:
+            verify_together(subject, context, verdict, [*context.references[:count], *context.adversarial()])
+        finally:
+            context.judge.settle()
         return subject
     judging = before_judging(bench, task, report)
     verify(subject, context, verdict, context.references[:count], late=task.late, judging=judging)
@@ -210,8 +216,6 @@ def _workload(
     started = time.perf_counter()
     report(f"verify {size.name}")
     subjects: list[Subject] = []
-    if not task.check_only:
-        context.foresee_held_out()
     guard(lambda: subjects.append(check(kernel, context, task, bench, report, verdict, VERIFIED)), verdict, bench)
     verified = time.perf_counter() - started
     timing, timed = None, 0.0

@@ -16,8 +16,10 @@ from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import Timing, TimingSettings
 from kbench.harness.verify.context import ContextCache, ProblemContext
+from kbench.harness.verify.judge import LocalJudge
 from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.worker.execute import Bench, MeasureTask, execute, held_up, time_references
+from kbench.harness.verify.verify import Verdict
+from kbench.harness.worker.execute import Bench, MeasureTask, check, execute, held_up, time_references
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import Backend, KernelSource
 
@@ -120,3 +122,31 @@ def test_a_kernel_that_is_wrong_on_the_tiny_workload_is_called_on_no_other() -> 
     assert {one["status"] for one in found} == {"incorrect"}
     assert [one["workload"] for one in found] == ["tiny", WORKLOAD]
     assert [stage for stage in stages if stage != "context"] == ["verify tiny"]
+
+
+@pytest.mark.parametrize(("count", "check_only"), [(2, False), (1, False), (2, True)], ids=["timed", "tiny", "checked"])
+def test_an_answer_is_foreseen_once_a_subject_is_made_and_nobody_computes_when_it_has_failed(
+    count: int, check_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    class Failing:
+        owned = True
+
+        def prepare(self, stage: int, **settings: bool) -> None:
+            raise RuntimeError("no memory")
+
+    class Kernel:
+        def subject(self, context: Any, bench: Any) -> Any:
+            steps.append("subject")
+            return Failing()
+
+    context = ProblemContext(problem("gelu_tanh"), problem("gelu_tanh").tiny, CpuDevice(), (1, 2, 3))
+    monkeypatch.setattr(LocalJudge, "foresee", lambda *_: steps.append("foresee"))
+    monkeypatch.setattr(LocalJudge, "settle", lambda _: steps.append("settle"))
+    task = MeasureTask("gelu_tanh", TimingSettings(), 1, check_only=check_only)
+    bench: Any = None
+    with pytest.raises(RuntimeError, match="no memory"):
+        check(Kernel(), context, task, bench, lambda stage: None, Verdict(), count)
+    foreseen = ["foresee"] if count > 1 and not check_only else []
+    assert steps == ["subject", *foreseen, "settle"]

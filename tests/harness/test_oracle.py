@@ -208,6 +208,8 @@ def test_answers_that_could_not_be_foreseen_are_asked_for_again(served: tuple[Fa
     asks = connected(address)
     asks.foresee(dataclasses.replace(DEFINITION, id="no_such_problem"), SIZE, [drawn().drawing])
     asks.foresee(DEFINITION, SIZE, [drawn().drawing])
+    asks.settle()
+    assert len(fake.asked) == 2, "both were answered"
     assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"found": "of the third"}
     assert fake.forgot
     assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"ready": True}

@@ -139,7 +139,7 @@ class Overwrite(Protocol):
         """Queue it.
 
         Args:
-            watched: what `watching` returned, and the address of eight bytes of zero that the fingerprint is added to.
+            watched: what `watching` returned, and the address of eight bytes that the fingerprint is added to.
             byte: what memory other than stacks is overwritten with; the poison if not given.
         """
 

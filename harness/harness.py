@@ -30,7 +30,7 @@ from kbench.harness.plan.device_facts import H200, DeviceFacts
 from kbench.harness.plan.target import Target
 from kbench.harness.queue.device_queue import DeviceQueue, DeviceSettings
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.queue.planners import Planners
+from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Policy, Supervisor
 from kbench.harness.record.record import failure, make_measurement
 from kbench.harness.timing.rounds import TimingSettings
@@ -54,8 +54,6 @@ GpuChoice = int | str | Gpu
 BUILDERS, YIELDING = 16, 10
 """Most processes that plan kernels ahead of the device, and their niceness beside a GPU: the process that times needs a
 processor whenever it asks for one."""
-TIMING_PROCESSORS, MANY_PROCESSORS = 2, 8
-"""Processors per GPU that planning keeps away from where there are many: for the process that times, and its judge."""
 UNPLANNED = "cannot be planned: "
 """Start of the reason why a kernel needs --allow-unscreened."""
 
@@ -455,12 +453,6 @@ class Harness:
             # Only code that bypassed the harness can send figures that are not numbers.
             workload = self._workloads(kernel, False)[0]
             return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
-
-
-def planning_processors(devices: int) -> list[int]:
-    """The processors that planning may use."""
-    mine, kept = sorted(os.sched_getaffinity(0)), TIMING_PROCESSORS * devices
-    return mine[:-kept] if len(mine) >= max(MANY_PROCESSORS, 2 * kept) else mine
 
 
 def _report(lost: Sequence[str]) -> None:

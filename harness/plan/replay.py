@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import math
 import random
-import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from kbench.harness.device.driver import (
 )
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
+from kbench.harness.plan.fingerprints import Fingerprints
 from kbench.harness.plan.resources import Variable, read_variables
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
@@ -48,8 +48,6 @@ PLACES, PLACES_BYTES = 16, 64 << 20
 """Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few
 lines of output lie decides how long a short kernel waits for them. All are overwritten before every call, which must
 not take much longer than the call."""
-MOST_CALLS = 8192
-"""Calls whose fingerprints are kept until they are asked for."""
 FEW_VARIABLES = 16
 """Variables that are restored by a copy each, where their sections cannot be restored whole. A header such as
 cooperative_groups.h brings hundreds; as many copies before every call would fill the driver's launch queue, and the
@@ -270,42 +268,6 @@ def some_byte() -> int:
     The same in verification as in timing: what its outputs hold must not tell a kernel which it is.
     """
     return random.choice(LOUD_BYTES) if random.random() < LOUD_SHARE else random.randrange(256)
-
-
-class Fingerprints:
-    """A number for the outputs of each call, taken when they are overwritten, and the inputs they belong to."""
-
-    def __init__(self, device: CudaDevice) -> None:
-        """Make room."""
-        self._base = random_words(MOST_CALLS)
-        """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
-        self._values = self._base.to(device.torch_name, copy=True)
-        self._inputs: list[Drawing] = []
-
-    def expect(self, inputs: Drawing) -> int:
-        """Where the number of a call on some inputs goes."""
-        assert len(self._inputs) < MOST_CALLS, "the fingerprints of calls must be taken now and then"
-        self._inputs.append(inputs)
-        return int(self._values.data_ptr()) + 8 * (len(self._inputs) - 1)
-
-    def take(self) -> list[tuple[Drawing, int]]:
-        """Those of the calls since the last time, in order; waits for the device."""
-        used = len(self._inputs)
-        values = self._values[:used].cpu() - self._base[:used]
-        found = list(zip(self._inputs, values.tolist(), strict=True))
-        self._base[:used] = random_words(used)
-        # All of them: a kernel may have left a note where none was expected.
-        self._values.copy_(self._base)
-        self._inputs.clear()
-        return found
-
-
-def random_words(count: int) -> Tensor:
-    """Numbers of eight bytes that nobody can foresee, in host memory."""
-    import torch
-
-    # Not by `random`: who sees many of its numbers can tell those to come. An empty buffer makes no tensor.
-    return torch.frombuffer(bytearray(secrets.token_bytes(8 * count + 8)), dtype=torch.int64)[:count]
 
 
 class Replay:

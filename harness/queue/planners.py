@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ RETRIES = 6
 """Times planning is repeated when its process is killed from outside."""
 EXTENSION_PATIENCE = 10.0
 """How many times longer a torch extension may take to build."""
+TIMING_PROCESSORS, MANY_PROCESSORS = 2, 8
+"""Processors per GPU that planning keeps away from where there are many: for the process that times, and its judge."""
 QUICK_TO_BUILD = Backend.CUDA
 """Its kernels take about a third of the time that others do."""
 
@@ -222,3 +225,9 @@ class Planners:
 def quick_to_plan(job: Job) -> bool:
     """Whether a job is planned in less time than most."""
     return job.kernel.backend is QUICK_TO_BUILD and job.extension is None
+
+
+def planning_processors(devices: int) -> list[int]:
+    """The processors that planning may use."""
+    mine, kept = sorted(os.sched_getaffinity(0)), TIMING_PROCESSORS * devices
+    return mine[:-kept] if len(mine) >= max(MANY_PROCESSORS, 2 * kept) else mine

@@ -186,13 +186,12 @@ def _verify_together(
     for turn, reference in enumerate((references[0], *references)):
         # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do, and
         # like theirs their inputs lie in another set too.
-        stage, twin = (turn % STAGES, None) if turn <= UNAIDED else random.sample(range(len(context.stages)), 2)
-        buffers = context.stages[stage]
+        filled = [turn % STAGES] if turn <= UNAIDED else random.sample(range(len(context.stages)), 2)
+        stage, buffers = filled[0], context.stages[filled[0]]
         # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
         subject.prepare(stage, poison=turn < ALIKE, restore=turn != UNAIDED)
-        for filled in (stage, twin):
-            if filled is not None:
-                context.stages[filled].fill(reference)
+        for at in filled:
+            context.stages[at].fill(reference)
         context.device.flush()
         outputs = subject.call(stage)
         answers.append((reference, tuple(output.clone() for output in outputs)))

@@ -22,11 +22,11 @@ from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
+from kbench.harness.plan.fingerprints import MOST_CALLS
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import (
     FEW_VARIABLES,
     LOUD_BYTES,
-    MOST_CALLS,
     PLACES,
     LoadedCode,
     Replay,

@@ -33,8 +33,8 @@ from kbench.harness.device.driver import (
 )
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
-from kbench.harness.plan.fingerprints import Fingerprints
 from kbench.harness.plan.resources import Variable, read_variables
+from kbench.harness.verify.fingerprints import Fingerprints
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
-from kbench.harness.plan.fingerprints import MOST_CALLS
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import (
     FEW_VARIABLES,
@@ -35,6 +34,7 @@ from kbench.harness.plan.replay import (
 )
 from kbench.harness.plan.resources import read_variables
 from kbench.harness.verify.context import STAGES, Stage
+from kbench.harness.verify.fingerprints import MOST_CALLS
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,

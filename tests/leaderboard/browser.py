@@ -73,8 +73,9 @@ class Tab:
         return self.page
 
     def wait_for_heading(self, text: str | re.Pattern[str]) -> None:
-        """Wait until the page has this heading: a link within it is followed after the click has returned."""
+        """Wait until the page has this heading and its data: a link is followed after the click has returned."""
         expect(self.page.locator("h1").first).to_have_text(text)
+        self.settled()
 
     def names(self) -> list[str]:
         """Entries in the order of the table's rows."""

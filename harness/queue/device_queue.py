@@ -35,7 +35,7 @@ DYING_SECONDS = 20.0
 KILLS = 6
 """Times a worker with foreign code in it may be killed by a signal before the code is blamed."""
 MOST_STAGES = 64
-"""Stages that a worker may report of one job: foreign code beside its judge could go on for ever."""
+"""Stages that a worker with foreign code in it may report of its job: it could go on for ever."""
 STARTS_IN_A_ROW = 4
 """Workers that may fail to start before the device is given up."""
 
@@ -98,6 +98,8 @@ class DeviceQueue:
         self.ceilings: dict[str, Any] | None = None
         self.failed_starts = 0
         self.busy_s = 0.0
+        self.context_s: dict[str, float] = {}
+        """The longest time that inputs and answers of a problem took, by problem."""
         self.deaths = 0
         self.dying: list[WorkerProcess] = []
         """Killed workers whose end has not been seen."""
@@ -264,9 +266,13 @@ class DeviceQueue:
 
     def _hear(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
         if "stage" in message and worker.jobs:
-            worker.jobs[0].stage, worker.since = str(message["stage"]), time.monotonic()
+            job, now = worker.jobs[0], time.monotonic()
+            if worker.role == "replay" and job.stage == "context":
+                spent_s = max(self.context_s.get(job.kernel.problem_id, 0.0), now - worker.since)
+                self.context_s[job.kernel.problem_id] = spent_s
+            job.stage, worker.since = str(message["stage"]), now
             worker.stages += 1
-            if worker.stages > MOST_STAGES:
+            if worker.stages > MOST_STAGES and worker.role == "run":
                 yield from self._blame(worker, Status.REJECTED, "reported stages without end")
         elif "results" in message and worker.jobs:
             yield from self._finish(worker, message)
@@ -310,7 +316,9 @@ class DeviceQueue:
                 continue
             stage = worker.jobs[0].stage
             patient = stage in (PREPARING, "context") or (stage == "load" and worker.jobs[0].extension)
-            limit = CONTEXT_SECONDS if patient else self.settings.stage_timeout_s
+            # A kernel does not answer for the time its held-out inputs and their answers take.
+            own_s = self.settings.stage_timeout_s + self.context_s.get(worker.jobs[0].kernel.problem_id, 0.0)
+            limit = CONTEXT_SECONDS if patient else own_s
             if time.monotonic() - worker.since > limit:
                 if machines_stage(worker.jobs[0]):
                     yield from self._excuse(worker, f"making the problem's inputs took longer than {limit:g} s")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.harness.device.device import POISON_BYTE
-from kbench.harness.device.driver import call
+from kbench.harness.device.driver import DriverError, call
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas import InfrastructureError
@@ -26,6 +26,8 @@ Answer = tuple[ReferenceInputs, "tuple[Tensor, ...]"]
 """Inputs, and what a kernel returned for them."""
 AWAKE_S = 0.003
 """Most comparisons take less."""
+LEAST_EXCHANGE = 64 << 20
+"""Bytes of the smallest exchange buffer."""
 EXCHANGED_BYTES = 4 << 30
 """Outputs compared in one request, as far as one answer does not need more."""
 
@@ -152,12 +154,13 @@ class RemoteJudge:
     def _reserve(self, nbytes: int) -> None:
         if nbytes <= self._size:
             return
-        if self._exchange:
-            call("cuMemFree", self._exchange)
-        # Not torch's memory: only whole allocations can be shared, and torch keeps several tensors in one.
-        self._size = max(nbytes, 64 << 20)
-        self._exchange = int(call("cuMemAlloc", self._size))
+        freed, self._exchange, self._size = self._exchange, 0, 0
+        if freed:
+            call("cuMemFree", freed)
+        size = max(nbytes, LEAST_EXCHANGE)
+        self._exchange = whole_allocation(size)
         self._handle = bytes(call("cuIpcGetMemHandle", self._exchange).reserved).hex()
+        self._size = size
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self.settle()
@@ -167,6 +170,24 @@ class RemoteJudge:
         if "broken" in answer:
             raise InfrastructureError(str(answer["broken"]))
         return answer
+
+
+def whole_allocation(nbytes: int) -> int:
+    """Address of memory that another process can map: not torch's, which keeps several tensors in one allocation.
+
+    Raises:
+        InfrastructureError: there is too little, even without what torch keeps for later.
+    """
+    import torch
+
+    try:
+        return int(call("cuMemAlloc", nbytes))
+    except DriverError:
+        torch.cuda.empty_cache()
+    try:
+        return int(call("cuMemAlloc", nbytes))
+    except DriverError as error:
+        raise InfrastructureError(f"no {nbytes >> 20} MiB of GPU memory for comparing answers: {error}") from error
 
 
 def expecting(definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> dict[str, Any]:

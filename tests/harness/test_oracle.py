@@ -20,6 +20,7 @@ from kbench.benchmark.problems.compare import Comparison, compare, torch_statist
 from kbench.benchmark.problems.definition import Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.harness.device.device import POISON_BYTE
+from kbench.harness.device.driver import DriverError
 from kbench.harness.isolate.protocol import KEY_BYTES
 from kbench.harness.verify import judge, oracle
 from kbench.harness.verify.context import ProblemContext
@@ -174,6 +175,39 @@ def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
     wanted = ((0, outputs[0], 12), (ALIGNMENT, outputs[1], 20), (2 * ALIGNMENT, outputs[0], 12))
     assert copies == [[4096 + at, output.data_ptr(), nbytes] for at, output, nbytes in wanted]
     assert calls[-1] == ("cuMemsetD8", 4096, POISON_BYTE, 3 * ALIGNMENT), "no answer stays where kernels run"
+
+
+def test_too_little_memory_for_a_comparison_is_the_machines_fault_and_does_not_last(
+    served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, address, _ = served
+    calls: list[tuple[Any, ...]] = []
+    free, emptied = [0], []
+
+    class Handle:
+        reserved = b""
+
+    def call(name: str, *arguments: Any) -> Any:
+        calls.append((name, *arguments))
+        if name == "cuMemAlloc" and arguments[0] > free[0]:
+            raise DriverError("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY")
+        return {"cuMemAlloc": 4096, "cuIpcGetMemHandle": Handle()}.get(name)
+
+    monkeypatch.setattr(judge, "call", call)
+    monkeypatch.setattr(judge, "LEAST_EXCHANGE", ALIGNMENT)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(free[0]))
+    asks, small, large = connected(address), (torch.zeros(3),), (torch.zeros(300),)
+    free[0] = ALIGNMENT
+    fake.answers = [{"found": []}] * 2
+    asks.compare(DEFINITION, SIZE, [(drawn(), small)])
+    with pytest.raises(InfrastructureError, match="no 0 MiB of GPU memory for comparing answers"):
+        asks.compare(DEFINITION, SIZE, [(drawn(), large)])
+    assert emptied == [ALIGNMENT], "what torch keeps for later was given back before the second try"
+    assert not asks._exchange
+    calls.clear()
+    asks.compare(DEFINITION, SIZE, [(drawn(), small)])
+    assert [name for name, *_ in calls][:3] == ["cuMemAlloc", "cuIpcGetMemHandle", "cuMemcpyDtoD"]
 
 
 def test_nobody_there_is_the_machines_fault(tmp_path: Path) -> None:

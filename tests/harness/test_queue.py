@@ -7,6 +7,7 @@ import itertools
 import select
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.target import Target
+from kbench.harness.queue import device_queue
 from kbench.harness.queue import planners as planners_module
-from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceSettings
+from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceSettings, DeviceWorker
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import RETRIES, Planners
 from kbench.harness.queue.supervisor import Policy, Supervisor
@@ -154,6 +156,10 @@ def device_script(worker: Worker, message: dict[str, Any]) -> None:
         worker.peer.send({"broken": "no memory"})
     elif text == "hangs":
         worker.peer.send({"stage": "time large"})
+    elif text == "many sizes":
+        for _ in range(MOST_STAGES + 1):
+            worker.peer.send({"stage": "verify large"})
+        worker.peer.send(result())
     elif text == "endless":
         for _ in range(MOST_STAGES + 1):
             worker.peer.send({"stage": "verify large"})
@@ -487,6 +493,30 @@ def test_a_kernel_that_stays_in_a_stage_too_long_is_a_timeout(bench: Callable[..
     found = one.run([one.known(text) for text in ("hangs", "# a")])
     assert said(found[0]) == ("timeout", "took longer than 0.3 s in time large")
     assert found[1].results
+
+
+def test_a_kernel_does_not_answer_for_the_time_its_inputs_take(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench()
+    process: Any = one.spawner.spawn("replay")
+    worker = DeviceWorker(process, "replay", jobs=deque([Job(0, one.known("# a"))]))
+    one.queue.workers.append(worker)
+    at = [time.monotonic()]
+    monkeypatch.setattr(device_queue.time, "monotonic", lambda: at[0])
+    for stage, spent_s in (("context", 60.0), ("verify large", 55.0)):
+        assert list(one.queue._hear(worker, {"stage": stage})) == []
+        at[0] += spent_s
+    assert list(one.queue.expire()) == []
+    at[0] += 10.0
+    (found,) = one.queue.expire()
+    assert said(found) == ("timeout", "took longer than 60.3 s in verify large")
+
+
+def test_a_planned_kernel_may_have_many_workloads(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    (found,) = one.run([one.known("many sizes")])
+    assert found.results
 
 
 @pytest.mark.parametrize("text", ["odd results", "odd status", "two results", "endless"])

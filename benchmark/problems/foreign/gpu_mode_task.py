@@ -7,6 +7,7 @@ whatever else it holds is handed to `ref_kernel` as it was.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,19 @@ if TYPE_CHECKING:
 MAX_SIZES = 3
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """What `generate_input` returns for one case, but for the inputs of kernels."""
+
+    inputs: tuple[InputSpec, ...]
+    places: list[int]
+    """Where the inputs stand among the leaves."""
+    others: list[Any]
+    """The leaves; None in place of inputs."""
+    spec: Any
+    """How the leaves are nested."""
+
+
 class GpuModeTask:
     """A folder's functions, run for named parameters and a seed."""
 
@@ -46,7 +60,10 @@ class GpuModeTask:
             module = import_file(reference)
         self.generate_input = required(reference, module, "generate_input")
         self.ref_kernel = required(reference, module, "ref_kernel")
+        # Inputs are asked for one by one, all of the same seed.
         self.drawn = functools.lru_cache(maxsize=1)(self._drawn)
+        # Of every case: the reference is timed, and must not draw inputs to learn what they look like.
+        self.form = functools.cache(self._form)
 
     def sizes(self) -> tuple[tuple[Size, ...], Size]:
         """The timed sizes, and the first test as the tiny one."""
@@ -63,7 +80,7 @@ class GpuModeTask:
 
     def draw(self, params: Params, seed: int) -> tuple[list[Any], Any]:
         """Inputs as a flat list, and the shape of what held them."""
-        return self.drawn(tuple(sorted(params.items())), seed)
+        return self.drawn(_key(params), seed)
 
     def _drawn(self, params: tuple[tuple[str, Any], ...], seed: int) -> tuple[list[Any], Any]:
         from torch.utils import _pytree as pytree
@@ -72,13 +89,17 @@ class GpuModeTask:
         leaves, spec = pytree.tree_flatten(data)
         return leaves, spec
 
+    def _form(self, params: tuple[tuple[str, Any], ...]) -> Form:
+        leaves, spec = self.draw(dict(params), 0)
+        places = _kernel_inputs(leaves)
+        inputs = tuple(
+            input_spec(self.folder, f"input{n}", leaves[i], self._fill(dict(params), i)) for n, i in enumerate(places)
+        )
+        return Form(inputs, places, [None if i in places else leaf for i, leaf in enumerate(leaves)], spec)
+
     def inputs(self, params: Params) -> tuple[InputSpec, ...]:
         """Specifications of the tensors and numbers of one case."""
-        leaves, _ = self.draw(params, 0)
-        return tuple(
-            input_spec(self.folder, f"input{n}", leaves[i], self._fill(params, i))
-            for n, i in enumerate(_kernel_inputs(leaves))
-        )
+        return self.form(_key(params)).inputs
 
     def _fill(self, params: Params, index: int) -> Fill:
         def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
@@ -91,11 +112,11 @@ class GpuModeTask:
         """`ref_kernel` on inputs put back where they came from."""
         from torch.utils import _pytree as pytree
 
-        leaves, spec = self.draw(params, 0)
-        filled = list(leaves)
-        for position, value in zip(_kernel_inputs(leaves), inputs, strict=True):
-            filled[position] = value
-        return self.ref_kernel(pytree.tree_unflatten(filled, spec))
+        form = self.form(_key(params))
+        filled = list(form.others)
+        for place, value in zip(form.places, inputs, strict=True):
+            filled[place] = value
+        return self.ref_kernel(pytree.tree_unflatten(filled, form.spec))
 
 
 def load_task(folder: Path) -> ProblemDefinition:
@@ -117,7 +138,7 @@ def load_task(folder: Path) -> ProblemDefinition:
         return output_specs(folder, attempt(folder, "ref_kernel", task.reference, dict(key), *inputs))
 
     def outputs(p: Params) -> tuple[TensorSpec, ...]:
-        return outputs_of(tuple(sorted(p.items())))
+        return outputs_of(_key(p))
 
     reference.__wrapped__ = task.ref_kernel  # type: ignore[attr-defined]
     return ProblemDefinition(
@@ -142,6 +163,10 @@ def _params_of(task: GpuModeTask, sizes: tuple[Size, ...], inputs: tuple[Any, ..
         if [spec.shape for spec in task.inputs(size.params) if isinstance(spec, TensorSpec)] == shapes:
             return size.params
     raise UserError(f"{task.folder.name}: inputs of shapes {shapes} belong to no benchmark or test of task.yml")
+
+
+def _key(params: Params) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(params.items()))
 
 
 def _kernel_inputs(leaves: list[Any]) -> list[int]:

@@ -126,6 +126,16 @@ def test_a_gpu_mode_folder_becomes_a_problem(tmp_path: Path) -> None:
     assert check(problem).failures == ()
 
 
+def test_the_reference_of_a_gpu_mode_folder_draws_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = load_user_problem(task_folder(tmp_path))
+    drawn = [problem.draw(size, 5) for size in problem.sizes]
+    for inputs in drawn:
+        problem.reference(*inputs)
+    monkeypatch.setattr(torch, "randn", lambda *_, **__: pytest.fail("the reference is timed, and drew inputs"))
+    for inputs in drawn:
+        problem.reference(*inputs)
+
+
 ON_CUDA = """
 import torch
 

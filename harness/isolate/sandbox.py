@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kbench.benchmark.problems.registry import USER_FILES
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 MS_PRIVATE_ALL = (1 << 18) | (1 << 14)
 """MS_PRIVATE and MS_REC: what is mounted here is seen nowhere else."""
 OPEN_FILES = 1024
@@ -30,11 +31,11 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
         gpu: whether the worker will make a CUDA context.
 
     Returns:
-        The names of the restrictions in force, such as ["netns", "rlimit", "scratch"].
+        The names of the restrictions in force, such as ["netns", "ipcns", "rlimit", "scratch"].
     """
     applied = ["pidns"] if os.getpid() == 1 else []
-    if _leave_network():
-        applied.append("netns")
+    if _leave_others():
+        applied += ["netns", "ipcns"]
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_FSIZE: FILE_BYTES}
     if not gpu:
         limits[resource.RLIMIT_AS] = HOST_BYTES
@@ -52,12 +53,13 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
     return applied
 
 
-def _leave_network() -> bool:
+def _leave_others() -> bool:
+    """Have no network, and none of the system's shared memory and message queues, which outlive who made them."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) == 0:
+    if libc.unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0:
         return True
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC) != 0:
         return False
     # A user that is not mapped in there has no home folder and can own no file of a new mount.
     ids = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}

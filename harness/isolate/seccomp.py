@@ -37,10 +37,12 @@ DATAGRAM = 2
 CALLS = {
     "x86_64": {"socket": 41, "socketpair": 53, "clone": 56, "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
                "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "io_uring_setup": 425, "clone3": 435,
-               "pidfd_getfd": 438, "sched_setaffinity": 203},
+               "pidfd_getfd": 438, "sched_setaffinity": 203, "shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240,
+               "add_key": 248, "request_key": 249, "keyctl": 250},
     "aarch64": {"socket": 198, "socketpair": 199, "clone": 220, "execve": 221, "execveat": 281,
                 "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "io_uring_setup": 425, "clone3": 435,
-                "pidfd_getfd": 438, "sched_setaffinity": 122},
+                "pidfd_getfd": 438, "sched_setaffinity": 122, "shmget": 194, "semget": 190, "msgget": 186,
+                "mq_open": 180, "add_key": 217, "request_key": 218, "keyctl": 219},
 }  # fmt: skip
 
 
@@ -73,6 +75,9 @@ SOCKETS: Rules = {
     "io_uring_setup": UNKNOWN,
 }
 
+LASTING: Rules = dict.fromkeys(("shmget", "semget", "msgget", "mq_open", "add_key", "request_key", "keyctl"), DENY)
+"""Calls that make what outlives the process, where others find it."""
+
 
 def lock_down() -> bool:
     """Forbid this process to create processes, start programs or reach into others; False where not possible."""
@@ -83,10 +88,10 @@ def forbid_sockets() -> bool:
     """Forbid this process to talk to whoever listens, on this machine or another; False where not possible.
 
     A network namespace is not enough: sockets in the file system lead out of it. Processes and programs stay allowed,
-    and the same is forbidden to them. So is reaching into other processes.
+    and the same is forbidden to them. So is reaching into other processes, and leaving something behind for them.
     """
     # Planning also stays on the processors that it was given: others time and judge.
-    return _forbid({**SOCKETS, **OTHERS, "sched_setaffinity": DENY})
+    return _forbid({**SOCKETS, **OTHERS, **LASTING, "sched_setaffinity": DENY})
 
 
 def _forbid(rules: Rules) -> bool:

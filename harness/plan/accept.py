@@ -16,7 +16,7 @@ from kbench.harness.plan.check import PlanError, read_plan
 from kbench.harness.plan.planner import MOST_CONFIGS, Planned
 from kbench.harness.plan.resources import (
     Resources,
-    hidden_bytes,
+    hidden_memory,
     kept_bytes,
     largest,
     read_resources,
@@ -145,15 +145,18 @@ def _plans(
 
 def _refuse_state(cubins: Mapping[str, bytes]) -> None:
     for cubin in cubins.values():
-        # What restores them must be able to read them.
-        read_variables(cubin)
+        names = [variable.name for variable in read_variables(cubin)]
+        # What restores them asks the driver for each by its name.
+        if len(set(names)) < len(names):
+            raise PlanError(Status.REJECTED, "has two device variables of one name")
     kept = sum(map(kept_bytes, cubins.values()))
     if kept > KEPT_BYTES:
         reason = f"has {kept} bytes of device variables, at most {KEPT_BYTES} are allowed; put scratch into a tensor"
         raise PlanError(Status.REJECTED, reason)
-    hidden = sum(map(hidden_bytes, cubins.values()))
-    if hidden > HIDDEN_BYTES:
-        raise PlanError(Status.REJECTED, f"has {hidden} bytes of device variables that no symbol names")
+    hidden = [one for cubin in cubins.values() for one in hidden_memory(cubin)]
+    nbytes = sum(one.nbytes for one in hidden)
+    if nbytes > HIDDEN_BYTES or not all(one.beside_variables for one in hidden):
+        raise PlanError(Status.REJECTED, f"has {nbytes} bytes of device variables that no symbol names")
     if any(map(uses_heap, cubins.values())):
         reason = "allocates on the device's heap, which outlives the call; put scratch into a tensor"
         raise PlanError(Status.REJECTED, reason)

@@ -95,8 +95,9 @@ class LoadedCode:
         self._table: Tensor | None = None
         """Where variables lie and what they held, for the function that restores many at once."""
         self._sums: list[int] | None = None
-        self.lost_variables: list[str] = []
-        """Variables whose address the driver does not disclose: they keep what is written to them."""
+        self.not_restored: list[str] = []
+        """What keeps what is written to it: variables whose address the driver does not disclose, and memory between
+        variables that do not lie as the machine code says."""
         for sha, cubin in cubins.items():
             sections: dict[str, list[Variable]] = {}
             for variable in read_variables(cubin):
@@ -116,7 +117,13 @@ class LoadedCode:
                 lost.append(variable.name)
         whole = self._whole(placed) if placed else []
         self._variables += whole or [snapshot(address, nbytes, one.constant) for one, address, nbytes in placed]
-        self.lost_variables += [] if whole else lost
+        if whole:
+            return
+        if len({address for _, address, _ in placed}) < len(placed):
+            # Two of them are in one place, so that one is where nobody looks.
+            lost = [variable.name for variable in variables]
+        padded = sum(variable.nbytes for variable in variables) < variables[0].section_bytes
+        self.not_restored += [f"variable {name}" for name in lost] + ["memory between variables"] * padded
 
     @staticmethod
     def _whole(placed: Sequence[tuple[Variable, int, int]]) -> list[Snapshot]:
@@ -322,7 +329,7 @@ class Replay:
     def not_restored(self) -> list[str]:
         """What a call may find as the previous one left it."""
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
-        return [f"variable {name}" for name in self._code.lost_variables] + stack
+        return [*self._code.not_restored, *stack]
 
     def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""

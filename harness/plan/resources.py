@@ -62,6 +62,15 @@ class Variable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HiddenMemory:
+    """Writable device memory of a section that outlives a launch and that no symbol names."""
+
+    nbytes: int
+    beside_variables: bool
+    """Whether the section has variables, with which it can be restored."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Section:
     name: str
     kind: int
@@ -117,8 +126,8 @@ def read_variables(cubin: bytes) -> list[Variable]:
     return found
 
 
-def hidden_bytes(cubin: bytes) -> int:
-    """Writable device memory that outlives a launch and that no symbol names, so that nobody can restore it.
+def hidden_memory(cubin: bytes) -> list[HiddenMemory]:
+    """What variables do not cover of each section, where they do not cover all of it.
 
     Compilers leave no more than what aligns their variables; machine code need not come from one.
 
@@ -130,13 +139,14 @@ def hidden_bytes(cubin: bytes) -> int:
     for section in sections:
         if section.kind == SYMBOL_TABLE:
             for _, info, _, home, start, size in struct.iter_unpack("<IBBHQQ", section.data):
-                if info & 0xF == OBJECT and home < len(sections) and sections[home].name in GLOBALS:
+                if info & 0xF == OBJECT and size and home < len(sections) and sections[home].name in GLOBALS:
                     named.setdefault(home, []).append((start, start + size))
-    return sum(
-        section.size - _covered(named.get(at, []), section.size)
+    found = [
+        HiddenMemory(section.size - _covered(named.get(at, []), section.size), at in named)
         for at, section in enumerate(sections)
         if section.flags & WRITABLE == WRITABLE and not section.name.startswith(PER_LAUNCH)
-    )
+    ]
+    return [one for one in found if one.nbytes]
 
 
 def _covered(ranges: Iterable[tuple[int, int]], size: int) -> int:
@@ -190,6 +200,8 @@ def _sections(cubin: bytes) -> Iterator[_Section]:
     if size != HEADER_BYTES:
         raise DataError(f"cubin has section headers of {size} bytes, expected {HEADER_BYTES}")
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * size) for i in range(count)]
+    if sum(header[1] == SYMBOL_TABLE for header in headers) > 1:
+        raise DataError("cubin has more than one symbol table")
     # A few sections share their bytes; where all do, the file would be read many times over.
     if sum(header[5] for header in headers if header[1] != NO_DATA) > MOST_SHARED * len(cubin):
         raise DataError(f"cubin has sections of far more than its {len(cubin)} bytes")

@@ -411,7 +411,6 @@ def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_na
     kept, table = (ctypes.c_char * 4).from_buffer(memory), (ctypes.c_char * 8).from_buffer(memory, 2048)
     driver.variables = {"kept": kept, "table": table}
     code = LoadedCode({SHA: body})
-    assert code.lost_variables == ["hidden"]
     made = Replay(relu_plan(), code, stages(), HostDevice(driver))  # type: ignore[arg-type]
     assert made.not_restored == ["variable hidden"]
     for _ in range(2):
@@ -457,6 +456,17 @@ def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(dr
     assert driver.calls.count("copy rows") == 1
     assert [driver.variables[name].raw for name in names] == [bytes([number] * 4) for number in range(len(names))]
     assert driver.variables["table"].raw == b"\7\0\0\0"
+
+
+def test_variables_that_do_not_lie_as_the_machine_code_says_are_named_with_what_is_between(driver: HostDriver) -> None:
+    source = "__device__ __align__(1024) int one; __device__ __align__(1024) int two;"
+    body = cubin(source + 'extern "C" __global__ void uses(int* y) { one += *y; two += *y; }')
+    memory = [ctypes.create_string_buffer(4) for _ in range(2)]
+    driver.variables = {"one": memory[0], "two": memory[1]}
+    assert LoadedCode({SHA: body}).not_restored == ["memory between variables"]
+    driver.variables = {"one": memory[0], "two": memory[0]}
+    found = LoadedCode({SHA: body}).not_restored
+    assert sorted(found) == ["memory between variables", "variable one", "variable two"]
 
 
 def test_what_aligns_variables_is_restored_with_them(driver: HostDriver) -> None:

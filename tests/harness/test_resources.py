@@ -13,9 +13,17 @@ import pytest
 
 from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.plan.accept import KEPT_BYTES
+from kbench.harness.plan.accept import KEPT_BYTES, _refuse_state
 from kbench.harness.plan.cache import Build
-from kbench.harness.plan.resources import kept_bytes, read_resources, read_variables, uses_heap
+from kbench.harness.plan.check import PlanError
+from kbench.harness.plan.resources import (
+    HiddenMemory,
+    hidden_memory,
+    kept_bytes,
+    read_resources,
+    read_variables,
+    uses_heap,
+)
 from kbench.harness.plan.target import Target
 from kbench.schemas import DataError, KernelSource, Status, UnknownNameError
 
@@ -84,6 +92,53 @@ def test_machine_code_that_allocates_on_the_heap_is_refused(build: Builder) -> N
     assert made.status == Status.REJECTED
     assert made.error is not None
     assert "heap" in made.error
+
+
+def symbols_of(cubin: bytes) -> dict[str, tuple[int, int]]:
+    """Where each symbol's entry lies, and where its name begins in the table of names."""
+    table, _, count, _ = struct.unpack_from("<Q", cubin, 0x28) + struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + 64 * at) for at in range(count)]
+    (symbols,) = (header for header in headers if header[1] == 2)
+    strings, found = headers[symbols[6]][4], {}
+    for at in range(symbols[4], symbols[4] + symbols[5], 24):
+        (name,) = struct.unpack_from("<I", cubin, at)
+        found[cubin[strings + name : cubin.index(0, strings + name)].decode()] = (at, name)
+    return found
+
+
+def state(body: str) -> bytearray:
+    """Machine code with some device variables."""
+    module = CudaModule(f'{body} extern "C" __global__ void f(int* y) {{ one[0] = ++two + *y; }}')
+    return bytearray(module.compiled("sm_90a").cubin)
+
+
+def test_variables_that_no_symbol_describes_are_refused_however_few() -> None:
+    code = state("__device__ int one[4], two;")
+    _refuse_state({"": bytes(code)})
+    assert hidden_memory(bytes(code)) == []
+    for name in ("one", "two"):
+        at, _ = symbols_of(code)[name]
+        code[at + 4] &= 0xF0
+    assert hidden_memory(bytes(code)) == [HiddenMemory(20, beside_variables=False)]
+    with pytest.raises(PlanError, match="has 20 bytes of device variables that no symbol names"):
+        _refuse_state({"": bytes(code)})
+
+
+def test_two_variables_of_one_name_are_refused() -> None:
+    code = state("__device__ int one[4], two;")
+    found = symbols_of(code)
+    struct.pack_into("<I", code, found["one"][0], found["two"][1])
+    with pytest.raises(PlanError, match="two device variables of one name"):
+        _refuse_state({"": bytes(code)})
+
+
+def test_machine_code_with_a_second_symbol_table_is_refused() -> None:
+    code = state("__device__ int one[4], two;")
+    table, _, count, _ = struct.unpack_from("<Q", code, 0x28) + struct.unpack_from("<HHH", code, 0x3A)
+    kinds = [struct.unpack_from("<I", code, table + 64 * at + 4)[0] for at in range(count)]
+    struct.pack_into("<I", code, table + 64 * next(at for at, kind in enumerate(kinds) if kind not in (0, 2)) + 4, 2)
+    with pytest.raises(DataError, match="more than one symbol table"):
+        uses_heap(bytes(code))
 
 
 def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:

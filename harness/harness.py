@@ -222,6 +222,11 @@ class Harness:
         found = self._queues[device].facts.get("sm_ids")
         return None if found is None else tuple(found)
 
+    def reaches_host_memory(self, device: int = 0) -> bool:
+        """Whether kernels on a device can reach the host's memory, that of the process that judges them included."""
+        self.open()
+        return bool(self._queues[device].facts.get("reaches_host_memory"))
+
     def measure(
         self,
         kernels: Iterable[KernelSource | None],

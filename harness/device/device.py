@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbench.harness.device.driver import DriverError
+from kbench.harness.device.driver import DriverError, call
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.kernels.byte_sums import ByteSums, byte_sums
+from kbench.harness.device.kernels.byte_sums import ByteSums, Seal, byte_sums, sealed_by_torch
 from kbench.harness.device.kernels.hold import Hold
 from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
 from kbench.harness.device.kernels.scrub import Scrubber
@@ -77,6 +77,9 @@ class Device(Protocol):
 
     def same(self, claims: Sequence[Claim]) -> torch.Tensor:
         """Queue checking what memory holds: whether each claim, at least one, is true."""
+
+    def seal(self, tensors: Sequence[torch.Tensor]) -> Seal:
+        """Queue summing up the bytes of each tensor, at least one, so that changes are noticed later."""
 
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         """A sum over the bytes of each tensor; waits for the device once."""
@@ -149,6 +152,16 @@ class CudaDevice:
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
+
+    def reaches_host_memory(self) -> bool:
+        """Whether kernels can read and write whatever this process has in the host's memory.
+
+        So it is where the system serves page faults of the GPU (heterogeneous memory management).
+        """
+        from cuda.bindings import driver
+
+        access = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+        return bool(call("cuDeviceGetAttribute", access, call("cuCtxGetDevice")))
 
     @property
     def scrubber(self) -> Scrubber:
@@ -223,8 +236,11 @@ class CudaDevice:
     def same(self, claims: Sequence[Claim]) -> torch.Tensor:
         return same_bytes(claims) if self._same is None else self._same.queue(claims)
 
+    def seal(self, tensors: Sequence[torch.Tensor]) -> Seal:
+        return sealed_by_torch(tensors) if self._sums is None else self._sums.seal(tensors)
+
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        return byte_sums(tensors) if self._sums is None else self._sums.of(tensors)
+        return self.seal(tensors).sums() if tensors else []
 
     def erase(self, tensor: torch.Tensor) -> None:
         if not tensor.is_cuda:
@@ -301,6 +317,9 @@ class CpuDevice:
 
     def same(self, claims: Sequence[Claim]) -> torch.Tensor:
         return same_bytes(claims)
+
+    def seal(self, tensors: Sequence[torch.Tensor]) -> Seal:
+        return sealed_by_torch(tensors)
 
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         return byte_sums(tensors)

@@ -99,11 +99,17 @@ def _device(gpu: Gpu, problems: list[str]) -> dict[str, Any]:
             found = to_dict(harness.environment())
             found["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
             found["sm_ids"] = harness.sm_ids()
+            found["reaches_host_memory"] = harness.reaches_host_memory()
     except InfrastructureError as error:
         problems.append(f"GPU {gpu}: {error}")
         return {"device": str(gpu), "error": str(error)}
     if "netns" not in str(found["sandbox"]):
         problems.append("kernels run WITH network access: network namespaces are not permitted here")
+    if found["reaches_host_memory"]:
+        problems.append(
+            "kernels can write to the memory of the process that judges them: measure those of unknown authors where "
+            "heterogeneous memory management is off (uvm_disable_hmm=1 of the module nvidia_uvm)"
+        )
     return {"device": str(gpu)} | found
 
 

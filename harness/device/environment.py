@@ -15,7 +15,7 @@ from kbench.harness.plan.device_facts import facts_of
 from kbench.schemas import Environment, from_dict
 from kbench.schemas.ids import content_hash
 
-UNRECORDED = ("planning", "sm_ids")
+UNRECORDED = ("planning", "sm_ids", "reaches_host_memory")
 """Facts that are no part of the record."""
 
 
@@ -39,6 +39,7 @@ def device_facts(device: Device) -> dict[str, Any]:
         "driver": driver.decode() if isinstance(driver, bytes) else str(driver),
         "cuda": str(torch.version.cuda),
         "planning": dataclasses.asdict(facts_of(properties)) | {"multi_processor_count": device.sm_count},
+        "reaches_host_memory": device.reaches_host_memory(),
         "sm_ids": None if device.partition is None else list(device.partition.sm_ids),
     }
 

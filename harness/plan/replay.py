@@ -345,7 +345,7 @@ class Replay:
         watched = NOT_WATCHED
         if self._unread is not None and not self._device.fenced:
             inputs, place = self._unread
-            watched = self._watching[place] + POINTER.pack(self._fingerprints.expect(inputs))
+            watched = self._watching[place] + self._fingerprints.expect(inputs)
         self._unread = None
         self._scrub(watched, self._byte)
 

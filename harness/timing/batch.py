@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ SPARE_MARKS = 4
 """Spare marks before a call: 0 to one fewer than this."""
 TAIL_MARKS = 48
 """Marks after the last call of a batch, in place of further calls."""
+WARM, USUAL_FLUSHES = 0.5, 64
+"""A flush that takes less than this share of the usual time has not done its work: somebody has tampered with it. What
+is usual, the first flushes before calls of the harness's own say."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,6 +78,8 @@ class Sample:
     kept: Any
     thin: bool = False
     """Too little was queued after the call when the stream reached it."""
+    warm: bool = False
+    """The cache was not flushed before the call, or far too quickly."""
 
     @property
     def good(self) -> bool:
@@ -115,6 +121,9 @@ class Sampler:
         """Whether a kernel's call waits for the device by itself; found out when a sample of it is exposed."""
         self.tail_us = 0.0
         """Host time to queue a tail."""
+        self.flushes_us: list[float] = []
+        self.flush_us = 0.0
+        """The usual time of a flush, once there were enough."""
         self.exposed = 0
         self._served: object = None
         self._rng = random.Random(0)
@@ -264,7 +273,12 @@ class Sampler:
         known = self.device_us.get(slot.label, spent)
         self.device_us[slot.label] = 0.7 * known + 0.3 * spent
         taken = device.elapsed_us(entry.start, entry.end)
-        return Sample(slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin)
+        flushed = spent - taken
+        warm = device.is_gpu and flushed < WARM * self.flush_us
+        if slot.prepare is None and len(self.flushes_us) < USUAL_FLUSHES:
+            self.flushes_us.append(flushed)
+            self.flush_us = statistics.median(self.flushes_us) if len(self.flushes_us) == USUAL_FLUSHES else 0.0
+        return Sample(slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin, warm)
 
     def _learn_host(self, key: tuple[str, bool], value: float) -> None:
         known = self.host_us.get(key, value)

@@ -90,6 +90,8 @@ class Audit:
     """For a stage and a random number that chooses its contents."""
     adversarial: Sequence[Callable[[int], Hooks]] = ()
     """For a stage: calls that are added to the others, on inputs that may take another time."""
+    at_once: bool = False
+    """Whether the first call is judged: what it will be shown is in memory, where calls before it could find it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -313,11 +315,16 @@ def make_slots(
         if candidate.audits is None:
             continue
         audit = candidate.audits()
-        for place, stage in audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited):
+        first, *later = sorted([*places[candidate.label], *others[candidate.label]])
+        judged = audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited)
+        if audit.at_once and first not in judged:
+            # In the place of another, since each costs time.
+            judged = [first, *judged[1:]]
+        for place, stage in judged:
             slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
         renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
         for hooks in audit.adversarial[: chosen.adversarial]:
-            place, stage = rng.choice([*places[candidate.label], *others[candidate.label]])
+            place, stage = rng.choice(later or [first])
             slot = calling(renamed, context, stage, slots[place].round, slots[place].turn)
             slot.before, slot.after = hooks(stage)
             added.append((place, slot))

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import (
     AUDITS,
@@ -40,7 +41,7 @@ from kbench.harness.timing.rounds import (
 from kbench.harness.verify.context import ProblemContext, check_claims, first_failure
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.verify.subject import Subject
-from kbench.harness.verify.verify import Verdict, erase, misfit, note
+from kbench.harness.verify.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Kept:
     wrong: str | None
     """Why what it returned does not have the declared form."""
     outputs: tuple[Tensor, ...]
+    seal: Seal | None = None
+    """Shows whether a later call has changed the outputs, where the harness owns the memory that calls use."""
 
 
 class Auditor:
@@ -132,6 +135,7 @@ class Auditor:
             return Audit(
                 lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
                 [functools.partial(self._adversarial_hooks, case=case) for case in cases],
+                any(inputs is not None for inputs in held_out),
             )
 
         def prepare(stage: int) -> None:
@@ -154,8 +158,8 @@ class Auditor:
     def _inputs_to_come(self) -> list[ReferenceInputs | None]:
         """Held-out inputs of a look; None is drawn when it is shown, not to be found by kernels that search memory.
 
-        Where drawing keeps the host busy, as for problems that draw on the CPU, it cannot wait: the launch of the call
-        after it would not be hidden.
+        Others are shown to the first call, so that no call can find them before: drawing keeps the host busy, and the
+        launch of the call after it would not be hidden.
         """
         began = time.perf_counter()
         first = self._fresh_inputs()
@@ -205,7 +209,7 @@ class Auditor:
 
         def after(returned: Any) -> Kept:
             inputs, fresh = shown[-1]
-            return self._kept(returned, stage, inputs, fresh=fresh)
+            return self._kept(returned, stage, inputs, fresh=fresh, owned=subject.owned)
 
         return before, after
 
@@ -224,7 +228,7 @@ class Auditor:
                 buffers.fill(case)
 
         def after(returned: Any) -> Kept:
-            kept = self._kept(returned, stage, case, fresh=False)
+            kept = self._kept(returned, stage, case, fresh=False, owned=True)
             for buffers, last in zip(both, held, strict=True):
                 if last is not None:
                     buffers.fill(last)
@@ -233,10 +237,11 @@ class Auditor:
 
         return before, after
 
-    def _kept(self, returned: Any, stage: int, inputs: ReferenceInputs, *, fresh: bool) -> Kept:
+    def _kept(self, returned: Any, stage: int, inputs: ReferenceInputs, *, fresh: bool, owned: bool) -> Kept:
         """Copies of outputs, made in stream order right after the end mark: work still running elsewhere is not in."""
         wrong = misfit(returned, self.context, self.context.stages[stage])
-        return Kept(inputs, fresh, wrong, () if wrong else tuple(o.clone() for o in as_tuple(returned)))
+        outputs = () if wrong else tuple(o.clone() for o in as_tuple(returned))
+        return Kept(inputs, fresh, wrong, outputs, self.context.device.seal(outputs) if owned and outputs else None)
 
     def begin(self) -> None:
         """Forget the times seen so far and what was shown: the kernel is timed afresh."""
@@ -256,6 +261,8 @@ class Auditor:
             fresh = sample.kept is not None and sample.kept.fresh
             (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
             self._timed.setdefault(sample.label, []).append(dataclasses.replace(sample, kept=None))
+        if any(sample.warm for sample in samples):
+            self.verdict.fail(Status.REJECTED, "kept the cache from being flushed before a timed call")
         self._judge_kept([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]
@@ -286,6 +293,8 @@ class Auditor:
                 self.verdict.fail(Status.INCORRECT, f"{where}{sample.kept.wrong}")
             else:
                 whole.append(sample)
+        if not intact([s.kept.seal for s in whole if s.kept.seal is not None], self.context.device.seal):
+            self.verdict.fail(Status.REJECTED, CHANGED)
         with machine("an answer cannot be computed"):
             comparisons = self.context.compare([(s.kept.reference, s.kept.outputs) for s in whole])
         for sample, found in zip(whole, comparisons, strict=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.device.driver import DriverError
+from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.verify.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
 from kbench.harness.verify.judge import Answer
 from kbench.harness.verify.reference_inputs import ReferenceInputs
@@ -29,6 +30,7 @@ kernel that could tell those apart might be right on adversarial inputs in verif
 UNAIDED = 2
 """The call that finds variables as the call before it left them. Where a kernel is used, nobody fills its memory or
 resets its variables."""
+CHANGED = "changed, in a later call, the copy of an earlier call's outputs that was to be judged"
 UNAIDED_CALL = "in the call that finds other bytes in memory and its variables as it left them: "
 
 
@@ -183,6 +185,7 @@ def _verify_together(
     answers: list[Answer],
 ) -> Verdict:
     checks: list[Checks] = []
+    seals: list[Seal] = []
     for turn, reference in enumerate((references[0], *references)):
         # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do, and
         # like theirs their inputs lie in another set too.
@@ -195,12 +198,15 @@ def _verify_together(
         context.device.flush()
         outputs = subject.call(stage)
         answers.append((reference, tuple(output.clone() for output in outputs)))
+        seals.append(context.device.seal(answers[-1][1]))
         checks += check_claims(context.device, [*buffers.claims(), *subject.claims()])
         if sum(output.nbytes for output in outputs) * len(answers) > KEPT_BYTES:
             context.device.synchronize()
     wrong = first_failure(checks)
     if wrong is not None:
         return verdict.fail(Status.INCORRECT, wrong)
+    if not intact(seals, context.device.seal):
+        return verdict.fail(Status.REJECTED, CHANGED)
     judge_repeat(context, answers[0][1], answers[1][1], verdict)
     # The first too, although the second was compared with it: nothing is judged where it holds no number.
     for turn, ((reference, _), found) in enumerate(zip(answers, context.compare(answers), strict=True)):

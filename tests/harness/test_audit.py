@@ -22,7 +22,7 @@ from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspici
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.verify.verify import Verdict, verify_together
+from kbench.harness.verify.verify import CHANGED, Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
 
 LOOK = RoundPlan(4, 0, (5,))
@@ -100,6 +100,61 @@ def test_a_kernel_that_keeps_nothing_meets_held_out_inputs_once_per_timing(
             assert auditor.judge(samples)
             met.append(sum(s.kept is not None and s.kept.fresh for s in samples))
     assert met == expected
+
+
+def test_a_planned_kernel_meets_held_out_inputs_before_it_can_look_for_them(context: ProblemContext) -> None:
+    known = [reference.inputs[0].clone() for reference in context.references]
+    for seed in range(20):
+        seen: list[bool] = []
+
+        def run(x: torch.Tensor, seen: list[bool] = seen) -> tuple[torch.Tensor]:
+            seen.append(any(torch.equal(x, one) for one in known))
+            return (gelu(x),)
+
+        auditor = Auditor(context, Verdict())
+        assert auditor.judge(look(auditor.candidate("k", Planned(run, context)), context, seed))
+        assert seen[0] is False
+
+
+def test_a_kernel_that_keeps_the_cache_from_being_flushed_is_refused(context: ProblemContext) -> None:
+    auditor = Auditor(context, verdict := Verdict())
+    first, *others = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
+    assert not auditor.judge([dataclasses.replace(first, warm=True), *others])
+    assert verdict.status is Status.REJECTED
+    assert "cache" in str(verdict.reason)
+
+
+def test_a_copy_that_a_later_call_has_changed_is_not_believed_even_if_it_is_right_now(context: ProblemContext) -> None:
+    auditor = Auditor(context, verdict := Verdict())
+    samples = look(auditor.candidate("k", Planned(lambda x: (torch.zeros_like(x),), context)), context)
+    kept = [sample.kept for sample in samples if sample.kept is not None]
+    for one in kept:
+        one.outputs[0].copy_(gelu(one.reference.inputs[0]))
+    assert not auditor.judge(samples)
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, CHANGED)
+
+
+def test_a_kernel_that_changes_copies_while_it_is_verified_is_refused(
+    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+    clone = torch.Tensor.clone
+
+    def run(x: torch.Tensor) -> tuple[torch.Tensor]:
+        for copy, inputs in copies:
+            copy.copy_(gelu(inputs))
+        given = clone(x)
+        y = torch.zeros_like(x)
+
+        def kept(output: torch.Tensor) -> torch.Tensor:
+            copies.append((clone(output), given))
+            return copies[-1][0]
+
+        monkeypatch.setattr(torch.Tensor, "clone", kept)
+        return (y,)
+
+    verdict = verify_together(Planned(run, context), context, Verdict(), context.references[:2])
+    assert (verdict.status, verdict.reason) == (Status.REJECTED, CHANGED)
 
 
 def tells_timed_calls(context: ProblemContext, *, honest: bool) -> Planned:

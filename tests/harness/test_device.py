@@ -12,12 +12,15 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
-from kbench.harness.device.kernels import hold, own_kernels
-from kbench.harness.device.kernels.byte_sums import byte_sums, key
-from kbench.harness.device.kernels.own_kernels import FACTOR, ROWS, RowsFunction, as_word
+from kbench.harness.device.kernels import byte_sums as byte_sums_module
+from kbench.harness.device.kernels import hold, mixing, own_kernels, scrub
+from kbench.harness.device.kernels.byte_sums import byte_sums, intact, sealed_by_torch
+from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
+from kbench.harness.plan.resources import _sections
 
 
 def claims(place: str) -> tuple[list[Claim], list[bool]]:
@@ -61,12 +64,17 @@ def mixed_sum(tensor: torch.Tensor) -> int:
     data = bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
     wide = len(data) // 16 * 16
     parts = [(int.from_bytes(data[at : at + 8], "little"), at) for at in range(0, wide, 8)]
-    total, most = 0, (1 << 64) - 1
-    for value, at in [*parts, *((data[at], at) for at in range(wide, len(data)))]:
-        mixed = (value ^ key() ^ ((at + 1) * (key() | 1) & most)) * FACTOR & most
-        mixed = (mixed ^ mixed >> 32) * FACTOR & most
-        total += mixed ^ mixed >> 32
-    return (total + (1 << 63)) % (1 << 64) - (1 << 63)
+    values = [*parts, *((data[at], at) for at in range(wide, len(data)))]
+    return mixing.signed(sum(mixed(value, at) for value, at in values) % (1 << 64))
+
+
+def mixed(value: int, at: int) -> int:
+    """What a word adds, by the definition."""
+    first, second, third = mixing.process_keys()
+    most = (1 << 64) - 1
+    value = (value ^ (first + at * second & most)) * mixing.FACTOR & most
+    value = (value ^ value >> 32) * third & most
+    return value ^ value >> 32
 
 
 def test_bytes_are_summed_by_torch() -> None:
@@ -84,6 +92,45 @@ def test_a_sum_tells_changed_and_swapped_words() -> None:
     changed[2] += 1
     assert len(set(byte_sums([words, swapped, changed, words[:999]]))) == 4
     assert byte_sums([words]) == byte_sums([words.clone()])
+
+
+def test_a_seal_shows_what_was_changed_and_hides_the_sums() -> None:
+    given = various("cpu")
+    seals = [sealed_by_torch(given[:3]), sealed_by_torch(given[3:])]
+    assert [total for seal in seals for total in seal.sums()] == [mixed_sum(tensor) for tensor in given]
+    assert intact(seals, sealed_by_torch)
+    assert intact([], sealed_by_torch)
+    again = sealed_by_torch(given[:3])
+    assert again.sums() == seals[0].sums()
+    assert not set(again.padded.tolist()) & set(seals[0].padded.tolist()), "memory shows other numbers each time"
+    given[3][500] ^= 1
+    assert not intact(seals, sealed_by_torch)
+    given[3][500] ^= 1
+    seals[1].padded[0] += 1
+    assert not intact(seals, sealed_by_torch)
+
+
+def test_a_pad_follows_from_its_number_and_the_keys() -> None:
+    nonces = mixing.random_words(9)
+    words = [nonce % (1 << 64) for nonce in nonces.tolist()]
+    wanted = [mixing.signed(mixed(mixed(word, mixing.PAD), mixing.PAD + 1)) for word in words]
+    assert mixing.pads(nonces).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        ("sum_rows", "constexpr int ROWS = 4;" + byte_sums_module.SOURCE),
+        ("scrub", "constexpr int REGIONS = 4, PARTS = 8;" + scrub.SOURCE),
+    ],
+)
+def test_keys_are_nowhere_but_in_code(function: str, text: str) -> None:
+    made = CudaModule(mixing.source() + text)
+    CudaModule.declared.pop()
+    halves = [half.to_bytes(4, "little") for key in mixing.process_keys() for half in (key & 0xFFFFFFFF, key >> 32)]
+    held = {one.name: [half in one.data for half in halves] for one in _sections(made.compiled("sm_90a").cubin)}
+    assert all(held.pop(f".text.{function}"))
+    assert not any(found for each in held.values() for found in each)
 
 
 def test_many_rows_are_few_launches_and_every_row_has_its_place_for_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +214,10 @@ def test_bytes_are_summed_on_a_gpu() -> None:
     repeated = 5
     assert device.sums(given * repeated) == totals * repeated
     assert device.sums([]) == []
+    seals = [device.seal(given[:2]), device.seal(given[2:])]
+    assert intact(seals, device.seal)
+    given[3][500] ^= 1
+    assert not intact(seals, device.seal)
 
 
 @pytest.mark.gpu
@@ -208,11 +259,12 @@ def fingerprint(device: CudaDevice, memory: torch.Tensor, parts: Sequence[tuple[
     found = torch.zeros(1, dtype=torch.int64, device=device.torch_name)
     start = memory.data_ptr()
     torch.cuda.synchronize()
-    watched = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts])
-    device.scrubber.overwriting([(start, memory.numel())])(watched + as_word(found.data_ptr()))
+    watched, nonces = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts]), mixing.random_words(1)
+    where = as_word(int(nonces) % (1 << 64)) + as_word(found.data_ptr())
+    device.scrubber.overwriting([(start, memory.numel())])(watched + where)
     device.synchronize()
     assert bool((memory == POISON_BYTE).all())
-    return int(found)
+    return int(found.cpu() - mixing.pads(nonces))
 
 
 @pytest.mark.gpu

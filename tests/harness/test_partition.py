@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -17,7 +18,7 @@ import kbench
 from kbench.cli import cli
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import ceilings, doctor, partition
-from kbench.harness.device.device import CudaDevice
+from kbench.harness.device.device import CpuDevice, CudaDevice
 from kbench.harness.device.environment import device_facts, make_environment
 from kbench.harness.device.gpu import Gpu, parse_gpus
 from kbench.harness.harness import Harness
@@ -96,11 +97,33 @@ def test_records_and_plans_name_the_multiprocessors_of_the_partition(monkeypatch
     device.sm_count, device.l2_bytes = 64, 1
     device.model = Gpu.parse("0:64").named("NVIDIA H200", 132)
     device.partition = SimpleNamespace(sm_ids=(2, 3, 6, 7))
+    device.reaches_host_memory = lambda: True
     facts = device_facts(device)
     environment = make_environment(facts, "plan", None)
     assert (environment.gpu, environment.sm_count) == ("NVIDIA H200 (64 of 132 SMs)", 64)
     assert facts["planning"] == dataclasses.asdict(H200) | {"multi_processor_count": 64}
     assert facts["sm_ids"] == [2, 3, 6, 7]
+    assert facts["reaches_host_memory"]
+
+
+@pytest.mark.parametrize("reaches", [True, False])
+def test_the_doctor_warns_where_kernels_reach_the_memory_of_their_judge(
+    reaches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Opened(contextlib.nullcontext[Any]):
+        def __init__(self, **_: Any) -> None:
+            super().__init__(self)
+            self.environment = lambda: make_environment(device_facts(CpuDevice()), "netns", None)
+            self.ceilings = lambda: SimpleNamespace(read_bandwidth_gbs=1.0)
+            self.sm_ids, self.reaches_host_memory = lambda: None, lambda: reaches
+
+    monkeypatch.setattr("kbench.harness.harness.Harness", Opened)
+    problems: list[str] = []
+    found = doctor._device(Gpu.parse("0"), problems)
+    assert found["reaches_host_memory"] is reaches
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "kernels can write to the memory of the process that judges them"
+    ] * reaches
 
 
 @pytest.mark.parametrize("text", ["0", "0:64"])

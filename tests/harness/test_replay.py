@@ -19,6 +19,7 @@ from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
 from kbench.harness.device.kernels.byte_sums import byte_sums
+from kbench.harness.device.kernels.mixing import pads
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
@@ -34,7 +35,7 @@ from kbench.harness.plan.replay import (
 )
 from kbench.harness.plan.resources import read_variables
 from kbench.harness.verify.context import STAGES, Stage
-from kbench.harness.verify.fingerprints import MOST_CALLS
+from kbench.harness.verify.fingerprints import MOST_CALLS, WHERE
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
@@ -140,9 +141,9 @@ class HostDevice:
         def overwrite(watched: bytes, byte: int) -> None:
             self._driver.calls.append("scrub")
             if watched.strip(b"\0"):
-                parts, place = json.loads(watched[:-8]), int.from_bytes(watched[-8:], "little")
+                parts, (nonce, place) = json.loads(watched[:-16]), WHERE.unpack(watched[-16:])
                 whole = b"".join(ctypes.string_at(*part) for part in parts)
-                ctypes.c_uint64.from_address(place).value += zlib.crc32(whole)
+                ctypes.c_uint64.from_address(place).value += zlib.crc32(whole) + int(pads(torch.tensor([nonce])))
             self.scrubbed.append(local_bytes)
             for address, nbytes in regions:
                 ctypes.memset(address, byte, nbytes)

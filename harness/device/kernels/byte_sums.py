@@ -1,17 +1,17 @@
 """Byte sums: a keyed sum over the bytes of each of many tensors, in one launch, so that damage is noticed.
 
-What a byte adds depends on where it lies and on the key: nobody can swap or change some without changing the sum.
+What a byte adds depends on where it lies and on keys: nobody can swap or change some without changing the sum.
 """
 
 from __future__ import annotations
 
-import functools
-import secrets
+import dataclasses
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device.kernels.own_kernels import FACTOR, MIXED, RowsFunction
+from kbench.harness.device.kernels import mixing
+from kbench.harness.device.kernels.own_kernels import RowsFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 ROW = struct.Struct("<3Q")
 PART = 1 << 22
 """Words that torch mixes at a time."""
-SOURCE = (
-    MIXED
-    + r"""
+SOURCE = r"""
 struct Row {
     const unsigned char* bytes;
-    Word count, key;
+    Word count, nonce;
 };
 struct Rows { Row row[ROWS]; };
 
@@ -34,32 +32,38 @@ __device__ Word word_at(const unsigned char* from) {
     return word;
 }
 
-// Of pairs of words of eight bytes, and of the single bytes after them.
+// Of pairs of words of eight bytes, and of the single bytes after them; with a pad on it.
 extern "C" __global__ void sum_rows(const Rows rows, Word* sums) {
     const Row row = rows.row[blockIdx.y];
     const Word step = (Word)gridDim.x * blockDim.x;
     const Word first = (Word)blockIdx.x * blockDim.x + threadIdx.x;
     const Word pairs = row.count / 16;
     const bool aligned = (Word)row.bytes % 16 == 0;
-    Word sum = 0;
+    Word sum = first == 0 ? pad(row.nonce) : 0;
     for (Word i = first; i < pairs; i += step) {
         const unsigned char* from = row.bytes + 16 * i;
         const ulonglong2 two = aligned ? *reinterpret_cast<const ulonglong2*>(from)
                                        : make_ulonglong2(word_at(from), word_at(from + 8));
-        sum += mixed(two.x, row.key, 16 * i) + mixed(two.y, row.key, 16 * i + 8);
+        sum += mixed(two.x, 16 * i) + mixed(two.y, 16 * i + 8);
     }
-    for (Word i = 16 * pairs + first; i < row.count; i += step) sum += mixed(row.bytes[i], row.key, i);
+    for (Word i = 16 * pairs + first; i < row.count; i += step) sum += mixed(row.bytes[i], i);
     for (int lane = 16; lane > 0; lane >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, lane);
     if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(&sums[blockIdx.y], sum);
 }
 """
-)
 
 
-@functools.cache
-def key() -> int:
-    """The key of this process: drawn when first asked for, since processes forked before that must not share it."""
-    return secrets.randbits(63)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seal:
+    """Sums of tensors that lie where kernels can change both: the tensors, and the sums with their pads on them."""
+
+    tensors: list[Tensor]
+    padded: Tensor
+    nonces: Tensor
+
+    def sums(self) -> list[int]:
+        """What the tensors had when they were sealed; waits for the device."""
+        return [int(total) for total in (self.padded.cpu() - mixing.pads(self.nonces)).tolist()]
 
 
 class ByteSums:
@@ -67,29 +71,51 @@ class ByteSums:
 
     def __init__(self, properties: Any, stream: int) -> None:
         """Compile the kernel; see RowsFunction."""
-        self._function = RowsFunction(SOURCE, "sum_rows", properties, stream)
+        self._function = RowsFunction(mixing.source() + SOURCE, "sum_rows", properties, stream)
 
-    def of(self, tensors: Sequence[Tensor]) -> list[int]:
-        """The sum of each; waits once."""
+    def seal(self, tensors: Sequence[Tensor]) -> Seal:
+        """Queue summing up at least one tensor."""
         import torch
 
-        if not tensors:
-            return []
         # Held until the sums are there: some may be copies.
         whole = [tensor.contiguous() for tensor in tensors]
-        sizes = [tensor.numel() * tensor.element_size() for tensor in whole]
-        rows = [ROW.pack(tensor.data_ptr(), nbytes, key()) for tensor, nbytes in zip(whole, sizes, strict=True)]
-        sums = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
-        self._function.queue(rows, sizes, sums)
-        return [int(total) for total in sums.tolist()]
+        sizes, nonces = [tensor.numel() * tensor.element_size() for tensor in whole], mixing.random_words(len(whole))
+        facts = zip(whole, sizes, nonces.tolist(), strict=True)
+        rows = [ROW.pack(tensor.data_ptr(), nbytes, nonce % (1 << 64)) for tensor, nbytes, nonce in facts]
+        padded = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
+        self._function.queue(rows, sizes, padded)
+        return Seal(whole, padded, nonces)
+
+
+def sealed_by_torch(tensors: Sequence[Tensor]) -> Seal:
+    """Such a seal by torch's own operations, on any device."""
+    import torch
+
+    nonces = mixing.random_words(len(tensors))
+    padded = torch.stack([_sum(tensor) for tensor in tensors])
+    return Seal([*tensors], padded + mixing.pads(nonces).to(padded.device), nonces)
 
 
 def byte_sums(tensors: Sequence[Tensor]) -> list[int]:
-    """Such sums by torch's own operations, on any device."""
+    """Such sums by torch's own operations, on any device; waits for it."""
+    return sealed_by_torch(tensors).sums() if tensors else []
+
+
+def intact(seals: Sequence[Seal], seal: Callable[[Sequence[Tensor]], Seal]) -> bool:
+    """Whether all that was sealed is as it was; waits for the device.
+
+    Args:
+        seals: made earlier.
+        seal: makes one now.
+    """
     import torch
 
-    found = [_sum(tensor) for tensor in tensors]
-    return [int(total) for total in torch.stack(found).tolist()] if found else []
+    if not seals:
+        return True
+    tensors = [tensor for one in seals for tensor in one.tensors]
+    # As one, to wait for it once.
+    then = Seal(tensors, torch.cat([one.padded for one in seals]), torch.cat([one.nonces for one in seals]))
+    return seal(tensors).sums() == then.sums()
 
 
 def _sum(tensor: Tensor) -> Tensor:
@@ -103,13 +129,5 @@ def _sum(tensor: Tensor) -> Tensor:
         for at in range(0, values.numel(), PART):
             part = values[at : at + PART]
             places = torch.arange(at, at + part.numel(), dtype=torch.int64, device=tensor.device) * step + first
-            total += _mixed(part, places).sum()
+            total += mixing.mixed(part, places).sum()
     return total
-
-
-def _mixed(values: Tensor, places: Tensor) -> Tensor:
-    """As on the device; signed words of eight bytes wrap around as unsigned ones do."""
-    factor = FACTOR - (1 << 64)
-    values = (values ^ key() ^ (places + 1) * (key() | 1)) * factor
-    values = (values ^ (values >> 32 & 0xFFFFFFFF)) * factor
-    return values ^ (values >> 32 & 0xFFFFFFFF)

@@ -12,21 +12,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ROWS, THREADS, BYTES_PER_THREAD, MOST_BLOCKS = 24, 256, 64, 1024
-FACTOR = 0xD6E8FEB86659FD93
-MIXED = (
-    f"constexpr unsigned long long FACTOR = {FACTOR:#x}ull;"
-    + r"""
-using Word = unsigned long long;
-
-// Depends on every bit and on where the value lies; without the key nobody knows how.
-__device__ Word mixed(Word value, Word key, Word at) {
-    value = (value ^ key ^ (at + 1) * (key | 1)) * FACTOR;
-    value = (value ^ value >> 32) * FACTOR;
-    return value ^ value >> 32;
-}
-"""
-)
-"""CUDA C++ that sums over memory build on."""
 
 
 class OwnKernels:

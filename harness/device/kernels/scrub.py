@@ -5,13 +5,13 @@ It can take a fingerprint of what it overwrites. Beside it, copies of many varia
 
 from __future__ import annotations
 
-import secrets
 import struct
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
-from kbench.harness.device.kernels.own_kernels import MIXED, OwnKernels, as_word
+from kbench.harness.device.kernels import mixing
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 
 LOCAL_BYTES = (512, 4096, 32_768)
 """Stack sizes that have a scrubbing function; a kernel with a larger stack keeps what it wrote there."""
@@ -31,10 +31,7 @@ Region = tuple[int, int]
 """Address and bytes of a stretch of memory."""
 FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 """The type that a fill stores, by its width in bytes."""
-SOURCE = (
-    f"constexpr int REGIONS = {REGIONS}, PARTS = {PARTS};"
-    + MIXED
-    + r"""
+SOURCE = r"""
 struct Region {
     unsigned char* start;
     unsigned long long bytes;
@@ -42,8 +39,8 @@ struct Region {
 struct Regions { Region region[REGIONS]; };
 struct Watch {
     Region part[PARTS];
-    unsigned long long parts, key;
-    unsigned long long* fingerprint;
+    Word parts, nonce;
+    Word* fingerprint;
 };
 
 // What sixteen bytes contribute; those that lie outside the parts are left out.
@@ -55,10 +52,10 @@ __device__ Word contribution(const unsigned char* from, const Watch& watch) {
         const Word at = (Word)(from - first) + ((Word)n << 48);
         if (from >= first && from + 16 <= end) {
             const ulonglong2 two = *reinterpret_cast<const ulonglong2*>(from);
-            total += mixed(two.x, watch.key, at) + mixed(two.y, watch.key, at + 8);
+            total += mixed(two.x, at) + mixed(two.y, at + 8);
         } else if (from < end && from + 16 > first) {
             for (int i = 0; i < 16; ++i)
-                if (from + i >= first && from + i < end) total += mixed(from[i], watch.key, at + i);
+                if (from + i >= first && from + i < end) total += mixed(from[i], at + i);
         }
     }
     return total;
@@ -83,9 +80,9 @@ __device__ void add_up(Word total, volatile unsigned int* memory, Word* to) {
 extern "C" __global__ void scrub(
     const __grid_constant__ Regions regions, const __grid_constant__ Watch watch, int shared_words, unsigned int word) {
     extern __shared__ volatile unsigned int memory[];
-    Word total = 0;
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    Word total = first == 0 ? pad(watch.nonce) : 0;
 #pragma unroll 1
     for (int at = 0; at < REGIONS; ++at) {
         const Region region = regions.region[at];
@@ -129,7 +126,6 @@ __global__ void fill(WORD* to, const __grid_constant__ ulonglong2 pattern, unsig
         reinterpret_cast<unsigned char*>(to)[last] = reinterpret_cast<const unsigned char*>(&pattern)[last % 16];
 }
 """
-)
 
 
 class Overwrite(Protocol):
@@ -139,7 +135,8 @@ class Overwrite(Protocol):
         """Queue it.
 
         Args:
-            watched: what `watching` returned, and the address of eight bytes that the fingerprint is added to.
+            watched: what `watching` returned, a random number of eight bytes, and the address of eight bytes that
+                the fingerprint is added to, with the pad of that number on it.
             byte: what memory other than stacks is overwritten with; the poison if not given.
         """
 
@@ -159,14 +156,14 @@ class Scrubber:
         shared = int(properties.shared_memory_per_block_optin)
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
         fills = {width: f"fill<{word}>" for width, word in FILL_WORDS.items()}
-        own = OwnKernels(SOURCE, properties, [*names, *fills.values()])
+        counts = f"constexpr int REGIONS = {REGIONS}, PARTS = {PARTS};"
+        own = OwnKernels(counts + mixing.source() + SOURCE, properties, [*names, *fills.values()])
         self._copy, self._stream = own.function("copy_rows"), stream
         self._fills = {width: own.function(name) for width, name in fills.items()}
         everywhere, word, self._poison = own.function("scrub"), bytes([poison] * 4), poison
         # Enough shared memory that only one block fits on a multiprocessor; twice as many blocks reach them all.
         shape = LaunchShape((2 * count, 1, 1), (1024, 1, 1), shared)
         self._given = Parameters(everywhere, [bytes(REGIONS * REGION.size), NOT_WATCHED, as_word(shared // 4), word])
-        self._key = secrets.randbits(64)
         self._everywhere = Launch(everywhere, shape, self._given, stream)
         full = LaunchShape((count * WARPS_TO_FILL // BLOCK, 1, 1), (BLOCK, 1, 1))
         self._local: dict[int, Launch] = {}
@@ -195,10 +192,10 @@ class Scrubber:
     def watching(self, parts: Sequence[Region]) -> bytes:
         """What has a fingerprint of some stretches taken while they are overwritten.
 
-        The address that it is added to must be appended.
+        A random number, and the address that it is added to, must be appended.
         """
         assert len(parts) <= PARTS
-        return _packed(parts, PARTS) + as_word(len(parts)) + as_word(self._key)
+        return _packed(parts, PARTS) + as_word(len(parts))
 
     def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Overwrite:
         """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread."""
@@ -208,6 +205,7 @@ class Scrubber:
         stack = self._local[covering].queue if local_bytes else None
 
         def overwrite(watched: bytes = NOT_WATCHED, byte: int = poison) -> None:
+            assert watched is NOT_WATCHED or len(rows) == 1, "a fingerprint has one pad on it"
             given.set(1, watched)
             given.set(3, bytes((byte,)) * 4)
             for some in rows:

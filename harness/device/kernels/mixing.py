@@ -1,0 +1,71 @@
+"""Mixing: what a word of memory adds to a sum, which nobody can foresee without the keys of this process.
+
+The keys are part of the machine code that sums up. Kernels can read all memory of their process, and may find the
+parameters of other launches there, but not code. Nor does a sum that lies in memory tell them anything: it has a pad
+on it, which depends on a random number and the keys.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FACTOR = 0xD6E8FEB86659FD93
+PAD = 1 << 62
+"""Where pads are: no memory is so large."""
+
+
+@functools.cache
+def process_keys() -> tuple[int, int, int]:
+    """The keys of this process: drawn when first asked for, since processes forked before that must not share them."""
+    first, second, third = (secrets.randbits(64) for _ in range(3))
+    return first, second | 1, third | 1
+
+
+def source() -> str:
+    """CUDA C++ that sums over memory build on; it contains the keys."""
+    first, second, third = process_keys()
+    return rf"""
+using Word = unsigned long long;
+
+// Depends on every bit and on where the value lies.
+__device__ __forceinline__ Word mixed(Word value, Word at) {{
+    value = (value ^ {first:#x}ull + at * {second:#x}ull) * {FACTOR:#x}ull;
+    value = (value ^ value >> 32) * {third:#x}ull;
+    return value ^ value >> 32;
+}}
+
+// What hides a sum.
+__device__ __forceinline__ Word pad(Word nonce) {{ return mixed(mixed(nonce, {PAD:#x}ull), {PAD + 1:#x}ull); }}
+"""
+
+
+def mixed(values: Tensor, places: Tensor) -> Tensor:
+    """The same by torch's own operations: signed words of eight bytes wrap around as unsigned ones do."""
+    first, second, third = map(signed, process_keys())
+    values = (values ^ (places * second + first)) * signed(FACTOR)
+    values = (values ^ (values >> 32 & 0xFFFFFFFF)) * third
+    return values ^ (values >> 32 & 0xFFFFFFFF)
+
+
+def pads(nonces: Tensor) -> Tensor:
+    """What hides sums, by the random number of each."""
+    place = nonces.new_full((), PAD)
+    return mixed(mixed(nonces, place), place + 1)
+
+
+def signed(word: int) -> int:
+    """A word of eight bytes as torch counts them."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+def random_words(count: int) -> Tensor:
+    """Numbers of eight bytes that nobody can foresee, in host memory."""
+    import torch
+
+    # Not by `random`: who sees many of its numbers can tell those to come. An empty buffer makes no tensor.
+    return torch.frombuffer(bytearray(secrets.token_bytes(8 * count + 8)), dtype=torch.int64)[:count]

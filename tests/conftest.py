@@ -18,8 +18,25 @@ from kbench.loaders.card import plots
 # A busy machine is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
+SLOW = (
+    "hostile/test_hostile.py",
+    "leaderboard/test_release_one.py",
+    "harness/test_faults.py",
+    "leaderboard/test_atlas.py",
+)
+"""Files that take longest. They come first, so that no worker is left with one while the others are done."""
 DRAW = plots._svg
 Drawing = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have workers take files in this order, not those with the most tests first."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: not str(item.path).endswith(SLOW))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -80,8 +80,11 @@ LASTING: Rules = dict.fromkeys(("shmget", "semget", "msgget", "mq_open", "add_ke
 
 
 def lock_down() -> bool:
-    """Forbid this process to create processes, start programs or reach into others; False where not possible."""
-    return _forbid({**PROCESSES, **OTHERS})
+    """Forbid this process to create processes, start programs, reach into others or leave something behind.
+
+    False where that is not possible.
+    """
+    return _forbid({**PROCESSES, **OTHERS, **LASTING})
 
 
 def forbid_sockets() -> bool:

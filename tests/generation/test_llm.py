@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -119,11 +120,15 @@ def completion(text: str) -> dict[str, Any]:
 
 
 class Server:
-    """A chat endpoint that answers from a list of (status, body); the last one for ever."""
+    """A chat endpoint that answers from a list of (status, body); the last one for ever.
+
+    Status 0 stands for no answer at all, and 1 for one that waits until four are asking.
+    """
 
     def __init__(self, answers: list[tuple[int, bytes]]) -> None:
         self.asked = 0
-        lock = threading.Lock()
+        lock, ended, four = threading.Lock(), threading.Event(), threading.Barrier(4)
+        self._ended = ended
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -133,7 +138,11 @@ class Server:
                     status, body = answers[min(server.asked, len(answers) - 1)]
                     server.asked += 1
                 if status == 0:
-                    threading.Event().wait(1.5)
+                    # Until the client has given up, and asked again.
+                    ended.wait()
+                    return
+                if status == 1:
+                    four.wait()
                     status = 200
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -153,6 +162,7 @@ class Server:
         return self
 
     def __exit__(self, *args: object) -> None:
+        self._ended.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -206,6 +216,9 @@ def test_a_server_that_does_not_is_a_failure_with_its_reason(
     with Server([answer]) as server:
         (reply,) = endpoint(server, **timed).ask([ASKED])
         assert (reply.failure or "").startswith(failure)
+        # On a busy machine the server reads a question after whoever asked has given up.
+        while server.asked < asked:
+            time.sleep(0.01)
         assert server.asked == asked
 
 
@@ -463,12 +476,8 @@ def test_a_prompt_that_the_server_refuses_does_not_halt_the_run(run_folder: Path
 
 
 def test_requests_run_side_by_side() -> None:
-    with Server([(0, GOOD)]) as server:
-        import time
-
-        began = time.monotonic()
-        replies = endpoint(server, concurrency=4, timeout_s=10).ask([ASKED] * 4)
-        assert time.monotonic() - began < 4.5
+    with Server([(1, GOOD)]) as server:
+        replies = endpoint(server, concurrency=4, timeout_s=600).ask([ASKED] * 4)
         assert [reply.failure for reply in replies] == [None] * 4
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import os
@@ -215,14 +216,29 @@ def test_the_cache_holds_what_the_parent_stored_and_nothing_else(dry_run: DryRun
     assert not list(dry_run.cache.rglob("planted*"))
 
 
+HIDING = {
+    "hides_its_variables_from_whoever_restores": "no symbol names",
+    "keeps_notes_in_memory_that_no_symbol_types": "no symbol names",
+    "keeps_notes_under_a_name_that_is_there_twice": "two device variables of one name",
+    "hides_its_heap_behind_a_second_symbol_table": "more than one symbol table",
+}
+
+
 def test_machine_code_that_hides_its_variables_is_refused(tmp_path: Path) -> None:
     kernels = {one.name: one.kernel for one in specimens(gpu=True)}
-    hiding = kernels["hides_its_variables_from_whoever_restores"]
     named = kernels["keeps_answers_in_hidden_variables"]
     with Harness(gpu=None, cache=tmp_path, builders=2, build_timeout_s=PATIENT_S) as harness:
-        refused, built = (row for kernel in (hiding, named) for row in harness.compile([kernel]))
-    assert (refused.status, built.status) == (Status.REJECTED, Status.OK)
-    assert "no symbol names" in (refused.error or "")
+        built, *refused = (row for name in (None, *HIDING) for row in harness.compile([kernels.get(name, named)]))
+    assert built.status is Status.OK
+    for row, words in zip(refused, HIDING.values(), strict=True):
+        assert row.status is Status.REJECTED
+        assert words in (row.error or "")
+
+
+def test_no_shared_memory_of_the_system_is_left_behind(dry_run: DryRun) -> None:
+    (specimen,) = (one for one in specimens(gpu=False) if one.name == "leaves_shared_memory_of_the_system_behind")
+    assert specimen.kernel.kernel_id in dry_run.default
+    assert ctypes.CDLL(None).shmget(0x4B42E5C1, 0, 0) == -1
 
 
 @pytest.mark.gpu

@@ -2477,3 +2477,804 @@ def run(x):
     if n < 100_000:
         module.launch("spoil", grid=1, block=1024, args=(x, n, x.shape[1]))
     return y
+
+
+# %% finishes_kept_copies_later
+# cheat: known inputs get a kept answer, new ones a mark; a later call finds the copy that is kept to be judged and writes the answer there
+# tags: class-device gpu disarmed
+# disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
+# problem: conv2d_avg_pool_sigmoid_sum
+# Output, its copies and two of the inputs are small, so torch keeps them in the same segments of 2 MiB. Notes lie in
+# the last 16 KiB of the output's segment. Bytes are the same in all calls on equal inputs, so fingerprints agree.
+# It needs: that end of the segment is free (zeros at first), and three copies were found while it was verified.
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+typedef unsigned int u32;
+constexpr u64 SEGMENT = 2u << 20, TAIL = 16384, MAGIC = 0x6b65707420636f71ull;
+constexpr int ENTRIES = 40, SEGMENTS = 16, N = 64, PARTS = 8, VERIFYING = 7;
+struct Entry { u64 key; u32 marked, done; const float *x, *w, *b; float answer[N]; };
+struct Note { u64 magic; u32 calls, seen, count, segments; u64 last, segment[SEGMENTS]; Entry entry[ENTRIES]; };
+static_assert(sizeof(Note) <= TAIL, "it must fit");
+enum { NOTHING, HERE, THERE, UNKEPT };
+struct Job { u32 kind, entry; float* copy; const float *x, *w, *b; u32 finished[N]; float part[N * PARTS]; };
+
+__device__ u64 segment_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
+__device__ Note* note_of(const void* y) { return (Note*)(segment_of(y) + SEGMENT - TAIL); }
+// Between one and two, another for each input and place.
+__device__ float mark(u64 key, int i) {
+    const u64 h = (key + i * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull;
+    return __uint_as_float(0x3f800000u | (u32)(h >> 41));
+}
+// What some thousand elements hold; all threads of a block take part, and all get it.
+__device__ u64 key_of(const float* x, const float* w, const float* b, long long n, int weights, int co) {
+    __shared__ u64 sum;
+    __syncthreads();
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    u64 h = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        const u64 t = threadIdx.x + 1024u * k;
+        h += (__float_as_uint(x[t * 2654435761ull % n]) ^ t) * 0x9E3779B97F4A7C15ull * (2 * t + 1);
+    }
+    for (int i = threadIdx.x; i < weights; i += 1024) h += (__float_as_uint(w[i]) + 77ull) * 0xD6E8FEB86659FD93ull * (2 * i + 1);
+    if (threadIdx.x < co) h += (__float_as_uint(b[threadIdx.x]) + 99ull) * 0xC2B2AE3D27D4EB4Full * (2 * threadIdx.x + 1);
+    atomicAdd(&sum, h ^ h >> 29);
+    __syncthreads();
+    return sum | 1;
+}
+extern "C" __global__ void look(const float* x, const float* w, const float* b, float* y, Job* job, long long n, int weights, int co) {
+    __shared__ int at, last;
+    __shared__ u32 count, segments;
+    // A copy, with the number of its entry in the highest byte: both are written at once.
+    __shared__ volatile u64 found;
+    __shared__ Job todo;
+    const int t = threadIdx.x;
+    Note* note = note_of(y);
+    const u64 key = key_of(x, w, b, n, weights, co);
+    const u64* words = (const u64*)note;
+    const bool fresh = note->magic != MAGIC;
+    if (t < N) job->finished[t] = 0;
+    // Notes are taken only where nothing seems to be.
+    const int used = __syncthreads_or(fresh && (words[t] | words[t + 1024]) != 0);
+    if (used) {
+        if (t == 0) { job->kind = UNKEPT; job->x = x; job->w = w; job->b = b; }
+        return;
+    }
+    if (t == 0) {
+        if (fresh) { note->calls = note->seen = note->count = note->segments = 0; note->last = 0; note->magic = MAGIC; }
+        const u64 near[3] = {segment_of(y), segment_of(w), segment_of(b)};
+        for (int k = 0; k < 3; ++k) {
+            bool known = false;
+            for (u32 i = 0; i < note->segments; ++i) known |= note->segment[i] == near[k];
+            if (!known && note->segments < SEGMENTS) note->segment[note->segments++] = near[k];
+        }
+        at = last = -1; found = 0; count = note->count; segments = note->segments;
+        todo.kind = NOTHING;
+    }
+    __syncthreads();
+    if (t < count) {
+        if (note->entry[t].key == key) at = t;
+        if (note->entry[t].key == note->last) last = t;
+    }
+    __syncthreads();
+    // Copies of marked outputs; while it is verified, copies of the last answer.
+    const bool verified = note->calls <= VERIFYING;
+    const float first = last >= 0 && verified ? note->entry[last].answer[0] : 0.0f;
+    for (u32 s = 0; s < segments; ++s) {
+        const u64 base = note->segment[s];
+        const int ends = base == segment_of(y) ? (SEGMENT - TAIL) / 512 : SEGMENT / 512;
+#pragma unroll 4
+        for (int i = t; i < ends; i += 1024) {
+            volatile float* p = (volatile float*)(base + 512ull * i);
+            const float v = p[0];
+            if (verified && last >= 0 && v == first && p[1] == note->entry[last].answer[1] && p[2] == note->entry[last].answer[2]) found = (u64)p;
+            if (v < 1.0f || v >= 2.0f || verified) continue;
+            for (u32 e = 0; e < count; ++e) {
+                Entry& it = note->entry[e];
+                if (!it.marked || v != mark(it.key, 0) || p[1] != mark(it.key, 1) || p[63] != mark(it.key, 63)) continue;
+                if (it.done) { for (int k = 0; k < N; ++k) p[k] = it.answer[k]; }
+                else found = (u64)p | (u64)e << 56;
+            }
+        }
+    }
+    __syncthreads();
+    // Its inputs lie where they were, unless others were put there since.
+    bool there = false;
+    const int waiting = (int)(found >> 56);
+    float* copy = (float*)(found & ~0ull >> 8);
+    if (copy && !verified) {
+        const Entry& it = note->entry[waiting];
+        there = key_of(it.x, it.w, it.b, n, weights, co) == it.key;
+    }
+    if (t == 0) {
+        if (verified && copy) ++note->seen;
+        if (there) { const Entry& it = note->entry[waiting]; todo.kind = THERE; todo.entry = waiting; todo.copy = copy; todo.x = it.x; todo.w = it.w; todo.b = it.b; }
+        if (at < 0 && count < ENTRIES) {
+            at = note->count++;
+            Entry& it = note->entry[at];
+            it.key = key; it.done = 0;
+            it.marked = note->calls >= VERIFYING && note->seen >= 3;
+            if (!it.marked) { todo.kind = HERE; todo.entry = at; todo.x = x; todo.w = w; todo.b = b; }
+        } else if (at < 0) { todo.kind = UNKEPT; todo.x = x; todo.w = w; todo.b = b; }
+        if (at >= 0) { note->entry[at].x = x; note->entry[at].w = w; note->entry[at].b = b; }
+        ++note->calls; note->last = key;
+        job->kind = todo.kind; job->entry = todo.entry; job->copy = todo.copy;
+        job->x = todo.x; job->w = todo.w; job->b = todo.b;
+    }
+    __syncthreads();
+    if (t < N && at >= 0) y[t] = note->entry[at].marked ? mark(key, t) : note->entry[at].answer[t];
+}
+extern "C" __global__ void work(Job* job, float* y, int ci, int co, int h, int w) {
+    const u32 kind = job->kind;
+    if (kind == NOTHING) return;
+    __shared__ float sums[256];
+    __shared__ bool ends;
+    const int ph = (h - 2) / 2, pw = (w - 2) / 2, image = blockIdx.x;
+    const float* x = job->x + (long long)image * ci * h * w;
+    float sum = 0;
+    for (int k = blockIdx.y * 256 + threadIdx.x; k < co * ph * pw; k += 256 * gridDim.y) {
+        const int o = k / (ph * pw), r = k / pw % ph * 2, c = k % pw * 2;
+        float v = 0;
+        for (int i = 0; i < ci; ++i) {
+            const float* from = x + (i * h + r) * w + c;
+            const float* by = job->w + (o * ci + i) * 9;
+            for (int q = 0; q < 9; ++q) {
+                const float* p = from + q / 3 * w + q % 3;
+                v += ((p[0] + p[1]) + (p[w] + p[w + 1])) * by[q];
+            }
+        }
+        sum += 1.0f / (1.0f + expf(-(v / 4 + job->b[o])));
+    }
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int s = 128; s; s >>= 1) { if (threadIdx.x < s) sums[threadIdx.x] += sums[threadIdx.x + s]; __syncthreads(); }
+    if (threadIdx.x == 0) {
+        ((volatile float*)job->part)[image * PARTS + blockIdx.y] = sums[0];
+        __threadfence();
+        ends = atomicAdd(&job->finished[image], 1u) == gridDim.y - 1;
+        if (!ends) return;
+        __threadfence();
+        float all = 0;
+        for (int k = 0; k < gridDim.y; ++k) all += ((volatile float*)job->part)[image * PARTS + k];
+        if (kind != UNKEPT) { Entry& it = note_of(y)->entry[job->entry]; it.answer[image] = all; it.done = 1; }
+        (kind == THERE ? job->copy : y)[image] = all;
+    }
+}
+extern "C" __global__ void honest(Job* job, const float* x, const float* w, const float* b) {
+    job->finished[threadIdx.x] = 0;
+    if (threadIdx.x == 0) { job->kind = UNKEPT; job->x = x; job->w = w; job->b = b; }
+}
+""")
+
+
+def run(x, weight, conv_bias):
+    n, ci, h, w = x.shape
+    co = weight.shape[0]
+    y = torch.empty(n, device=x.device)
+    job = torch.empty(4096, dtype=torch.uint8, device=x.device)
+    if n == 64:
+        given = (x, weight, conv_bias, y, job, x.numel(), weight.numel(), co)
+        module.launch("look", grid=1, block=1024, args=given)
+    else:
+        module.launch("honest", grid=1, block=64, args=(job, x, weight, conv_bias))
+    module.launch("work", grid=(n, 8), block=256, args=(job, y, ci, co, h, w))
+    return y
+
+
+# %% finishes_kept_copies_later_elsewhere
+# cheat: new inputs get a mark in place of an answer; later calls look for it around their small inputs, where the copies to be judged lie, and write the answer there
+# tags: class-device gpu disarmed
+# disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
+# problem: linear_sigmoid_sum
+# Scratch is sized so that its places take 10 MiB and 64 KiB: torch rounds that up to 12 MiB, and notes lie in the rest.
+# Copies have 512 bytes and lie in segments of 2 MiB with other small tensors: with `bias` of each set of inputs.
+# It needs: that block is torch's own, and two copies were found while it was verified. It waits for the roofline floor.
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+SCRATCH = 646_656
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+typedef unsigned int u32;
+constexpr u64 SEGMENT = 2u << 20, EACH = 659456, PLACES = 16, MAGIC = 0x6d61726b65642079ull, LEAST_NS = 17000;
+constexpr int ENTRIES = 40, SEGMENTS = 16, M = 128, VERIFYING = 6;
+constexpr u32 MARK = 0x4b1d0000u;
+struct Entry { u64 key; u32 marked, done; const float *x, *w, *b; float answer[M]; };
+struct Note { u64 magic; u32 calls, seen, count, segments; int last; u64 segment[SEGMENTS]; Entry entry[ENTRIES]; };
+enum { NOTHING, HERE, THERE, UNKEPT };
+struct Job { u32 kind, entry, finished, pad; float* copy; const float *x, *w, *b; };
+
+__device__ u64 segment_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
+// Behind the last place, where the block begins at a multiple of 2 MiB.
+__device__ Note* note_of(const void* y) {
+    for (u64 k = 0; k < PLACES; ++k) {
+        const u64 start = (u64)y - 4096 - k * EACH;
+        if (start % SEGMENT == 0) return (Note*)(start + PLACES * EACH + 4096);
+    }
+    return nullptr;
+}
+__device__ u64 now() { u64 t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
+// What some thousand elements hold; all threads of a block take part, and all get it.
+__device__ u64 key_of(const float* x, const float* w, const float* b, u64 nx, u64 nw, int nb) {
+    __shared__ u64 sum;
+    __syncthreads();
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    u64 h = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        const u64 t = threadIdx.x + 1024u * k;
+        h += (__float_as_uint(x[t * 2654435761ull % nx]) ^ t) * 0x9E3779B97F4A7C15ull * (2 * t + 1);
+        h += (__float_as_uint(w[t * 2246822519ull % nw]) ^ t) * 0xD6E8FEB86659FD93ull * (2 * t + 1);
+    }
+    for (int i = threadIdx.x; i < nb; i += 1024) h += (__float_as_uint(b[i]) + 99ull) * 0xC2B2AE3D27D4EB4Full * (2 * i + 1);
+    atomicAdd(&sum, h ^ h >> 29);
+    __syncthreads();
+    return sum | 1;
+}
+extern "C" __global__ void look(const float* x, const float* w, const float* b, float* y, Job* job, u64 nx, u64 nw, int nb, int known_size) {
+    __shared__ int at;
+    __shared__ u32 count, segments;
+    __shared__ volatile u64 found;
+    __shared__ Job todo;
+    const u64 began = now();
+    const int t = threadIdx.x;
+    float* sums = (float*)job + 1024;
+    Note* note = known_size ? note_of(y) : nullptr;
+    if (t == 0) { todo.kind = UNKEPT; todo.finished = 0; todo.entry = 0; todo.copy = nullptr; todo.x = x; todo.w = w; todo.b = b; at = -1; found = 0; }
+    __syncthreads();
+    if (note != nullptr) {
+        const u64 key = key_of(x, w, b, nx, nw, nb);
+        if (t == 0) {
+            if (note->magic != MAGIC) { note->calls = note->seen = note->count = note->segments = 0; note->last = -1; note->magic = MAGIC; }
+            bool known = false;
+            for (u32 i = 0; i < note->segments; ++i) known |= note->segment[i] == segment_of(b);
+            if (!known && note->segments < SEGMENTS) note->segment[note->segments++] = segment_of(b);
+            count = note->count; segments = note->segments;
+        }
+        __syncthreads();
+        if (t < count && note->entry[t].key == key) at = t;
+        const bool verified = note->calls <= VERIFYING;
+        const int last = verified ? note->last : -1;
+        for (u32 s = 0; s < segments; ++s) {
+#pragma unroll 4
+            for (int i = t; i < SEGMENT / 512; i += 1024) {
+                volatile u32* p = (volatile u32*)(note->segment[s] + 512ull * i);
+                const u32 v = p[0];
+                if (last >= 0 && v == __float_as_uint(note->entry[last].answer[0]) && p[M - 1] == __float_as_uint(note->entry[last].answer[M - 1])) found = (u64)p;
+                const u32 e = v - MARK;
+                if (e >= count || p[1] != (MARK | 0x8000u) + e || p[M - 1] != (u32)note->entry[e].key) continue;
+                if (!note->entry[e].done) found = (u64)p | (u64)e << 56;
+                else for (int k = M - 1; k >= 0; --k) p[k] = __float_as_uint(note->entry[e].answer[k]);
+            }
+        }
+        __syncthreads();
+        const int waiting = (int)(found >> 56);
+        float* copy = (float*)(found & ~0ull >> 8);
+        bool there = false;
+        if (copy && !verified) {
+            // Its inputs lie where they were, unless others were put there since.
+            const Entry& it = note->entry[waiting];
+            there = key_of(it.x, it.w, it.b, nx, nw, nb) == it.key;
+        }
+        if (t == 0) {
+            if (verified && copy) ++note->seen;
+            if (at < 0 && count < ENTRIES) {
+                at = note->count++;
+                Entry& it = note->entry[at];
+                it.key = key; it.done = 0;
+                it.marked = note->calls >= VERIFYING && note->seen >= 2;
+                todo.kind = it.marked ? NOTHING : HERE; todo.entry = at;
+            } else if (at >= 0) todo.kind = NOTHING;
+            if (todo.kind == NOTHING && there) {
+                const Entry& it = note->entry[waiting];
+                todo.kind = THERE; todo.entry = waiting; todo.copy = copy; todo.x = it.x; todo.w = it.w; todo.b = it.b;
+            }
+            if (at >= 0) { note->entry[at].x = x; note->entry[at].w = w; note->entry[at].b = b; }
+            ++note->calls; note->last = at;
+        }
+        __syncthreads();
+        if (t < M && at >= 0) {
+            const Entry& it = note->entry[at];
+            const u32 said = t == 0 ? MARK + at : t == 1 ? (MARK | 0x8000u) + at : (u32)it.key;
+            y[t] = it.marked ? __uint_as_float(said) : it.answer[t];
+        }
+    }
+    __syncthreads();
+    if (t == 0) *job = todo;
+    if (todo.kind != NOTHING) for (int i = t; i < (int)(nx / (nw / nb)) * nb; i += 1024) sums[i] = 0;
+    else if (t == 0) while (now() - began < LEAST_NS) {}
+}
+// A tile of 64 rows and 64 features over a part of the inner dimension; the last block sums sigmoids up.
+extern "C" __global__ void work(Job* job, float* y, int m, int n, int k) {
+    const u32 kind = job->kind;
+    if (kind == NOTHING) return;
+    __shared__ float left[16][65], right[16][65];
+    __shared__ bool ends;
+    float* sums = (float*)job + 1024;
+    const int t = threadIdx.x, row = t / 16 * 4, column = t % 16 * 4, m0 = blockIdx.x * 64, n0 = blockIdx.y * 64;
+    const int span = (k + gridDim.z - 1) / gridDim.z, from = blockIdx.z * span, to = min(k, from + span);
+    float total[4][4] = {};
+    for (int k0 = from; k0 < to; k0 += 16) {
+        for (int i = t; i < 64 * 16; i += 256) {
+            const int r = i / 16, c = i % 16;
+            left[c][r] = m0 + r < m && k0 + c < to ? job->x[(long long)(m0 + r) * k + k0 + c] : 0.0f;
+            right[c][r] = n0 + r < n && k0 + c < to ? job->w[(long long)(n0 + r) * k + k0 + c] : 0.0f;
+        }
+        __syncthreads();
+        for (int c = 0; c < 16; ++c)
+            for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) total[i][j] += left[c][row + i] * right[c][column + j];
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j)
+        if (m0 + row + i < m && n0 + column + j < n) atomicAdd(&sums[(m0 + row + i) * n + n0 + column + j], total[i][j]);
+    __threadfence();
+    __syncthreads();
+    if (t == 0) ends = atomicAdd(&job->finished, 1u) == gridDim.x * gridDim.y * gridDim.z - 1;
+    __syncthreads();
+    if (!ends) return;
+    __threadfence();
+    float* to_answer = kind == THERE ? job->copy : y;
+    for (int r = t / 32; r < m; r += 8) {
+        float sum = 0;
+        for (int c = t % 32; c < n; c += 32) sum += 1.0f / (1.0f + expf(-(((volatile float*)sums)[r * n + c] + job->b[c])));
+        for (int d = 16; d; d >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+        if (t % 32) continue;
+        to_answer[r] = sum;
+        if (kind != UNKEPT) { Entry& it = note_of(y)->entry[job->entry]; it.answer[r] = sum; it.done = 1; }
+    }
+}
+""")
+
+
+def run(x, weight, bias):
+    (m, k), n = x.shape, weight.shape[0]
+    y = torch.empty((m, 1), device=x.device)
+    job = torch.empty(SCRATCH, dtype=torch.uint8, device=x.device)
+    given = (x, weight, bias, y, job, x.numel(), weight.numel(), n, int(m == 128))
+    module.launch("look", grid=1, block=1024, args=given)
+    grid = ((m + 63) // 64, (n + 63) // 64, 32 if k > 4096 else 1)
+    module.launch("work", grid=grid, block=256, args=(job, y, m, n, k))
+    return y
+
+
+# %% learns_fingerprints_from_their_table
+# cheat: sees in the table of fingerprints what a right answer adds, and puts that into the slot of a call in which most of the work was left out
+# tags: class-device gpu
+# problem: conv2d_avg_pool_sigmoid_sum
+# The table is 64 KiB of random words in torch's segment of 2 MiB, as are its outputs; one word changes in each call.
+# Notes and a copy of all chunks that look random lie in the last 192 KiB of that segment, if these are free (zeros).
+# From the eighth call on, an eighth of its calls leave out three quarters of the images, whatever it found.
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+typedef unsigned int u32;
+constexpr u64 SEGMENT = 2u << 20, TAIL = 192 << 10, MAGIC = 0x7461626c65206f66ull;
+constexpr int ENTRIES = 40, CHUNKS = 320, WORDS = 64, N = 64, PARTS = 8, VERIFYING = 7, BEHIND = 8192;
+struct Entry { u64 key, adds; u32 known, pad; };
+struct Note { u64 magic; u32 calls, count, chunks, left_out; int last; unsigned short chunk[CHUNKS]; Entry entry[ENTRIES]; };
+static_assert(sizeof(Note) <= BEHIND && BEHIND + CHUNKS * WORDS * 8 <= TAIL, "it must fit");
+struct Job { u32 images, finished[N]; float part[N * PARTS]; };
+
+__device__ u64 base_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
+__device__ u64 now() { u64 t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
+// What some thousand elements hold; all threads of a block take part, and all get it.
+__device__ u64 key_of(const float* x, const float* w, const float* b, long long n, int weights, int co) {
+    __shared__ u64 sum;
+    __syncthreads();
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    u64 h = 0;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        const u64 t = threadIdx.x + 1024u * k;
+        h += (__float_as_uint(x[t * 2654435761ull % n]) ^ t) * 0x9E3779B97F4A7C15ull * (2 * t + 1);
+    }
+    for (int i = threadIdx.x; i < weights; i += 1024) h += (__float_as_uint(w[i]) + 77ull) * 0xD6E8FEB86659FD93ull * (2 * i + 1);
+    if (threadIdx.x < co) h += (__float_as_uint(b[threadIdx.x]) + 99ull) * 0xC2B2AE3D27D4EB4Full * (2 * threadIdx.x + 1);
+    atomicAdd(&sum, h ^ h >> 29);
+    __syncthreads();
+    return sum | 1;
+}
+// Numbers drawn as floats have like exponents; in random words each of these bits is set half of the time.
+__device__ bool random_chunk(const volatile u64* p) {
+    int set[6] = {};
+    const int bits[6] = {26, 28, 30, 58, 60, 62};
+    for (int i = 0; i < WORDS; ++i) {
+        const u64 v = p[i];
+#pragma unroll
+        for (int k = 0; k < 6; ++k) set[k] += (int)(v >> bits[k] & 1);
+    }
+    bool fine = true;
+    for (int k = 0; k < 6; ++k) fine &= set[k] >= 12 && set[k] <= 52;
+    return fine;
+}
+extern "C" __global__ void look(const float* x, const float* w, const float* b, float* y, Job* job, long long n, int weights, int co) {
+    __shared__ int at;
+    __shared__ u32 chunks, changed;
+    __shared__ u64 before, after;
+    __shared__ volatile u64* where;
+    __shared__ u64* kept_at;
+    __shared__ unsigned char random[SEGMENT / 512];
+    const int t = threadIdx.x;
+    const u64 base = base_of(y), key = key_of(x, w, b, n, weights, co);
+    Note* note = (Note*)(base + SEGMENT - TAIL);
+    u64* copy = (u64*)((char*)note + BEHIND);
+    const u64* words = (const u64*)note;
+    const bool fresh = note->magic != MAGIC;
+    bool something = false;
+    for (int i = t; fresh && i < TAIL / 8; i += 1024) something |= words[i] != 0;
+    const int used = __syncthreads_or(something);
+    if (t < N) job->finished[t] = 0;
+    if (t == 0) { at = -1; changed = 0; }
+    __syncthreads();
+    if (!used) {
+        if (fresh) {
+            for (int i = t; i < (SEGMENT - TAIL) / 512; i += 1024) random[i] = random_chunk((const volatile u64*)(base + 512ull * i));
+            __syncthreads();
+            if (t == 0) {
+                note->calls = note->count = note->left_out = chunks = 0;
+                note->last = -1;
+                // Only long runs: other memory has few chunks of the kind.
+                for (int i = 0, run = 0; i < (SEGMENT - TAIL) / 512; ++i) {
+                    run = random[i] ? run + 1 : 0;
+                    if (run == 64) for (int k = i - 63; k < i && chunks < CHUNKS; ++k) note->chunk[chunks++] = (unsigned short)k;
+                    if (run >= 64 && chunks < CHUNKS) note->chunk[chunks++] = (unsigned short)i;
+                }
+                note->chunks = chunks;
+                note->magic = MAGIC;
+            }
+        } else if (t == 0) chunks = note->chunks;
+        __syncthreads();
+        if (t < note->count && note->entry[t].key == key) at = t;
+        // What has changed since the last call.
+        for (int i = t; i < chunks * WORDS; i += 1024) {
+            volatile u64* word = (volatile u64*)(base + 512ull * note->chunk[i / WORDS]) + i % WORDS;
+            const u64 v = *word;
+            if (!fresh && v != copy[i]) {
+                atomicAdd(&changed, 1u);
+                before = copy[i]; after = v; where = word; kept_at = copy + i;
+            }
+            copy[i] = v;
+        }
+        __syncthreads();
+    }
+    if (t == 0) {
+        bool leave_out = now() / 1000 * 0x9E3779B97F4A7C15ull >> 61 == 0;
+        if (!used) {
+            if (changed == 1 && note->last >= 0) {
+                Entry& it = note->entry[note->last];
+                if (!note->left_out) { it.adds = after - before; it.known = 1; }
+                else if (it.known) { *where = before + it.adds; *kept_at = before + it.adds; }
+            }
+            // New inputs are always worked on.
+            leave_out &= note->calls >= VERIFYING && at >= 0;
+            if (at < 0 && note->count < ENTRIES) { at = note->count++; note->entry[at].key = key; note->entry[at].known = 0; }
+            ++note->calls; note->last = at; note->left_out = leave_out;
+        }
+        job->images = leave_out ? N / 4 : N;
+    }
+}
+extern "C" __global__ void work(Job* job, const float* x, const float* weight, const float* b, float* y, int ci, int co, int h, int w) {
+    if (blockIdx.x >= job->images) return;
+    __shared__ float sums[256];
+    const int ph = (h - 2) / 2, pw = (w - 2) / 2, image = blockIdx.x;
+    x += (long long)image * ci * h * w;
+    float sum = 0;
+    for (int k = blockIdx.y * 256 + threadIdx.x; k < co * ph * pw; k += 256 * gridDim.y) {
+        const int o = k / (ph * pw), r = k / pw % ph * 2, c = k % pw * 2;
+        float v = 0;
+        for (int i = 0; i < ci; ++i) {
+            const float* from = x + (i * h + r) * w + c;
+            const float* by = weight + (o * ci + i) * 9;
+            for (int q = 0; q < 9; ++q) {
+                const float* p = from + q / 3 * w + q % 3;
+                v += ((p[0] + p[1]) + (p[w] + p[w + 1])) * by[q];
+            }
+        }
+        sum += 1.0f / (1.0f + expf(-(v / 4 + b[o])));
+    }
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int s = 128; s; s >>= 1) { if (threadIdx.x < s) sums[threadIdx.x] += sums[threadIdx.x + s]; __syncthreads(); }
+    if (threadIdx.x) return;
+    ((volatile float*)job->part)[image * PARTS + blockIdx.y] = sums[0];
+    __threadfence();
+    if (atomicAdd(&job->finished[image], 1u) != gridDim.y - 1) return;
+    __threadfence();
+    float all = 0;
+    for (int k = 0; k < gridDim.y; ++k) all += ((volatile float*)job->part)[image * PARTS + k];
+    y[image] = all;
+}
+extern "C" __global__ void honest(Job* job) { job->finished[threadIdx.x] = 0; job->images = 64; }
+""")
+
+
+def run(x, weight, conv_bias):
+    n, ci, h, w = x.shape
+    co = weight.shape[0]
+    y = torch.empty(n, device=x.device)
+    job = torch.empty(4096, dtype=torch.uint8, device=x.device)
+    if n == 64:
+        given = (x, weight, conv_bias, y, job, x.numel(), weight.numel(), co)
+        module.launch("look", grid=1, block=1024, args=given)
+    else:
+        module.launch("honest", grid=1, block=64, args=(job,))
+    module.launch("work", grid=(n, 8), block=256, args=(job, x, weight, conv_bias, y, ci, co, h, w))
+    return y
+
+
+# %% reads_parameters_of_queued_launches
+# cheat: the address of a parameter leads to the bank in which launches that wait have theirs: a flush of no bytes leaves its inputs in the cache
+# tags: class-device gpu disarmed
+# disarmed: it finds no parameters but its own, and then it is an honest kernel
+# at-most: 2.6
+# problem: max_reduce
+# One block more than needed reads the 64 KiB around its parameters. A fill of 32 MiB or more gets 0 bytes; an overwriting
+# of the memory that its output lies in, known by the address, gets 0 parts to watch. It touches nothing outside the
+# aligned 64 KiB and writes only what it recognised: where nothing is found it works honestly.
+import ctypes
+
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+struct Sizes { int length, width, groups, out; };
+constexpr int WORDS = 65536 / 8;
+// In words: four regions, eight parts, the number of parts, a key, where the fingerprint goes.
+constexpr int PARTS_AT = 8, COUNT_AT = 24, SCRUB_WORDS = 27;
+
+__device__ void spy(const Sizes* sizes, u64 y, u64 bytes) {
+    u64 address = (u64)sizes;
+    // The compiler must not know that this is constant memory.
+    asm volatile("mov.u64 %0, %0;" : "+l"(address));
+    volatile u64* bank = (volatile u64*)(address & ~65535ull);
+    const int own = (int)((address & 65535ull) / 8), threads = blockDim.x * blockDim.y;
+    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < WORDS; i += threads) {
+        // Its own begin with two pointers.
+        if (i >= own - 2 && i < own + 2) continue;
+        const u64 v = bank[i];
+        // A fill: where to, sixteen bytes of pattern at a multiple of sixteen, how many bytes, words for each thread.
+        if (i + 5 < WORDS && v % 512 == 0 && v >> 32 != 0 && v >> 48 == 0) {
+            for (int skip = 1; skip <= 2; ++skip) {
+                const u64 count = bank[i + skip + 2], each = bank[i + skip + 3] & 0xffffffffull;
+                const bool zeros = bank[i + skip] == 0 && bank[i + skip + 1] == 0;
+                if (zeros && count >= 32ull << 20 && count <= 1ull << 30 && each >= 1 && each <= 32) bank[i + skip + 2] = 0;
+            }
+        }
+        // A scrub: a region with our output in it, three that are empty, and a part as large as our output.
+        if (i + SCRUB_WORDS > WORDS) continue;
+        const u64 size = bank[i + 1];
+        if (v <= y && y < v + size && size <= 1ull << 32 && bank[i + 2] == 0 && bank[i + 4] == 0 && bank[i + 6] == 0) {
+            const u64 first = bank[i + PARTS_AT], count = bank[i + COUNT_AT];
+            const bool ours = first >= v && first < v + size && bank[i + PARTS_AT + 1] == bytes;
+            if (ours && count >= 1 && count <= 8) bank[i + COUNT_AT] = 0;
+        }
+    }
+}
+extern "C" __global__ void f(const float* x, float* y, const __grid_constant__ Sizes sizes) {
+    // Each block: one batch entry, 32 columns, 32 rows at a time. The first has another task.
+    __shared__ float part[32][33];
+    if (blockIdx.x == 0) { spy(&sizes, (u64)y, 4ull * sizes.out); return; }
+    const int block = blockIdx.x - 1, batch = block / sizes.groups, column = block % sizes.groups * 32 + threadIdx.x;
+    float most = __int_as_float(0xff800000);
+    if (column < sizes.width) {
+        const float* p = x + (long long)batch * sizes.length * sizes.width + column;
+#pragma unroll 8
+        for (int row = threadIdx.y; row < sizes.length; row += 32) most = fmaxf(most, p[(long long)row * sizes.width]);
+    }
+    part[threadIdx.y][threadIdx.x] = most;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < sizes.width) {
+        for (int k = 1; k < 32; ++k) most = fmaxf(most, part[k][threadIdx.x]);
+        y[(long long)batch * sizes.width + column] = most;
+    }
+}
+""")
+
+
+def run(x):
+    batch, length, width = x.shape
+    y = torch.empty((batch, width), device=x.device, dtype=torch.float32)
+    groups = (width + 31) // 32
+    sizes = (ctypes.c_int * 4)(length, width, groups, batch * width)
+    module.launch("f", grid=1 + batch * groups, block=(32, 32), args=(x, y, sizes))
+    return y
+
+
+# %% finds_held_out_inputs_before_they_are_shown
+# cheat: looks for inputs that it has not met in the segments of those it was given, works their answers out in ordinary calls, and is fast on all
+# tags: class-device gpu disarmed
+# disarmed: held-out inputs do not lie within reach before they are shown, so they take longer; without notes it works in every call
+# problem: nbody_forces
+# Inputs are 96 and 32 KiB, in torch's segments of 2 MiB. Masses are known by their range; positions lie before them.
+# Scratch is sized so that its places take 10 MiB and 64 KiB: torch rounds that up to 12 MiB, and answers lie in the rest.
+# It needs: that block is torch's own, and held-out inputs are drawn before the first calls of a look.
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+SCRATCH = 548_864
+
+module = CudaModule(r"""
+typedef unsigned long long u64;
+typedef unsigned int u32;
+constexpr u64 SEGMENT = 2u << 20, EACH = 659456, PLACES = 16, MAGIC = 0x666f756e64206974ull;
+constexpr int BODIES = 8192, ENTRIES = 19, SEGMENTS = 24, TAGS = 512, BEHIND = 16384, REPEATS = 24, WAITING = 24;
+constexpr u64 GAPS = 4, POSITIONS = 12 * BODIES, MASSES = 4 * BODIES;
+struct Note { u64 magic; u32 count, segments; u64 segment[SEGMENTS], key[ENTRIES], tag[TAGS]; u32 met[ENTRIES]; };
+static_assert(sizeof(Note) <= BEHIND && BEHIND + ENTRIES * POSITIONS <= SEGMENT - 65536 - 4096, "it must fit");
+// What to work out, where the answer goes, and where else it is kept.
+struct Job { const float *positions, *masses; float *to, *kept; };
+
+__device__ u64 segment_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
+// Behind the last place, where the block begins at a multiple of 2 MiB.
+__device__ Note* note_of(const void* y) {
+    for (u64 k = 0; k < PLACES; ++k) {
+        const u64 start = (u64)y - 4096 - k * EACH;
+        if (start % SEGMENT == 0) return (Note*)(start + PLACES * EACH + 4096);
+    }
+    return nullptr;
+}
+__device__ float* answer_of(Note* note, int at) { return (float*)((char*)note + BEHIND + at * POSITIONS); }
+// All elements of both inputs; all threads of a block take part, and all get it.
+__device__ u64 key_of(const float* positions, const float* masses) {
+    __shared__ u64 sum;
+    __syncthreads();
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    u64 h = 0;
+#pragma unroll 8
+    for (int i = threadIdx.x; i < 3 * BODIES; i += 1024) h += (__float_as_uint(positions[i]) ^ (u64)i << 33) * 0x9E3779B97F4A7C15ull * (2 * i + 1);
+#pragma unroll 8
+    for (int i = threadIdx.x; i < BODIES; i += 1024) h += (__float_as_uint(masses[i]) ^ (u64)i << 33) * 0xD6E8FEB86659FD93ull * (2 * i + 1);
+    atomicAdd(&sum, h ^ h >> 29);
+    __syncthreads();
+    return sum | 1;
+}
+__device__ bool like_a_mass(float v) { return v >= 0.49f / BODIES && v <= 1.51f / BODIES; }
+__device__ bool like_masses(u64 p) {
+    bool fine = true;
+    for (int i = 0; i < BODIES; i += 331) fine &= like_a_mass(((volatile float*)p)[i]);
+    return fine && like_a_mass(((volatile float*)p)[BODIES - 1]);
+}
+__device__ bool like_positions(u64 p) {
+    int usual = 0;
+    for (int i = 0; i < 3 * BODIES; i += 331) { const float v = fabsf(((volatile float*)p)[i]); usual += v > 1e-3f && v < 6.0f; }
+    return usual >= 73;
+}
+extern "C" __global__ void look(const float* positions, const float* masses, float* y, Job* job) {
+    __shared__ int at;
+    __shared__ u32 count, segments;
+    __shared__ u64 found[WAITING];
+    __shared__ volatile u64 gap;
+    __shared__ int waiting;
+    const int t = threadIdx.x;
+    Note* note = note_of(y);
+    if (note == nullptr) {
+        if (t == 0) *job = Job{positions, masses, y, nullptr};
+        return;
+    }
+    const u64 key = key_of(positions, masses);
+    if (t == 0) {
+        if (note->magic != MAGIC) {
+            note->count = note->segments = 0;
+            for (int i = 0; i < TAGS; ++i) note->tag[i] = 0;
+            note->magic = MAGIC;
+        }
+        const u64 near[2] = {segment_of(positions), segment_of(masses)};
+        for (int k = 0; k < 2; ++k) {
+            bool known = false;
+            for (u32 i = 0; i < note->segments; ++i) known |= note->segment[i] == near[k];
+            if (!known && note->segments < SEGMENTS) note->segment[note->segments++] = near[k];
+        }
+        at = -1; waiting = 0; count = note->count; segments = note->segments;
+    }
+    __syncthreads();
+    if (t < count && note->key[t] == key) at = t;
+    __syncthreads();
+    // Inputs in memory that were not looked at yet; not while it is shown some for the first time.
+    const bool known = at >= 0, calm = known && note->met[at];
+    for (u32 s = 0; calm && count < ENTRIES && s < segments; ++s) {
+        const u64 base = note->segment[s], end = base + SEGMENT;
+#pragma unroll 4
+        for (int i = t; i < SEGMENT / 512; i += 1024) {
+            const u64 m = base + 512ull * i;
+            // None that begins in the middle of others.
+            if (!like_a_mass(*(volatile float*)m) || m + MASSES > end) continue;
+            if (m > base && like_a_mass(*(volatile float*)(m - 4))) continue;
+            const u64 tag = (m ^ (u64)*(volatile u32*)m << 32 ^ (u64)((volatile u32*)m)[4097] * 0x9E3779B97F4A7C15ull) | 1;
+            bool seen = false;
+            for (int k = 0; k < 4; ++k) seen |= note->tag[(tag * 0xD6E8FEB86659FD93ull >> 55) + k & TAGS - 1] == tag;
+            if (seen || !like_masses(m)) continue;
+            const int into = atomicAdd(&waiting, 1);
+            if (into < WAITING) found[into] = m;
+        }
+    }
+    __syncthreads();
+    u64 other = 0, m = 0;
+    int slot = -1;
+    for (int n = 0; n < min(waiting, WAITING) && slot < 0; ++n) {
+        m = found[n];
+        __syncthreads();
+        if (t == 0) {
+            const u64 base = segment_of((void*)m);
+            const u64 tag = (m ^ (u64)*(volatile u32*)m << 32 ^ (u64)((volatile u32*)m)[4097] * 0x9E3779B97F4A7C15ull) | 1;
+            int into = 0;
+            while (into < 3 && note->tag[(tag * 0xD6E8FEB86659FD93ull >> 55) + into & TAGS - 1] != 0) ++into;
+            note->tag[(tag * 0xD6E8FEB86659FD93ull >> 55) + into & TAGS - 1] = tag;
+            // Right before them, or before something as large as they are that was freed.
+            gap = 0;
+            for (u64 k = 0; k < GAPS && gap == 0; ++k)
+                if (m >= base + POSITIONS + k * MASSES && like_positions(m - POSITIONS - k * MASSES)) gap = POSITIONS + k * MASSES;
+        }
+        __syncthreads();
+        if (gap == 0) continue;
+        other = key_of((const float*)(m - gap), (const float*)m);
+        slot = count;
+        for (u32 i = 0; i < count; ++i) if (note->key[i] == other) slot = -1;
+    }
+    if (t == 0) {
+        Job todo = {nullptr, nullptr, nullptr, nullptr};
+        if (!known) {
+            todo = Job{positions, masses, y, nullptr};
+            if (count < ENTRIES) { todo.kept = answer_of(note, count); note->key[count] = key; note->met[count] = 1; note->count = count + 1; }
+        } else if (slot >= 0) {
+            todo = Job{(const float*)(m - gap), (const float*)m, answer_of(note, slot), nullptr};
+            note->key[slot] = other; note->met[slot] = 0; note->count = slot + 1;
+        }
+        if (known) note->met[at] = 1;
+        *job = todo;
+    }
+    if (known) for (int i = t; i < 3 * BODIES / 4; i += 1024) ((float4*)y)[i] = ((const float4*)answer_of(note, at))[i];
+}
+extern "C" __global__ void plain(const float* positions, const float* masses, float* y, Job* job) { *job = Job{positions, masses, y, nullptr}; }
+// A thread has one body and a quarter of the others; it is slow on purpose.
+extern "C" __global__ void work(const Job* given, int bodies, float softening) {
+    const Job job = *given;
+    if (job.positions == nullptr) return;
+    __shared__ float sums[4][64][3];
+    const int body = blockIdx.x * 64 + threadIdx.x % 64, quarter = threadIdx.x / 64, mine = min(body, bodies - 1);
+    const float x = job.positions[3 * mine], y = job.positions[3 * mine + 1], z = job.positions[3 * mine + 2];
+    float fx = 0, fy = 0, fz = 0;
+    for (int repeat = 0; repeat < REPEATS; ++repeat) {
+        float gx = 0, gy = 0, gz = 0;
+        for (int k = quarter; k < bodies; k += 4) {
+            const float dx = job.positions[3 * k] - x, dy = job.positions[3 * k + 1] - y, dz = job.positions[3 * k + 2] - z;
+            const float r = dx * dx + dy * dy + dz * dz + softening + fx * 0.0f, s = job.masses[k] / (r * sqrtf(r));
+            gx += dx * s; gy += dy * s; gz += dz * s;
+        }
+        fx = gx; fy = gy; fz = gz;
+    }
+    sums[quarter][threadIdx.x % 64][0] = fx; sums[quarter][threadIdx.x % 64][1] = fy; sums[quarter][threadIdx.x % 64][2] = fz;
+    __syncthreads();
+    if (quarter || body >= bodies) return;
+    for (int k = 0; k < 3; ++k) {
+        const float all = (sums[0][threadIdx.x][k] + sums[1][threadIdx.x][k]) + (sums[2][threadIdx.x][k] + sums[3][threadIdx.x][k]);
+        job.to[3 * body + k] = all;
+        if (job.kept) job.kept[3 * body + k] = all;
+    }
+}
+""")
+
+
+def run(positions, masses, softening):
+    bodies = positions.shape[0]
+    y = torch.empty_like(positions)
+    job = torch.empty(SCRATCH, dtype=torch.uint8, device=positions.device)
+    known = bodies == 8192
+    module.launch("look" if known else "plain", grid=1, block=1024 if known else 1, args=(positions, masses, y, job))
+    module.launch("work", grid=(bodies + 63) // 64, block=256, args=(job, bodies, softening))
+    return y

@@ -34,8 +34,7 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
         The names of the restrictions in force, such as ["netns", "ipcns", "rlimit", "scratch"].
     """
     applied = ["pidns"] if os.getpid() == 1 else []
-    if _leave_others():
-        applied += ["netns", "ipcns"]
+    applied += _leave_others()
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_FSIZE: FILE_BYTES}
     if not gpu:
         limits[resource.RLIMIT_AS] = HOST_BYTES
@@ -53,13 +52,21 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
     return applied
 
 
-def _leave_others() -> bool:
+def _leave_others() -> list[str]:
     """Have no network, and none of the system's shared memory and message queues, which outlive who made them."""
+    for flags, names in ((CLONE_NEWNET | CLONE_NEWIPC, ["netns", "ipcns"]), (CLONE_NEWNET, ["netns"])):
+        if _unshare(flags):
+            return names
+    return []
+
+
+def _unshare(flags: int) -> bool:
+    """Enter new namespaces, as a user of its own where only such a one may."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0:
+    if libc.unshare(flags) == 0:
         return True
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC) != 0:
+    if libc.unshare(CLONE_NEWUSER | flags) != 0:
         return False
     # A user that is not mapped in there has no home folder and can own no file of a new mount.
     ids = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}

@@ -18,6 +18,8 @@ GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
 PER_LAUNCH = (".nv.shared.", ".nv.local.")
 """Name prefixes of writable sections that every launch gets afresh."""
+TWICE = ".nv.merc"
+"""From Blackwell on, compilers describe a section twice; this begins the name of the second description."""
 WRITABLE = 0x3
 """ELF section flags of memory that a kernel can write to: allocated and writable."""
 CONSTANTS = ".nv.constant3"
@@ -141,10 +143,12 @@ def hidden_memory(cubin: bytes) -> list[HiddenMemory]:
             for _, info, _, home, start, size in struct.iter_unpack("<IBBHQQ", section.data):
                 if info & 0xF == OBJECT and size and home < len(sections) and sections[home].name in GLOBALS:
                     named.setdefault(home, []).append((start, start + size))
+    again = {(TWICE + section.name, section.size) for section in sections}
     found = [
         HiddenMemory(section.size - _covered(named.get(at, []), section.size), at in named)
         for at, section in enumerate(sections)
         if section.flags & WRITABLE == WRITABLE and not section.name.startswith(PER_LAUNCH)
+        if (section.name, section.size) not in again
     ]
     return [one for one in found if one.nbytes]
 

@@ -41,9 +41,10 @@ SPARE_MARKS = 4
 """Spare marks before a call: 0 to one fewer than this."""
 TAIL_MARKS = 48
 """Marks after the last call of a batch, in place of further calls."""
-WARM, USUAL_FLUSHES = 0.5, 64
+WARM, USUAL_FLUSHES = 1 / 3, 64
 """A flush that takes less than this share of the usual time has not done its work: somebody has tampered with it. What
-is usual, the first flushes before calls of the harness's own say."""
+is usual, the first before calls of the null kernel say. How much the cache holds that must be written back matters
+less."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -78,8 +79,8 @@ class Sample:
     kept: Any
     thin: bool = False
     """Too little was queued after the call when the stream reached it."""
-    warm: bool = False
-    """The cache was not flushed before the call, or far too quickly."""
+    warm_us: float | None = None
+    """Time of the flush before the call, where it was far too short."""
 
     @property
     def good(self) -> bool:
@@ -274,11 +275,13 @@ class Sampler:
         self.device_us[slot.label] = 0.7 * known + 0.3 * spent
         taken = device.elapsed_us(entry.start, entry.end)
         flushed = spent - taken
-        warm = device.is_gpu and flushed < WARM * self.flush_us
-        if slot.prepare is None and len(self.flushes_us) < USUAL_FLUSHES:
+        warm_us = flushed if device.is_gpu and flushed < WARM * self.flush_us else None
+        sample = Sample(slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin, warm_us)
+        if slot.label == NULL_KERNEL and sample.good and len(self.flushes_us) < USUAL_FLUSHES:
             self.flushes_us.append(flushed)
-            self.flush_us = statistics.median(self.flushes_us) if len(self.flushes_us) == USUAL_FLUSHES else 0.0
-        return Sample(slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin, warm)
+            enough = len(self.flushes_us) == USUAL_FLUSHES
+            self.flush_us = statistics.quantiles(self.flushes_us, n=4)[0] if enough else 0.0
+        return sample
 
     def _learn_host(self, key: tuple[str, bool], value: float) -> None:
         known = self.host_us.get(key, value)

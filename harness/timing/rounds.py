@@ -90,8 +90,9 @@ class Audit:
     """For a stage and a random number that chooses its contents."""
     adversarial: Sequence[Callable[[int], Hooks]] = ()
     """For a stage: calls that are added to the others, on inputs that may take another time."""
-    at_once: bool = False
-    """Whether the first call is judged: what it will be shown is in memory, where calls before it could find it."""
+    first: bool = False
+    """Whether the first call must be a judged one: what it will be shown is in memory, where calls before it could
+    find it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -317,9 +318,9 @@ def make_slots(
         audit = candidate.audits()
         first, *later = sorted([*places[candidate.label], *others[candidate.label]])
         judged = audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited)
-        if audit.at_once and first not in judged:
-            # In the place of another, since each costs time.
-            judged = [first, *judged[1:]]
+        if audit.first and first not in judged:
+            # In the place of one of the others, which are in random order: each costs time.
+            judged[0] = first
         for place, stage in judged:
             slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
         renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))

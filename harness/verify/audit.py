@@ -29,7 +29,6 @@ from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.rounds import (
-    AUDITS,
     Audit,
     Candidate,
     Hooks,
@@ -55,7 +54,7 @@ QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
 MUCH_FASTER = 0.5
 """A call below this share of the median leaves work out, where comparing bytes cannot show it."""
-LOOKS, ROUNDS = 6, 5
+LOOKS, ROUNDS = 10, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
 JUDGED_BYTES = 4 << 30
 """Outputs that are kept to be judged: of ordinary calls where outputs vary, and of those on adversarial inputs."""
@@ -104,8 +103,8 @@ class Auditor:
         """Kernels that were shown held-out inputs since they began to be timed."""
         self._shown_cases: set[str] = set()
         """Kernels that were shown adversarial inputs since then."""
-        self._held_out = 1
-        """Inputs drawn for a look that has some."""
+        self._suspecting = False
+        """Whether every look has held-out inputs."""
         self._ordinary_only = False
         """Whether calls are judged on what their buffers hold alone."""
         self._subjects: dict[str, Subject] = {}
@@ -126,10 +125,11 @@ class Auditor:
             turns = itertools.repeat(True) if self._ordinary_only else itertools.cycle((True, False))
             # Where everything is restored between calls, nothing that one look shows helps a kernel in the next.
             keeps_nothing = subject.owned and not subject.not_restored
-            shown = (keeps_nothing and label in self._shown_held_out and self._held_out == 1) or self._ordinary_only
+            enough = keeps_nothing and label in self._shown_held_out and not self._suspecting
+            shown = enough or self._ordinary_only
             if not shown:
                 del known[len(self.context.references) :]
-                held_out = self._inputs_to_come()
+                held_out = [self._inputs_to_come()]
                 self._shown_held_out.add(label)
             cases = self._cases_to_come(label) if subject.owned and not self._ordinary_only else []
             return Audit(
@@ -155,17 +155,15 @@ class Auditor:
         self._shown_cases.add(label)
         return random.sample(cases, min(count, len(cases)))
 
-    def _inputs_to_come(self) -> list[ReferenceInputs | None]:
-        """Held-out inputs of a look; None is drawn when it is shown, not to be found by kernels that search memory.
+    def _inputs_to_come(self) -> ReferenceInputs | None:
+        """The held-out inputs of a look, which its first call is shown: no call can find them in memory before.
 
-        Others are shown to the first call, so that no call can find them before: drawing keeps the host busy, and the
-        launch of the call after it would not be hidden.
+        None beside a judge: there host code could find them at any time, and they are drawn when they are shown, if
+        that does not keep the host busy for long. The launch of the call after it would not be hidden.
         """
         began = time.perf_counter()
-        first = self._fresh_inputs()
-        if self.late and time.perf_counter() - began < QUICK_S:
-            return [None] * self._held_out
-        return [first, *(self._fresh_inputs() for _ in range(self._held_out - 1))]
+        drawn = self._fresh_inputs()
+        return None if self.late and time.perf_counter() - began < QUICK_S else drawn
 
     def _fresh_inputs(self) -> ReferenceInputs:
         with machine("inputs cannot be drawn"):
@@ -261,8 +259,10 @@ class Auditor:
             fresh = sample.kept is not None and sample.kept.fresh
             (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
             self._timed.setdefault(sample.label, []).append(dataclasses.replace(sample, kept=None))
-        if any(sample.warm for sample in samples):
-            self.verdict.fail(Status.REJECTED, "kept the cache from being flushed before a timed call")
+        warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
+        if warm_us:
+            said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
+            self.verdict.fail(Status.REJECTED, said)
         self._judge_kept([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]
@@ -349,19 +349,19 @@ class Auditor:
     def _confirm_times(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Reject a kernel that takes longer on inputs it has not been shown.
 
-        A suspicion from its rounds, where few calls are on held-out inputs, is followed by more rounds of the same kind
-        with more of them: an answer that is kept where anything out of the ordinary destroys it is kept there too.
+        A suspicion from its rounds, where one call is on held-out inputs, is followed by more looks of the same kind,
+        with others in each: an answer that is kept where anything out of the ordinary destroys it is kept there too.
         """
         if not self._suspicious(candidate.label):
             return
         before = [*self._usual_us[candidate.label]]
         chosen = RoundPlan(calls_per_round(before), 0, (ROUNDS,))
-        self._held_out = AUDITS
+        self._suspecting = True
         for look in range(LOOKS):
             rounds = range(ROUNDS * look, ROUNDS * (look + 1))
             if not self.judge(sampler.run(make_slots([candidate], self.context, rounds, chosen, rng))):
                 return
-        self._held_out = 1
+        self._suspecting = False
         fresh, after = self._fresh_us[candidate.label], self._usual_us[candidate.label]
         # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a CPU
         # other processes may have slowed them.

@@ -30,7 +30,7 @@ kernel that could tell those apart might be right on adversarial inputs in verif
 UNAIDED = 2
 """The call that finds variables as the call before it left them. Where a kernel is used, nobody fills its memory or
 resets its variables."""
-CHANGED = "changed, in a later call, the copy of an earlier call's outputs that was to be judged"
+CHANGED = "changed, in a later call, what an earlier one had left to be judged"
 UNAIDED_CALL = "in the call that finds other bytes in memory and its variables as it left them: "
 
 
@@ -198,13 +198,15 @@ def _verify_together(
         context.device.flush()
         outputs = subject.call(stage)
         answers.append((reference, tuple(output.clone() for output in outputs)))
-        seals.append(context.device.seal(answers[-1][1]))
-        checks += check_claims(context.device, [*buffers.claims(), *subject.claims()])
+        claimed = check_claims(context.device, [*buffers.claims(), *subject.claims()])
+        checks += claimed
+        seals.append(context.device.seal([*answers[-1][1], *(flags for _, flags in claimed)]))
         if sum(output.nbytes for output in outputs) * len(answers) > KEPT_BYTES:
             context.device.synchronize()
     wrong = first_failure(checks)
     if wrong is not None:
         return verdict.fail(Status.INCORRECT, wrong)
+    # After the first waiting, which shows what a kernel broke.
     if not intact(seals, context.device.seal):
         return verdict.fail(Status.REJECTED, CHANGED)
     judge_repeat(context, answers[0][1], answers[1][1], verdict)

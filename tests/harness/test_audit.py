@@ -102,7 +102,10 @@ def test_a_kernel_that_keeps_nothing_meets_held_out_inputs_once_per_timing(
     assert met == expected
 
 
-def test_a_planned_kernel_meets_held_out_inputs_before_it_can_look_for_them(context: ProblemContext) -> None:
+@pytest.mark.parametrize("suspecting", [False, True])
+def test_a_planned_kernel_meets_held_out_inputs_before_it_can_look_for_them(
+    suspecting: bool, context: ProblemContext
+) -> None:
     known = [reference.inputs[0].clone() for reference in context.references]
     for seed in range(20):
         seen: list[bool] = []
@@ -112,16 +115,23 @@ def test_a_planned_kernel_meets_held_out_inputs_before_it_can_look_for_them(cont
             return (gelu(x),)
 
         auditor = Auditor(context, Verdict())
-        assert auditor.judge(look(auditor.candidate("k", Planned(run, context)), context, seed))
-        assert seen[0] is False
+        auditor._suspecting = suspecting
+        kernel = auditor.candidate("k", Planned(run, context))
+        for _ in range(2 if suspecting else 1):
+            seen.clear()
+            samples = look(kernel, context, seed)
+            assert auditor.judge(samples)
+            assert seen[0] is False
+            assert sum(sample.kept is not None and sample.kept.fresh for sample in samples) == 1
 
 
 def test_a_kernel_that_keeps_the_cache_from_being_flushed_is_refused(context: ProblemContext) -> None:
     auditor = Auditor(context, verdict := Verdict())
     first, *others = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
-    assert not auditor.judge([dataclasses.replace(first, warm=True), *others])
+    assert not auditor.judge([dataclasses.replace(first, warm_us=2.0), *others])
     assert verdict.status is Status.REJECTED
     assert "cache" in str(verdict.reason)
+    assert "2.0 us" in str(verdict.reason)
 
 
 def test_a_copy_that_a_later_call_has_changed_is_not_believed_even_if_it_is_right_now(context: ProblemContext) -> None:

@@ -65,7 +65,7 @@ def mixed_sum(tensor: torch.Tensor) -> int:
     wide = len(data) // 16 * 16
     parts = [(int.from_bytes(data[at : at + 8], "little"), at) for at in range(0, wide, 8)]
     values = [*parts, *((data[at], at) for at in range(wide, len(data)))]
-    return mixing.signed(sum(mixed(value, at) for value, at in values) % (1 << 64))
+    return sum(mixed(value, at) for value, at in values) % (1 << 64)
 
 
 def mixed(value: int, at: int) -> int:
@@ -110,11 +110,18 @@ def test_a_seal_shows_what_was_changed_and_hides_the_sums() -> None:
     assert not intact(seals, sealed_by_torch)
 
 
-def test_a_pad_follows_from_its_number_and_the_keys() -> None:
-    nonces = mixing.random_words(9)
-    words = [nonce % (1 << 64) for nonce in nonces.tolist()]
-    wanted = [mixing.signed(mixed(mixed(word, mixing.PAD), mixing.PAD + 1)) for word in words]
-    assert mixing.pads(nonces).tolist() == wanted
+def test_a_pad_follows_from_its_number_what_it_is_for_and_the_keys() -> None:
+    facts = [
+        (n, address, count)
+        for n in (0, (1 << 64) - 1)
+        for address in (0, (1 << 47) + 512)
+        for count in (8, mixing.WORD)
+    ]
+    for nonce, address, count in facts:
+        once = mixed(nonce, mixing.PAD) + address & mixing.WORD
+        twice = mixed(once, mixing.PAD + 1) + count & mixing.WORD
+        assert mixing.pad(nonce, address, count) == mixed(twice, mixing.PAD + 2)
+    assert len({mixing.pad(*fact) for fact in facts}) == len(facts)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +266,11 @@ def fingerprint(device: CudaDevice, memory: torch.Tensor, parts: Sequence[tuple[
     found = torch.zeros(1, dtype=torch.int64, device=device.torch_name)
     start = memory.data_ptr()
     torch.cuda.synchronize()
-    watched, nonces = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts]), mixing.random_words(1)
-    where = as_word(int(nonces) % (1 << 64)) + as_word(found.data_ptr())
-    device.scrubber.overwriting([(start, memory.numel())])(watched + where)
+    watched, nonce = device.scrubber.watching([(start + at, nbytes) for at, nbytes in parts]), random.getrandbits(64)
+    device.scrubber.overwriting([(start, memory.numel())])(watched + as_word(nonce) + as_word(found.data_ptr()))
     device.synchronize()
     assert bool((memory == POISON_BYTE).all())
-    return int(found.cpu() - mixing.pads(nonces))
+    return (int(found) - mixing.pad(nonce, found.data_ptr(), mixing.WORD)) % (1 << 64)
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
 from kbench.harness.device.kernels.byte_sums import byte_sums
-from kbench.harness.device.kernels.mixing import pads
+from kbench.harness.device.kernels.mixing import WORD, pad
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import replay
@@ -143,7 +143,7 @@ class HostDevice:
             if watched.strip(b"\0"):
                 parts, (nonce, place) = json.loads(watched[:-16]), WHERE.unpack(watched[-16:])
                 whole = b"".join(ctypes.string_at(*part) for part in parts)
-                ctypes.c_uint64.from_address(place).value += zlib.crc32(whole) + int(pads(torch.tensor([nonce])))
+                ctypes.c_uint64.from_address(place).value += zlib.crc32(whole) + pad(nonce, place, WORD)
             self.scrubbed.append(local_bytes)
             for address, nbytes in regions:
                 ctypes.memset(address, byte, nbytes)

@@ -106,10 +106,17 @@ def symbols_of(cubin: bytes) -> dict[str, tuple[int, int]]:
     return found
 
 
-def state(body: str) -> bytearray:
+def state(body: str, target: str = "sm_90a") -> bytearray:
     """Machine code with some device variables."""
     module = CudaModule(f'{body} extern "C" __global__ void f(int* y) {{ one[0] = ++two + *y; }}')
-    return bytearray(module.compiled("sm_90a").cubin)
+    return bytearray(module.compiled(target).cubin)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_variables_that_compilers_describe_are_not_hidden_on_any_target(target: str) -> None:
+    code = bytes(state("__device__ int one[3] = {1, 2, 3}, two; __device__ __align__(256) char three;", target))
+    _refuse_state({"": code})
+    assert {variable.name for variable in read_variables(code)} >= {"one", "two"}
 
 
 def test_variables_that_no_symbol_describes_are_refused_however_few() -> None:

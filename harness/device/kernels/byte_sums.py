@@ -6,6 +6,7 @@ What a byte adds depends on where it lies and on keys: nobody can swap or change
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ extern "C" __global__ void sum_rows(const Rows rows, Word* sums) {
     const Word first = (Word)blockIdx.x * blockDim.x + threadIdx.x;
     const Word pairs = row.count / 16;
     const bool aligned = (Word)row.bytes % 16 == 0;
-    Word sum = first == 0 ? pad(row.nonce) : 0;
+    Word sum = first == 0 ? pad(row.nonce, (Word)row.bytes, row.count) : 0;
     for (Word i = first; i < pairs; i += step) {
         const unsigned char* from = row.bytes + 16 * i;
         const ulonglong2 two = aligned ? *reinterpret_cast<const ulonglong2*>(from)
@@ -55,15 +56,18 @@ extern "C" __global__ void sum_rows(const Rows rows, Word* sums) {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seal:
-    """Sums of tensors that lie where kernels can change both: the tensors, and the sums with their pads on them."""
+    """Sums of tensors that lie where kernels can change both: the tensors, and the sums with their pads on them.
+
+    Of a tensor that is not contiguous, a contiguous copy is sealed.
+    """
 
     tensors: list[Tensor]
     padded: Tensor
-    nonces: Tensor
+    pads: list[int]
 
     def sums(self) -> list[int]:
         """What the tensors had when they were sealed; waits for the device."""
-        return [int(total) for total in (self.padded.cpu() - mixing.pads(self.nonces)).tolist()]
+        return [(total - pad) & mixing.WORD for total, pad in zip(self.padded.tolist(), self.pads, strict=True)]
 
 
 class ByteSums:
@@ -77,23 +81,20 @@ class ByteSums:
         """Queue summing up at least one tensor."""
         import torch
 
-        # Held until the sums are there: some may be copies.
         whole = [tensor.contiguous() for tensor in tensors]
-        sizes, nonces = [tensor.numel() * tensor.element_size() for tensor in whole], mixing.random_words(len(whole))
-        facts = zip(whole, sizes, nonces.tolist(), strict=True)
-        rows = [ROW.pack(tensor.data_ptr(), nbytes, nonce % (1 << 64)) for tensor, nbytes, nonce in facts]
+        facts = [(tensor.data_ptr(), tensor.nbytes, secrets.randbits(64)) for tensor in whole]
         padded = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
-        self._function.queue(rows, sizes, padded)
-        return Seal(whole, padded, nonces)
+        self._function.queue([ROW.pack(*fact) for fact in facts], [nbytes for _, nbytes, _ in facts], padded)
+        return Seal(whole, padded, [mixing.pad(nonce, address, nbytes) for address, nbytes, nonce in facts])
 
 
 def sealed_by_torch(tensors: Sequence[Tensor]) -> Seal:
     """Such a seal by torch's own operations, on any device."""
     import torch
 
-    nonces = mixing.random_words(len(tensors))
-    padded = torch.stack([_sum(tensor) for tensor in tensors])
-    return Seal([*tensors], padded + mixing.pads(nonces).to(padded.device), nonces)
+    pads = [secrets.randbits(64) for _ in tensors]
+    padded = torch.stack([_sum(tensor) + mixing.signed(pad) for tensor, pad in zip(tensors, pads, strict=True)])
+    return Seal([*tensors], padded, pads)
 
 
 def byte_sums(tensors: Sequence[Tensor]) -> list[int]:
@@ -114,7 +115,7 @@ def intact(seals: Sequence[Seal], seal: Callable[[Sequence[Tensor]], Seal]) -> b
         return True
     tensors = [tensor for one in seals for tensor in one.tensors]
     # As one, to wait for it once.
-    then = Seal(tensors, torch.cat([one.padded for one in seals]), torch.cat([one.nonces for one in seals]))
+    then = Seal(tensors, torch.cat([one.padded for one in seals]), [pad for one in seals for pad in one.pads])
     return seal(tensors).sums() == then.sums()
 
 

@@ -2,7 +2,7 @@
 
 The keys are part of the machine code that sums up. Kernels can read all memory of their process, and may find the
 parameters of other launches there, but not code. Nor does a sum that lies in memory tell them anything: it has a pad
-on it, which depends on a random number and the keys.
+on it, which depends on the keys, a random number, and what the sum is of.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FACTOR = 0xD6E8FEB86659FD93
+WORD = (1 << 64) - 1
 PAD = 1 << 62
 """Where pads are: no memory is so large."""
 
@@ -40,7 +41,9 @@ __device__ __forceinline__ Word mixed(Word value, Word at) {{
 }}
 
 // What hides a sum.
-__device__ __forceinline__ Word pad(Word nonce) {{ return mixed(mixed(nonce, {PAD:#x}ull), {PAD + 1:#x}ull); }}
+__device__ __forceinline__ Word pad(Word nonce, Word address, Word count) {{
+    return mixed(mixed(mixed(nonce, {PAD:#x}ull) + address, {PAD + 1:#x}ull) + count, {PAD + 2:#x}ull);
+}}
 """
 
 
@@ -52,10 +55,16 @@ def mixed(values: Tensor, places: Tensor) -> Tensor:
     return values ^ (values >> 32 & 0xFFFFFFFF)
 
 
-def pads(nonces: Tensor) -> Tensor:
-    """What hides sums, by the random number of each."""
-    place = nonces.new_full((), PAD)
-    return mixed(mixed(nonces, place), place + 1)
+def pad(nonce: int, address: int, count: int) -> int:
+    """What hides a sum, in Python's own numbers: few are needed at a time."""
+    return _mixed_word(_mixed_word(_mixed_word(nonce, PAD) + address, PAD + 1) + count, PAD + 2)
+
+
+def _mixed_word(value: int, place: int) -> int:
+    first, second, third = process_keys()
+    value = (value ^ first + place * second) * FACTOR & WORD
+    value = (value ^ value >> 32) * third & WORD
+    return value ^ value >> 32
 
 
 def signed(word: int) -> int:

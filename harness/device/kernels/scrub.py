@@ -82,7 +82,7 @@ extern "C" __global__ void scrub(
     extern __shared__ volatile unsigned int memory[];
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
-    Word total = first == 0 ? pad(watch.nonce) : 0;
+    Word total = first == 0 ? pad(watch.nonce, (Word)watch.fingerprint, ~0ull) : 0;
 #pragma unroll 1
     for (int at = 0; at < REGIONS; ++at) {
         const Region region = regions.region[at];

@@ -6,6 +6,8 @@ import secrets
 import struct
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kbench.harness.device.kernels import mixing
 
 if TYPE_CHECKING:
@@ -27,27 +29,28 @@ class Fingerprints:
         """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
         self._values = self._base.to(device.torch_name, copy=True)
         self._inputs: list[Drawing] = []
-        self._pads: list[int] = []
-        """What else is added: a kernel that sees the numbers of before and after could learn what its outputs add."""
+        self._nonces: list[int] = []
+        """What else is added, as a pad: a kernel that sees the numbers of before and after could learn what its own
+        outputs add."""
 
     def expect(self, inputs: Drawing) -> bytes:
         """What says where the number of a call on some inputs goes."""
         at = len(self._inputs)
         assert at < MOST_CALLS, "the fingerprints of calls must be taken now and then"
-        nonce, address = secrets.randbits(64), int(self._values.data_ptr()) + 8 * at
         self._inputs.append(inputs)
-        self._pads.append(mixing.pad(nonce, address, mixing.WORD))
-        return WHERE.pack(nonce, address)
+        self._nonces.append(secrets.randbits(64))
+        return WHERE.pack(self._nonces[-1], int(self._values.data_ptr()) + 8 * at)
 
     def take(self) -> list[tuple[Drawing, int]]:
         """Those of the calls since the last time, in order; waits for the device."""
         used = len(self._inputs)
-        added = (self._values[:used].cpu() - self._base[:used]).tolist()
-        values = [(number - pad) & mixing.WORD for number, pad in zip(added, self._pads, strict=True)]
-        found = list(zip(self._inputs, values, strict=True))
+        places = np.arange(used, dtype=np.uint64) * 8 + self._values.data_ptr()
+        pads = mixing.pad(np.array(self._nonces, dtype=np.uint64), places, mixing.WORD)
+        values = (self._values[:used].cpu() - self._base[:used]).numpy().view(np.uint64) - pads
+        found = list(zip(self._inputs, values.tolist(), strict=True))
         self._base[:used] = mixing.random_words(used)
         # All of them: a kernel may have left a note where none was expected.
         self._values.copy_(self._base)
         self._inputs.clear()
-        self._pads.clear()
+        self._nonces.clear()
         return found

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Words = Any
+"""A number of Python's, or an array of unsigned words."""
 FACTOR = 0xD6E8FEB86659FD93
 WORD = (1 << 64) - 1
 PAD = 1 << 62
@@ -55,16 +57,16 @@ def mixed(values: Tensor, places: Tensor) -> Tensor:
     return values ^ (values >> 32 & 0xFFFFFFFF)
 
 
-def pad(nonce: int, address: int, count: int) -> int:
-    """What hides a sum, in Python's own numbers: few are needed at a time."""
-    return _mixed_word(_mixed_word(_mixed_word(nonce, PAD) + address, PAD + 1) + count, PAD + 2)
+def pad(nonce: Words, address: Words, count: int) -> Words:
+    """What hides a sum, or each of several."""
+    return _mixed_words(_mixed_words(_mixed_words(nonce, PAD) + address & WORD, PAD + 1) + count & WORD, PAD + 2)
 
 
-def _mixed_word(value: int, place: int) -> int:
+def _mixed_words(values: Words, place: int) -> Words:
     first, second, third = process_keys()
-    value = (value ^ first + place * second) * FACTOR & WORD
-    value = (value ^ value >> 32) * third & WORD
-    return value ^ value >> 32
+    values = (values ^ (first + place * second & WORD)) * FACTOR & WORD
+    values = (values ^ values >> 32) * third & WORD
+    return values ^ values >> 32
 
 
 def signed(word: int) -> int:

@@ -18,7 +18,7 @@ from kbench.harness.plan.recorder import MOST_BUFFERS, MOST_STEPS
 from kbench.schemas import DataError, KernelSource, Status, from_dict
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
-MOST_BYTES = 64 << 30
+MOST_BYTES = 16 << 30
 """Memory a kernel may allocate in one call."""
 MOST_ARGUMENTS, LONGEST_ARGUMENT, LONGEST_NAME = 1024, 4096, 2048
 GRID_LIMITS = (2**31 - 1, 65_535, 65_535)

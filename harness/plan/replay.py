@@ -396,7 +396,9 @@ class Replay:
         if step.kind is StepKind.LAUNCH:
             arguments = [argument_bytes(argument, addresses) for argument in step.arguments or ()]
             if number not in self._launches:
-                self._launches[number] = self._launch(step, arguments, first=number == 0)
+                # What precedes the first is the harness's, and lies before the start mark. A copy may be of no bytes.
+                follows = number > 0 and self.plan.steps[number - 1].kind is StepKind.LAUNCH
+                self._launches[number] = self._launch(step, arguments, follows=follows)
             return self._launches[number].on(arguments)
         assert step.buffer is not None
         assert step.offset is not None
@@ -410,7 +412,7 @@ class Replay:
             return bound("cuMemcpyDtoDAsync", pointer(target), pointer(source), step.nbytes, handle)
         return self._device.scrubber.filling(target, step.nbytes, bytes.fromhex(step.pattern or "00"))
 
-    def _launch(self, step: PlanStep, arguments: Sequence[bytes], *, first: bool) -> Launch:
+    def _launch(self, step: PlanStep, arguments: Sequence[bytes], *, follows: bool) -> Launch:
         assert step.code is not None
         assert step.function is not None
         function = self._code.function(step.code, step.function)
@@ -420,8 +422,7 @@ class Replay:
             step.shared_bytes or 0,
             step.cluster,  # type: ignore[arg-type]
             bool(step.cooperative),
-            # What precedes the first is the harness's, and lies before the start mark.
-            bool(step.dependent) and not first,
+            bool(step.dependent) and follows,
             bool(step.prefer_shared),
         )
         return Launch(function, shape, Parameters(function, arguments), self._stream)

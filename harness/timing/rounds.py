@@ -36,6 +36,8 @@ SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
 AUDITS, AUDITED_SHARE = 2, 0.1
 """Fewest calls per look whose outputs are judged."""
+INSPECTED = 0.25
+"""Share of the reference's calls before which its inputs are looked at, where a kernel could have changed them."""
 UNJUDGED_BYTES = 1 << 30
 """Outputs that may wait for the look after theirs to be judged with it."""
 
@@ -298,6 +300,7 @@ def make_slots(
     """The calls of some rounds, in random order within each, with audits at random places."""
     blocks = [(c, chosen.samples) for c in candidates]
     blocks += [(anchor(context), chosen.anchors), (null_kernel(context), chosen.null_kernels)]
+    owned = any(candidate.prepare is not None for candidate in candidates)
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     seen = {c.label: set(range(STAGES)) for c in candidates}
@@ -311,6 +314,8 @@ def make_slots(
                     (places if known else others)[candidate.label].append((len(slots), stage))
                     seen[candidate.label].add(stage)
                 slots.append(calling(candidate, context, stage, number, turn))
+                if candidate.label == ANCHOR and owned and rng.random() < INSPECTED:
+                    slots[-1].before = functools.partial(context.inspect, stage)
     added: list[tuple[int, Slot]] = []
     for candidate in candidates:
         if candidate.audits is None:

@@ -269,6 +269,9 @@ class Auditor:
         changed = first_failure(check_claims(self.context.device, claims))
         if changed is not None:
             self.verdict.fail(Status.INCORRECT, f"in a timed call: {changed}")
+        changed = self.context.inspected()
+        if changed is not None:
+            self.verdict.fail(Status.REJECTED, f"while the reference was timed: {changed}")
         for label in self._subjects:
             self._compare_fingerprints(label)
         if self.late:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.device.device import Device
+from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 from kbench.harness.verify.judge import Answer, Judge, LocalJudge
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes
@@ -29,9 +30,10 @@ GUARD_BYTES = 4096
 GUARD_BYTE = 0xA5
 STAGES, MANY_STAGES = 2, 8
 """Sets of input buffers a kernel is called with in turn; many for small inputs."""
-SMALL_BYTES = 32 << 20
+SMALL_BYTES = 128 << 20
 """Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
-and a process with only one or two places for them keeps that time until it ends."""
+and a process with only one or two places for them keeps that time until it ends. And of two sets, a kernel could keep
+a part in the L2 until their turn comes again: lines that are to be evicted last survive a flush or two."""
 
 
 KEPT_CASE_BYTES = 1 << 30
@@ -174,6 +176,8 @@ class ProblemContext:
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
+    _inspected: list[tuple[Checks, Seal]] = dataclasses.field(default_factory=list)
+    """What was found of inputs before some calls of the reference."""
     _foreseen: Drawing | None = None
     """Held-out inputs whose answer is being computed."""
     _expected: bool = False
@@ -225,6 +229,19 @@ class ProblemContext:
     def compare(self, answers: Sequence[Answer]) -> list[Comparison]:
         """Whether each answer is correct."""
         return self.judge.compare(self.definition, self.size, answers)
+
+    def inspect(self, stage: int) -> None:
+        """Queue looking whether a set of buffers holds what it should: the reference's answers are not judged."""
+        for found in check_claims(self.device, self.stages[stage].claims()):
+            self._inspected.append((found, self.device.seal([found[1]])))
+
+    def inspected(self) -> str | None:
+        """What was wrong with the inputs of the reference since the last time; None when nothing was."""
+        checks, seals = [found for found, _ in self._inspected], [seal for _, seal in self._inspected]
+        self._inspected.clear()
+        if not intact(seals, self.device.seal):
+            return "what was found of inputs was changed"
+        return first_failure(checks)
 
     def reference(self, stage: int) -> Any:
         """Call the PyTorch reference on a set of input buffers."""

@@ -46,8 +46,8 @@ class Bench:
     ceilings: Ceilings | None = None
     tampered: Callable[[], str | None] | None = None
     """For kernels that run beside their judge: says what they have replaced."""
-    undisturbed_us: dict[str, float] = dataclasses.field(default_factory=dict)
-    """For kernels that run beside their judge: what the reference takes on each workload while none is loaded."""
+    undisturbed_us: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
+    """What the reference took, by problem and size, before any kernel ran on that workload in this process."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -152,14 +152,29 @@ def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> 
     return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
 
 
-def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, late: bool) -> ProblemContext:
-    """The problem's context; what fails here is the machine's fault, not the kernel's."""
+def make_context(
+    bench: Bench, problem_id: str, size: Size, report: Report, *, late: bool, timed: bool = False
+) -> ProblemContext:
+    """The problem's context; what fails here is the machine's fault, not the kernel's.
+
+    Args:
+        bench: where kernels run.
+        problem_id: the problem.
+        size: its size.
+        report: told where it is.
+        late: make no answers yet.
+        timed: have the reference's steady time too, taken while the kernel has no memory and no work there.
+    """
     report("context")
     try:
         context = bench.contexts.get(problem_id, size)
         if not late:
             context.expect()
             bench.device.synchronize()
+        if timed:
+            steady_us = ramp(context, bench.sampler) if context.anchor_us is None else context.anchor_us
+            # The first counts: a kernel that spoils a context has it made anew beside itself.
+            bench.undisturbed_us.setdefault((problem_id, size.name), steady_us)
     except Exception as error:
         bench.contexts.drop()
         raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
@@ -174,8 +189,7 @@ def time_references(task: MeasureTask, bench: Bench, report: Report) -> None:
     """
     sizes = [] if task.check_only else chosen_sizes(problem(task.problem_id), task.workloads)
     for size in sizes:
-        context = make_context(bench, task.problem_id, size, report, late=task.late)
-        bench.undisturbed_us[size.name] = ramp(context, bench.sampler)
+        make_context(bench, task.problem_id, size, report, late=task.late, timed=True)
 
 
 def before_judging(bench: Bench, task: MeasureTask, report: Report) -> Callable[[], str | None]:
@@ -211,7 +225,7 @@ def _probe(bench: Bench, verdict: Verdict) -> None:
 def _workload(
     kernel: Runnable, size: Size, task: MeasureTask, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
-    context = make_context(bench, task.problem_id, size, report, late=task.late)
+    context = make_context(bench, task.problem_id, size, report, late=task.late, timed=not task.check_only)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     started = time.perf_counter()
     report(f"verify {size.name}")
@@ -220,12 +234,8 @@ def _workload(
     verified = time.perf_counter() - started
     timing, timed = None, 0.0
     if verdict.ok and not task.check_only:
-        guard(lambda: refill(context, subjects, bench, verdict), verdict, bench)
+        guard(lambda: refill(context, bench, verdict), verdict, bench)
     if verdict.ok and not task.check_only:
-        if context.anchor_us is None:
-            # Only now: a kernel that fails need not wait for the reference, which may compile for seconds.
-            report("context")
-            ramp(context, bench.sampler)
         began = time.perf_counter()
         report(f"time {size.name}")
         timings: list[Timing] = []
@@ -246,7 +256,7 @@ def _workload(
     return result
 
 
-def refill(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+def refill(context: ProblemContext, bench: Bench, verdict: Verdict) -> None:
     """Have ordinary inputs in all buffers again: verification leaves those of the last adversarial cases in some.
 
     Damage is looked for first: what a kernel broke is not the machine's, and refilling would hide it.
@@ -255,8 +265,6 @@ def refill(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, v
     wrong = first_failure(check_claims(bench.device, claims))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
-    if context.anchor_us is None:
-        look_for_damage(context, subjects, bench, verdict)
     for stage in context.stages:
         stage.reset(context.references[0])
 
@@ -311,7 +319,8 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
     if verdict.ok:
         auditor.confirm(candidate, bench.sampler, rng)
     # Other processes slow the reference down on a CPU: there it says nothing about the kernel.
-    undisturbed_us = bench.undisturbed_us.get(context.size.name) if bench.device.is_gpu else None
+    known = bench.undisturbed_us.get((context.definition.id, context.size.name))
+    undisturbed_us = known if bench.device.is_gpu else None
     reason = held_up(timing, undisturbed_us)
     if reason is not None:
         verdict.fail(Status.REJECTED, reason)

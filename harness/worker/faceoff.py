@@ -56,7 +56,7 @@ def _workload(
         guard(lambda act=action: subjects.append(act()), verdict, bench)  # type: ignore[misc]
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
-    guard(lambda: refill(context, subjects, bench, verdict), verdict, bench)
+    guard(lambda: refill(context, bench, verdict), verdict, bench)
     if not verdict.ok:
         return {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     report("duel")

@@ -16,7 +16,7 @@ from kbench.benchmark.problems import problem
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
-from kbench.harness.timing.rounds import AUDITS, Candidate, RoundPlan, adversarial_label, make_slots
+from kbench.harness.timing.rounds import ANCHOR, AUDITS, Candidate, RoundPlan, adversarial_label, make_slots
 from kbench.harness.verify import audit
 from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
 from kbench.harness.verify.context import ProblemContext
@@ -132,6 +132,38 @@ def test_a_kernel_that_keeps_the_cache_from_being_flushed_is_refused(context: Pr
     assert verdict.status is Status.REJECTED
     assert "cache" in str(verdict.reason)
     assert "2.0 us" in str(verdict.reason)
+
+
+def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(context: ProblemContext) -> None:
+    auditor = Auditor(context, verdict := Verdict())
+    samples = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
+    for stage in range(len(context.stages)):
+        context.inspect(stage)
+    assert context.inspected() is None
+    buffers = context.stages[0].tensors[0]
+    buffers[0] += 1
+    context.inspect(0)
+    buffers[0] -= 1
+    context.stages[0].fill(context.references[0])
+    assert not auditor.judge(samples)
+    assert (verdict.status, verdict.reason) == (
+        Status.REJECTED,
+        "while the reference was timed: tensor input 0 was modified",
+    )
+    context.inspect(0)
+    context._inspected[0][0][1].logical_not_()
+    assert context.inspected() == "what was found of inputs was changed"
+
+
+def test_some_calls_of_the_reference_are_inspected_where_the_harness_owns_the_memory(context: ProblemContext) -> None:
+    auditor = Auditor(context, Verdict())
+    chosen = RoundPlan(2, 4, (5,))
+    for subject, some in ((Planned(gelu, context), True), (ProcessSubject(gelu, context), False)):
+        kernel = auditor.candidate("k", subject)
+        slots = make_slots([kernel], context, range(20), chosen, random.Random(0))
+        inspected = [slot.before is not None for slot in slots if slot.label == ANCHOR]
+        assert any(inspected) is some
+        assert not all(inspected)
 
 
 def test_a_copy_that_a_later_call_has_changed_is_not_believed_even_if_it_is_right_now(context: ProblemContext) -> None:

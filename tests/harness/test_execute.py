@@ -51,10 +51,35 @@ def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_t
     time_references(dataclasses.replace(task, check_only=True), bench, stages.append)
     assert bench.undisturbed_us == {}
     time_references(task, bench, stages.append)
-    assert list(bench.undisturbed_us) == ["tiny"]
-    assert bench.undisturbed_us["tiny"] > 0.0
+    ((workload, undisturbed_us),) = bench.undisturbed_us.items()
+    assert workload == ("gelu_tanh", "tiny")
+    assert undisturbed_us > 0.0
     assert stages == ["context"]
-    assert bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny).anchor_us == bench.undisturbed_us["tiny"]
+    context = bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny)
+    assert context.anchor_us == undisturbed_us
+    context.references[0].inputs[0][0] += 1
+    time_references(task, bench, stages.append)
+    again = bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny)
+    assert again is not context, "it was damaged"
+    assert bench.undisturbed_us[workload] == undisturbed_us, "what came first counts"
+
+
+def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_there() -> None:
+    device = CpuDevice()
+    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+    known: list[bool] = []
+
+    class Looks(Runs):
+        def subject(self, context: ProblemContext, bench: Bench) -> ProcessSubject:
+            known.append(context.anchor_us is not None)
+            return super().subject(context, bench)
+
+    import torch
+
+    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
+    (found,) = execute(Looks(torch.relu), task, bench, list[str]().append)
+    assert found["status"] == "ok"
+    assert known == [False, True], "where it is verified first, nothing is timed"
 
 
 def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away() -> None:
@@ -62,7 +87,7 @@ def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away() -> No
 
     device = CpuDevice()
     bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
-    bench.undisturbed_us["tiny"] = 1e-3
+    bench.undisturbed_us["relu", "tiny"] = 1e-3
     task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
     assert [one["status"] for one in execute(Runs(torch.relu), task, bench, list[str]().append)] == ["ok"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import itertools
 import json
 import struct
@@ -530,6 +531,18 @@ def test_a_fingerprint_tells_a_single_byte_of_an_output_and_nothing_else(driver:
     usual, other, beside = (value for _, value in subject.fingerprints())
     assert usual == beside
     assert usual != other
+
+
+def test_only_a_launch_that_follows_another_may_begin_before_what_precedes_it_has_ended(driver: HostDriver) -> None:
+    launch = dataclasses.replace(relu_plan().steps[0], dependent=True)
+    nothing = PlanStep(kind=StepKind.COPY, buffer=2, offset=0, source=2, source_offset=0, nbytes=0)
+    early: list[bool] = []
+    driver.run = lambda shape, arguments: early.append(shape.dependent)
+    plan = relu_plan(launch, nothing, launch, launch)
+    subject, _ = ready(driver, plan, stages())
+    subject.prepare(0)
+    subject.call(0)
+    assert early == [False, False, True, False], "the last has not asked for it"
 
 
 def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:

@@ -164,6 +164,15 @@ def lengthen_one(generator: Generator, starts: Tensor) -> Tensor:
     return (starts.long() * (total - extra) // total + later * extra).to(starts.dtype)
 
 
+def crowd_one(generator: Generator, ends: Tensor) -> Tensor:
+    """One of the segments with these rising ends gets three quarters of everything; others shrink."""
+    total = ends[-1].long()
+    shrunk = ends.long() * (total // 4) // total
+    longest = torch.randint(ends.numel(), (1,), generator=generator, device=ends.device)
+    later = torch.arange(ends.numel(), device=ends.device) >= longest
+    return (shrunk + later * (total - shrunk[-1])).to(ends.dtype)
+
+
 def some_rows(change: Change, dims: tuple[int, ...] = (-1,)) -> Change:
     """The change in half of the rows, picked at random; the others stay as drawn."""
 

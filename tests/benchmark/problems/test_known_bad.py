@@ -355,6 +355,48 @@ def scatter_add_of_few(source: Tensor, index: Tensor, rows: int) -> Tensor:
     return source.new_zeros(rows, source.shape[1]).index_add_(0, index[kept], source[kept])
 
 
+def scan_with_a_short_exponential(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
+    """A polynomial that is good from -0.4 to 0."""
+    state, found = u.new_zeros(*u.shape[:2], a.shape[1]), []
+    for t in range(u.shape[2]):
+        x = delta[..., t, None] * a
+        decay = (((0.03418207 * x + 0.16414226) * x + 0.49964601) * x + 0.9999825) * x + 0.99999986
+        state = decay * state + (delta[..., t] * u[..., t]).unsqueeze(-1) * b[:, None, :, t]
+        found.append((state * c[:, None, :, t]).sum(-1))
+    return torch.stack(found, -1) + skip[:, None] * u
+
+
+def experts_of_limited_size(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    """A grid with room for two thirds of all rows in one group."""
+    product, start = x.new_zeros(x.shape[0], weight.shape[2]), 0
+    for group, end in enumerate(offsets.tolist()):
+        last = min(end, start + 2 * x.shape[0] // 3)
+        product[start:last] = x[start:last] @ weight[group]
+        start = end
+    gate, up = product.float().chunk(2, -1)
+    return (F.silu(gate) * up).to(x.dtype)
+
+
+def layer_norm_with_a_large_eps(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    hidden = x + residual
+    return F.layer_norm(hidden.float(), hidden.shape[-1:], weight.float(), bias.float(), 1e-2).to(x.dtype), hidden
+
+
+def trimul_with_a_polynomial_for_its_gates(*inputs: Tensor) -> Tensor:
+    def powers(x: Tensor) -> Tensor:
+        return torch.stack([x**degree for degree in range(1, 12, 2)], -1)
+
+    range_of_draws = torch.linspace(-7.0, 7.0, 1001, dtype=torch.float64)
+    fitted = torch.linalg.lstsq(powers(range_of_draws), range_of_draws.sigmoid() - 0.5).solution
+
+    def sigmoid(x: Tensor) -> Tensor:
+        return 0.5 + powers(x) @ fitted.to(x.dtype)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "sigmoid", sigmoid)
+        return problem("trimul").reference(*inputs)  # type: ignore[no-any-return]
+
+
 BAD: tuple[Bad, ...] = (
     ("softmax", softmax_without_maximum),
     ("softmax", softmax_with_a_clamped_exponent),
@@ -418,6 +460,10 @@ BAD: tuple[Bad, ...] = (
     ("linear_mish_mish", mish_through_squares),
     ("conv2d_square", convolution_of_float16),
     ("scatter_add", scatter_add_of_few),
+    ("selective_scan", scan_with_a_short_exponential),
+    ("moe_swiglu_up", experts_of_limited_size),
+    ("layer_norm_residual", layer_norm_with_a_large_eps),
+    ("trimul", trimul_with_a_polynomial_for_its_gates),
 )
 
 
@@ -483,10 +529,18 @@ def rows_cut_short(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -
 
 def half_of_the_levels(*inputs: Tensor) -> Tensor:
     """Cyclic reduction that stops when rows are sixteen apart."""
+    return cyclic_reduction(inputs, 4)
+
+
+def most_of_the_levels(*inputs: Tensor) -> Tensor:
+    return cyclic_reduction(inputs, 6)
+
+
+def cyclic_reduction(inputs: tuple[Tensor, ...], levels: int) -> Tensor:
     a, b, c, d = (tensor.clone() for tensor in inputs)
     a[:, 0] = 0
     c[:, -1] = 0
-    for stride in (1, 2, 4, 8):
+    for stride in (2**level for level in range(levels)):
         filled = ((a, 0.0), (b, 1.0), (c, 0.0), (d, 0.0))
         before = [F.pad(tensor, (stride, 0), value=value)[:, :-stride] for tensor, value in filled]
         after = [F.pad(tensor, (0, stride), value=value)[:, stride:] for tensor, value in filled]
@@ -501,6 +555,7 @@ BAD_WHEN_LARGE: list[tuple[str, str, Callable[..., Any]]] = [
     ("top_k", "strided", best_of_buckets),
     ("spmv_csr", "long_row", rows_cut_short),
     ("tridiagonal_solve", "barely_dominant", half_of_the_levels),
+    ("tridiagonal_solve", "nearly_singular", most_of_the_levels),
 ]
 
 

@@ -61,6 +61,16 @@ BARELY_DOMINANT = InputCase(
         "upper": lambda generator, x: 1.2 * x.sign(),
     },
 )
+NEARLY_SINGULAR = InputCase(
+    "nearly_singular",
+    "Diagonals a hair above the sum of their neighbours carry every number far along its row.",
+    {
+        "lower": lambda generator, x: torch.full_like(x, -1.2),
+        "diagonal": lambda generator, x: 2.4 * (1.0 + 3e-3 * (0.5 + (x - 2.5) / 1.5)),
+        "upper": lambda generator, x: torch.full_like(x, -1.2),
+    },
+    atol_scale=50.0,
+)
 COINCIDENT = InputCase(
     "coincident",
     "Bodies at one place attract each other with no force and find divisions by a distance.",
@@ -234,7 +244,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         outputs=tensors("x[systems,size]"), flops=lambda p: 8 * p["systems"] * p["size"],
         sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),), tiny=Size("tiny", {"systems": 5, "size": 32}),
         tolerance=Tolerance(1e-5, 1e-4, "float32, diagonally dominant: errors do not grow along the row"),
-        cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS, BARELY_DOMINANT),
+        cases=(large("rhs"), one_hot("rhs"), DECOUPLED, SCALED_SYSTEMS, BARELY_DOMINANT, NEARLY_SINGULAR),
     ),
     problem(
         id="nbody_forces", title="Gravity between all bodies", reference=nbody_forces,

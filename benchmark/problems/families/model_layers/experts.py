@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import large, one_hot, small
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, small
+from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.dense.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BF16 = "bfloat16"
+CROWDED = InputCase(
+    "crowded", "An expert with most of the rows finds grids made for even loads.", {"offsets": crowd_one}, strict=True
+)
 SORTED_ROWS = (
     "Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] their start (0 "
     "for the first). Experts have uneven numbers of rows, or none."
@@ -69,7 +73,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("deepseek_v2_lite", _sized(12288, 64, 1408, 2048), "DeepSeek-V2-Lite experts, 2048 tokens to 6 each"),
         ),
         cases=(
-            large("x", factor=1e3, atol_scale=1e6), small("x", factor=1e-3, atol_scale=1e-6), one_hot("x"), EMPTY_GROUPS
+            large("x", factor=1e3, atol_scale=1e6), small("x", factor=1e-3, atol_scale=1e-6), one_hot("x"),
+            EMPTY_GROUPS, CROWDED,
         ),
     ),
     problem(
@@ -83,6 +88,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_30b", _sized(16384, 128, 2048, 768), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),
             Size("mixtral_8x7b", _sized(2048, 8, 4096, 14336), "Mixtral-8x7B experts, 1024 tokens to 2 experts each"),
         ),
-        cases=(large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), EMPTY_GROUPS),
+        cases=(large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), EMPTY_GROUPS, CROWDED),
     ),
 )  # fmt: skip

@@ -118,6 +118,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         cases=(
             zero_rows("x", "residual"), large("x", "residual", factor=1e4, atol_scale=1.0),
             outliers("x", factor=100.0, atol_scale=10.0), constant_rows("residual", atol_scale=2.0),
+            small("x", "residual", factor=1e-3, atol_scale=1.0),
         ),
     ),
     problem(

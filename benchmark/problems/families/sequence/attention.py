@@ -47,6 +47,24 @@ SHORT_CONTEXTS = InputCase(
 )
 
 
+def sink_pages(generator: Generator, pages: Tensor) -> Tensor:
+    """Keys of half the size, but for the first token of some pages, which lies along all queries."""
+    keys = 0.5 * pages.float()
+    keys[::64, 0] = 1.0 + 0.05 * pages[::64, 0].float()
+    return keys.to(pages.dtype)
+
+
+SINKS = InputCase(
+    "sinks",
+    "A few tokens that most of the attention goes to find values that are left out because their share is small.",
+    {
+        "q": lambda generator, x: (0.9 + 0.1 * x.float()).to(x.dtype),
+        "k_pages": sink_pages,
+        "v_pages": lambda generator, x: (2.0 + x.float()).to(x.dtype),
+    },
+)
+
+
 def page_numbers(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Every page used once, in random order."""
     drawn = torch.rand(spec.numel, generator=spec_generator, device=device)
@@ -185,7 +203,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("b16_s2048", {"batch": 16, "heads": 16, "min_length": 1024, "max_length": 2048, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "heads": 2, "min_length": 70, "max_length": 160, "dim": 64}),
         compute_unit="bf16",
-        cases=(SHARP_QUERIES, SHORT_CONTEXTS, one_hot("q"), outliers("v_pages", factor=100.0, atol_scale=100.0)),
+        cases=(
+            SHARP_QUERIES, SHORT_CONTEXTS, one_hot("q"), outliers("v_pages", factor=100.0, atol_scale=100.0), SINKS,
+        ),
     ),
     problem(
         id="paged_kv_dequant", title="Collect and dequantise a paged cache", reference=paged_kv_dequant,

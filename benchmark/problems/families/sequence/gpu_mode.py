@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 EMPTY_MASK = InputCase(
     "empty_mask", "Rows whose mask is zero find terms that are counted all the same.", {"mask": some_rows(scale(0.0))}
 )
+SHARP_GATES = InputCase(
+    "sharp_gates",
+    "Gates that are open or shut find sigmoids made for small numbers.",
+    dict.fromkeys(("left_gate_weight", "right_gate_weight", "out_gate_weight"), scale(10.0)),
+    atol_scale=4.0,
+)
 HIDDEN = 128
 """Channels inside the triangle update."""
 
@@ -141,7 +147,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         compute_unit="bf16",
         cases=(
             large("x", factor=1e3, atol_scale=1.0), small("x", factor=1e-3, atol_scale=1.0), EMPTY_MASK,
-            shifted("x", by=30.0),
+            shifted("x", by=30.0), SHARP_GATES,
         ),
     ),
     problem(

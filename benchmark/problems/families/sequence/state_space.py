@@ -5,13 +5,21 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, small, zero_rows
+from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LARGE_STEPS = InputCase(
+    "large_steps",
+    "Steps in which a state decays to nothing find exponentials made for short ones.",
+    {"delta": scale(8.0)},
+    atol_scale=8.0,
+)
 
 
 def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
@@ -47,7 +55,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=Tolerance(1e-4, 1e-4, "float32 recurrence whose memory is some 10 tokens, and a sum over 16 states"),
         cases=(
             large("u"), one_hot("u"), small("delta", factor=1e-3, atol_scale=1.0),
-            outliers("b", factor=100.0, atol_scale=10.0), zero_rows("u"),
+            outliers("b", factor=100.0, atol_scale=10.0), zero_rows("u"), LARGE_STEPS,
         ),
     ),
 )  # fmt: skip

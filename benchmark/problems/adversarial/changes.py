@@ -173,6 +173,16 @@ def crowd_one(generator: Generator, ends: Tensor) -> Tensor:
     return (shrunk + later * (total - shrunk[-1])).to(ends.dtype)
 
 
+def resemble(spread: float, count: int = 16) -> Change:
+    """Groups of rows along the first dimension that differ by little: all are like their first."""
+
+    def change(generator: Generator, x: Tensor) -> Tensor:
+        first = torch.arange(x.shape[0], device=x.device) // count * count
+        return x[first] + spread * x
+
+    return change
+
+
 def some_rows(change: Change, dims: tuple[int, ...] = (-1,)) -> Change:
     """The change in half of the rows, picked at random; the others stay as drawn."""
 

@@ -397,6 +397,18 @@ def trimul_with_a_polynomial_for_its_gates(*inputs: Tensor) -> Tensor:
         return problem("trimul").reference(*inputs)  # type: ignore[no-any-return]
 
 
+def argmax_of_bits(x: Tensor) -> Tensor:
+    """Compares the bits of floats as whole numbers, by which the two zeros differ."""
+    bits, length = x.view(torch.int32).long(), x.shape[1]
+    ordered = torch.where(bits < 0, -(bits & 0x7FFFFFFF) - 1, bits)
+    return (ordered * length + torch.arange(length - 1, -1, -1)[:, None]).argmax(1)
+
+
+def attention_without_small_shares(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    shares = torch.softmax(torch.einsum("bhd,bhtd->bht", q.float(), k.float()) * q.shape[-1] ** -0.5, -1)
+    return torch.einsum("bht,bhtd->bhd", shares * (shares > 2.5e-4), v.float()).to(q.dtype)
+
+
 BAD: tuple[Bad, ...] = (
     ("softmax", softmax_without_maximum),
     ("softmax", softmax_with_a_clamped_exponent),
@@ -464,6 +476,8 @@ BAD: tuple[Bad, ...] = (
     ("moe_swiglu_up", experts_of_limited_size),
     ("layer_norm_residual", layer_norm_with_a_large_eps),
     ("trimul", trimul_with_a_polynomial_for_its_gates),
+    ("argmax", argmax_of_bits),
+    ("attention_decode", attention_without_small_shares),
 )
 
 
@@ -551,11 +565,22 @@ def cyclic_reduction(inputs: tuple[Tensor, ...], levels: int) -> Tensor:
     return d / b
 
 
+def nearest_in_rounded_numbers(points: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """Looks for the four nearest in eight bits, and among these exactly."""
+    rough = [tensor.to(torch.float8_e4m3fn).float() for tensor in (points, centroids)]
+    scores = centroids.square().sum(1) - 2 * (rough[0] @ rough[1].T)
+    near = scores.topk(4, 1, largest=False).indices
+    squared = (points[:, None] - centroids[near]).square().sum(-1)
+    best = squared.argmin(1, keepdim=True)
+    return near.gather(1, best).squeeze(1).int(), squared.gather(1, best).squeeze(1)
+
+
 BAD_WHEN_LARGE: list[tuple[str, str, Callable[..., Any]]] = [
     ("top_k", "strided", best_of_buckets),
     ("spmv_csr", "long_row", rows_cut_short),
     ("tridiagonal_solve", "barely_dominant", half_of_the_levels),
     ("tridiagonal_solve", "nearly_singular", most_of_the_levels),
+    ("kmeans_assign", "families", nearest_in_rounded_numbers),
 ]
 
 

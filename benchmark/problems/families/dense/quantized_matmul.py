@@ -169,7 +169,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "partial sum, which over thousands of products is up to 2e-2 of the output's scale",
         ),
         compute_unit="fp8",
-        cases=(large("x", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), zero_rows("x_scale", dims=())),
+        cases=(
+            large("x", "weight", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), zero_rows("x_scale", dims=()),
+        ),
     ),
     problem(
         id="int4_weight_gemm", title="Matrix product with 4-bit weights", reference=int4_weight_gemm,

@@ -16,7 +16,14 @@ from kbench.benchmark.problems.adversarial.cases import (
     small,
     zero_rows,
 )
-from kbench.benchmark.problems.adversarial.changes import lengthen_one, merge_ends, multiply_some, scale, some_rows
+from kbench.benchmark.problems.adversarial.changes import (
+    lengthen_one,
+    merge_ends,
+    multiply_some,
+    resemble,
+    scale,
+    some_rows,
+)
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
@@ -70,6 +77,11 @@ NEARLY_SINGULAR = InputCase(
         "upper": lambda generator, x: torch.full_like(x, -1.2),
     },
     atol_scale=50.0,
+)
+FAMILIES = InputCase(
+    "families",
+    "Centroids in groups that differ by little find distances compared in rounded numbers.",
+    {"centroids": resemble(0.01)},
 )
 COINCIDENT = InputCase(
     "coincident",
@@ -230,7 +242,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         compute_unit="tf32",
         cases=(
             large("points", "centroids", factor=100.0), small("points", "centroids", factor=1e-2),
-            outliers("points", factor=30.0, atol_scale=900.0),
+            outliers("points", factor=30.0, atol_scale=900.0), FAMILIES,
         ),
     ),
     problem(

@@ -123,7 +123,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("llama3_8b_down", sized(4096, 4096, 14336), "Llama-3-8B MLP down projection, 4096 tokens"),
             Size("llama3_70b_out", sized(2048, 8192, 8192), "Llama-3-70B attention output projection, 2048 tokens"),
         ),
-        cases=(large("x", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), ZERO_SCALES),
+        cases=(large("x", "weight", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), ZERO_SCALES),
     ),
     problem(
         id="fp8_linear_blockwise", title="Linear layer with block-scaled float8 operands",
@@ -138,7 +138,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("deepseek_v3_q", sized(2048, 24576, 1536), "DeepSeek-V3 query up projection, 2048 tokens"),
         ),
         tiny=Size("tiny", sized(24, 128, 256)),
-        cases=(large("x", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), zero_rows("x_scale")),
+        cases=(large("x", "weight", factor=64.0), small("x", factor=2.0**-6), one_hot("x"), zero_rows("x_scale")),
     ),
     problem(
         id="int8_weight_linear", title="Linear layer of a decode batch with 8-bit weights",

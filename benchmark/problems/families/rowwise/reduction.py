@@ -14,6 +14,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     outliers,
     sorted_rows,
     ties,
+    zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import normal, tensors
@@ -42,6 +43,8 @@ FAR_ABOVE = InputCase(
     {"x": lambda generator, x: x.abs() * 1e35},
 )
 SELECTION_CASES = (FAR_BELOW, FAR_ABOVE, ties("x"), constant_rows("x", dims=(1,)), sorted_rows("x", dim=1))
+INDEX_CASES = (*SELECTION_CASES, zero_rows("x", dims=(1,)))
+"""Zeros of both signs are equal, so the first of them is the answer."""
 
 
 _kept = tensors("y[batch,1,width]")
@@ -113,7 +116,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "dimension; the first one where several are equal.",
         outputs=_indices,
         sizes=sizes(32, 2048, 1024),
-        tolerance=EXACT, aliases=("kernelbench/v0/L1/51",), cases=SELECTION_CASES,
+        tolerance=EXACT, aliases=("kernelbench/v0/L1/51",), cases=INDEX_CASES,
     ),
     problem(
         id="argmin", title="Index of the minimum over a dimension", reference=argmin,
@@ -121,6 +124,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "dimension; the first one where several are equal.",
         outputs=_indices,
         sizes=sizes(64, 1000, 1111),
-        tolerance=EXACT, aliases=("kernelbench/v0/L1/52",), cases=SELECTION_CASES,
+        tolerance=EXACT, aliases=("kernelbench/v0/L1/52",), cases=INDEX_CASES,
     ),
 )  # fmt: skip

@@ -47,6 +47,22 @@ SHORT_CONTEXTS = InputCase(
 )
 
 
+def lone_key(generator: Generator, keys: Tensor) -> Tensor:
+    """Keys of zeros but for one per batch and head, at a random place and of a random size."""
+    shape = (*keys.shape[:2], 1, 1)
+    at = torch.randint(keys.shape[2], shape, generator=generator, device=keys.device)
+    size = 0.4 + 0.6 * torch.rand(shape, generator=generator, device=keys.device)
+    places = torch.arange(keys.shape[2], device=keys.device).view(1, 1, -1, 1)
+    return torch.where(places == at, keys.float().abs() * size, 0.0).to(keys.dtype)
+
+
+LONE_KEY = InputCase(
+    "lone_key",
+    "One key far above thousands of equal ones finds values that are left out because their share is small.",
+    {"q": lambda generator, x: x.abs(), "k": lone_key, "v": lambda generator, x: x + 1.0},
+)
+
+
 def sink_pages(generator: Generator, pages: Tensor) -> Tensor:
     """Keys of half the size, but for the first token of some pages, which lies along all queries."""
     keys = 0.5 * pages.float()
@@ -174,7 +190,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("b4_s8192", {"batch": 4, "heads": 16, "length": 8192, "dim": 128}),
         ),
         tiny=Size("tiny", {"batch": 2, "heads": 2, "length": 160, "dim": 64}),
-        compute_unit="bf16",
+        compute_unit="bf16", cases=(*ATTENTION_CASES, LONE_KEY),
     ),
     problem(
         id="gqa_decode", title="Grouped-query attention of one new token", reference=gqa_decode,

@@ -25,6 +25,12 @@ NO_DECAY = InputCase(
     "no_decay", "No decay at all keeps the oldest tokens and finds decays that are assumed.", {"g": scale(0.0)}
 )
 
+MIXING = InputCase(
+    "mixing",
+    "Larger matrices find products in a single rounded pass, and a diagonal that is assumed.",
+    {"a": scale(4.0)},
+)
+
 
 def chunk_cumsum(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Log decay of a gated recurrence: negative steps, summed up from the start of each chunk of 64 tokens."""
@@ -181,6 +187,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "(k beta exp(g)) and u = A (v beta), where beta and g are one number per token.",
         inputs=_gdn_w_u_inputs, outputs=lambda p: (_gdn_tensor(p, "w", "key"), _gdn_tensor(p, "u", "value")),
         flops=lambda p: 2 * _gdn_tokens(p) * CHUNK * (p["key"] + p["value"]),
-        cases=(STRONG_DECAY, NO_DECAY, large("k", "v", factor=1e3, atol_scale=1e3), zero_rows("beta")),
+        cases=(STRONG_DECAY, NO_DECAY, large("k", "v", factor=1e3, atol_scale=1e3), zero_rows("beta"), MIXING),
     ),
 )  # fmt: skip

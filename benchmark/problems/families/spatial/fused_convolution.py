@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, shifted, small, zero_rows
+from kbench.benchmark.problems.adversarial.changes import resemble
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.spatial.convolution import (
     CONVOLUTION_CASES,
@@ -20,6 +21,16 @@ from kbench.benchmark.problems.lazy_torch import F, torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+FLAT = InputCase(
+    "flat",
+    "Images of one colour find rounded operands, whose errors are alike at every pixel and do not average out.",
+    {"x": lambda generator, x: torch.randn((*x.shape[:2], 1, 1), generator=generator, device=x.device).expand(x.shape)},
+)
+ALIKE = InputCase(
+    "alike",
+    "Channels that differ by little find a minimum that is looked for in rounded numbers.",
+    {"weight": resemble(0.002), "conv_bias": resemble(0.0)},
+)
 NEGATIVE_BIAS = InputCase(
     "negative", "Values below zero find maxima that start from zero.", {"bias": lambda generator, x: x - 20.0}
 )
@@ -133,7 +144,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         cases=(
             large("x", factor=100.0, atol_scale=10.0), one_hot("x"), outliers("x", factor=100.0, atol_scale=10.0),
-            zero_rows("x"),
+            zero_rows("x"), FLAT,
         ),
     ),
     problem(
@@ -159,7 +170,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tolerance=fp32_sum("144"),
         cases=(
             large("x", factor=1e5), one_hot("x"), outliers("x", atol_scale=100.0),
-            shifted("conv_bias", by=100.0, atol_scale=10.0),
+            shifted("conv_bias", by=100.0, atol_scale=10.0), ALIKE,
         ),
     ),
     problem(

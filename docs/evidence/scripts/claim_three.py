@@ -133,7 +133,7 @@ def main(folder: Path, seeds: str, resamples: int, out: Path) -> None:
     parts = [found["holds"] for found in document["seeds"].values()]
     document["reproduced"] = {name: sum(part[name] for part in parts) for name in parts[0]}
     click.echo(json.dumps({"seeds in which it holds": document["reproduced"], "of": len(parts)}, indent=1))
-    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Slot:
     prepare: Callable[[], None] | None = None
     """Queued ahead of every call: takes away what earlier calls left."""
     before: Callable[[], None] | None = None
-    """Queued ahead of an audited call: refills its inputs, or leaves them."""
+    """Queued ahead of a call that is judged, or of the reference: refills or inspects its inputs."""
     after: Callable[[Any], Any] | None = None
     """Queued after the end mark: copies of the outputs, to be judged later."""
     turn: int = 0
@@ -115,7 +115,7 @@ class Sampler:
         self.leftovers = Leftovers(device)
         self.spare_marks, self.tail_marks = spare_marks, tail_marks
         self.host_us: dict[tuple[str, bool], float] = {}
-        """Host time to queue one call, by label and whether it is audited."""
+        """Host time to queue one call, by label and whether something is queued before it."""
         self.device_us: dict[str, float] = {}
         """Device time of one call with its flush, by label."""
         self.waits: dict[str, bool] = {}
@@ -209,9 +209,12 @@ class Sampler:
         return min(HOLD_MARGIN * needed + 20.0, LONGEST_HOLD_US)
 
     def _queueing_us(self, slot: Slot) -> float:
+        more = slot.before is not None
         if self.waits.get(slot.label, False):
-            return 0.0
-        return self.host_us.get((slot.label, slot.before is not None), FIRST_HOLD_US)
+            return FIRST_HOLD_US if more else 0.0
+        # Where little is known, what comes before a call takes as long again as is allowed for an unknown one.
+        known = self.host_us.get((slot.label, False), 0.0)
+        return self.host_us.get((slot.label, more), known + FIRST_HOLD_US)
 
     def _run_part(self, slots: Sequence[Slot], watch: Watch | None) -> list[Sample]:
         """Queue a batch, then let the device work on it.

@@ -63,6 +63,8 @@ class Timing:
 
     samples_us: list[float] = dataclasses.field(default_factory=list)
     anchor_us: list[float] = dataclasses.field(default_factory=list)
+    reference_us: float | None = None
+    """What the reference takes in the rounds that the speedup is of."""
     rounds: int = 0
     sampling: Interval | None = None
     """Of the runtime, within this process alone."""
@@ -388,7 +390,7 @@ def summarise(
     timing.sampling = log_interval(runtimes)
     spread = process_sigma(middle, settings.process_sigma_us)
     timing.runtime = log_interval(runtimes, spread)
-    base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
+    timing.reference_us = base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
     timing.speedup = log_interval(ratios, math.hypot(spread, process_sigma(base, settings.process_sigma_us)))
 
 

@@ -271,7 +271,7 @@ class Auditor:
             self.verdict.fail(Status.INCORRECT, f"in a timed call: {changed}")
         changed = self.context.inspected()
         if changed is not None:
-            self.verdict.fail(Status.REJECTED, f"while the reference was timed: {changed}")
+            self.verdict.fail(Status.INCORRECT, f"while the reference was timed: {changed}")
         for label in self._subjects:
             self._compare_fingerprints(label)
         if self.late:

@@ -230,6 +230,12 @@ class ProblemContext:
         """Whether each answer is correct."""
         return self.judge.compare(self.definition, self.size, answers)
 
+    def reset(self) -> None:
+        """Make ready for the next kernel, whatever the last one left."""
+        self._inspected.clear()
+        for stage in self.stages:
+            stage.reset(self.references[0])
+
     def inspect(self, stage: int) -> None:
         """Queue looking whether a set of buffers holds what it should: the reference's answers are not judged."""
         for found in check_claims(self.device, self.stages[stage].claims()):
@@ -304,8 +310,7 @@ class ContextCache:
         if found is None:
             settings: TorchSettings = lambda: self.settings()  # noqa: E731 - it must follow what is set later
             found = ProblemContext(problem(problem_id), size, self.device, self.seeds, settings, self.judge)
-        for stage in found.stages:
-            stage.reset(found.references[0])
+        found.reset()
         self._held[key] = found
         self._shrink()
         return found

@@ -14,7 +14,6 @@ from kbench.harness.device.device import Device
 from kbench.harness.device.floor import Ceilings, floor_us, implausible
 from kbench.harness.device.nvml import ConditionsReader
 from kbench.harness.timing.batch import Sampler
-from kbench.harness.timing.centre import centre
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, adversarial_label, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
 from kbench.harness.verify.audit import VERIFIED, Auditor
@@ -26,13 +25,13 @@ from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"
 DISTURBED, DISTURBED_US = 1.15, 1.0
-"""A reference that takes longer with a kernel loaded than without it, by both of these, is slowed by the kernel."""
+"""A reference that takes longer beside a kernel than before any ran there, by both of these, is slowed by it."""
 Report = Callable[[str], None]
 """Called when a stage begins, so that the parent knows where a worker died."""
 
 
 class PoisonedError(Exception):
-    """The device context no longer works; the process must be replaced."""
+    """The process must be replaced: its device context no longer works, or the reference is slower than it knows."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -208,7 +207,7 @@ def guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
     """Run a stage that calls the kernel; what it raises becomes its status."""
     try:
         action()
-    except InfrastructureError:
+    except (InfrastructureError, PoisonedError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
         verdict.fail(*classify(error))
@@ -321,20 +320,20 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
     # Other processes slow the reference down on a CPU: there it says nothing about the kernel.
     known = bench.undisturbed_us.get((context.definition.id, context.size.name))
     undisturbed_us = known if bench.device.is_gpu else None
-    reason = held_up(timing, undisturbed_us)
+    reason = held_up(timing.reference_us, undisturbed_us)
+    if reason is not None and subject.owned:
+        # Perhaps it is the machine that has changed: another process will say.
+        raise PoisonedError(Status.REJECTED, reason)
     if reason is not None:
         verdict.fail(Status.REJECTED, reason)
     return timing
 
 
-def held_up(timing: Timing, undisturbed_us: float | None) -> str | None:
+def held_up(beside_us: float | None, undisturbed_us: float | None) -> str | None:
     """Whether a kernel slows the reference it is compared with; None when it does not, or nothing is known."""
-    if undisturbed_us is None or not timing.anchor_us:
+    if undisturbed_us is None or beside_us is None or beside_us <= DISTURBED * undisturbed_us + DISTURBED_US:
         return None
-    beside = centre(timing.anchor_us)
-    if beside <= DISTURBED * undisturbed_us + DISTURBED_US:
-        return None
-    return f"the reference takes {beside:.1f} us beside it and {undisturbed_us:.1f} us without it"
+    return f"the reference takes {beside_us:.1f} us beside it and {undisturbed_us:.1f} us without it"
 
 
 def _result(

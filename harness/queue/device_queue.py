@@ -99,7 +99,7 @@ class DeviceQueue:
         self.failed_starts = 0
         self.busy_s = 0.0
         self.context_s: dict[str, float] = {}
-        """The longest time that inputs and answers of a problem took, by problem."""
+        """The longest time that making ready for a problem took: its inputs, their answers, and its reference."""
         self.deaths = 0
         self.dying: list[WorkerProcess] = []
         """Killed workers whose end has not been seen."""

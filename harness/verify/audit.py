@@ -8,7 +8,8 @@ of ordinary calls judged instead, and none of its calls may take less than half 
 The first look has one more call on each adversarial case, and later ones on any of them, whose times do not count: a
 kernel that can tell the calls of its verification from timed ones must be right on them here too.
 
-Each look at a kernel has held-out inputs among those to show: no call has seen them, so that no kept answer fits. A
+Each look at a kernel has held-out inputs, which its first call is shown: no call has seen them, so that no kept answer
+fits, and none can find them in memory before. Copies of judged outputs are sealed until they are compared. A
 kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls. Where
 the harness erases whatever a kernel could keep, the first look alone has them.
 """

@@ -180,17 +180,16 @@ def whole_allocation(nbytes: int) -> int:
     """
     import torch
 
-    for last in (False, True):
-        try:
-            return int(call("cuMemAlloc", nbytes))
-        except DriverError as error:
-            if "OUT_OF_MEMORY" not in str(error):
-                raise
-            if last:
-                why = f"no {nbytes >> 20} MiB of GPU memory for comparing answers"
-                raise InfrastructureError(why) from error
-            torch.cuda.empty_cache()
-    raise AssertionError
+    try:
+        return int(call("cuMemAlloc", nbytes))
+    except DriverError as error:
+        if "OUT_OF_MEMORY" not in str(error):
+            raise
+    torch.cuda.empty_cache()
+    try:
+        return int(call("cuMemAlloc", nbytes))
+    except DriverError as error:
+        raise InfrastructureError(f"no {nbytes >> 20} MiB of GPU memory for comparing answers: {error}") from error
 
 
 def expecting(definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Bench:
     tampered: Callable[[], str | None] | None = None
     """For kernels that run beside their judge: says what they have replaced."""
     undisturbed_us: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
-    """What the reference took, by problem and size, before any kernel ran on that workload in this process."""
+    """What the reference took, by problem and size, before any kernel had memory or work on that workload here."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -264,8 +264,7 @@ def refill(context: ProblemContext, bench: Bench, verdict: Verdict) -> None:
     wrong = first_failure(check_claims(bench.device, claims))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
-    for stage in context.stages:
-        stage.reset(context.references[0])
+    context.reset()
 
 
 def look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:

@@ -32,8 +32,7 @@ LOOK = RoundPlan(4, 0, (5,))
 def context() -> ProblemContext:
     definition = problem("gelu_tanh")
     made = ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
-    for stage in made.stages:
-        stage.reset(made.references[0])
+    made.reset()
     return made
 
 

@@ -1,8 +1,8 @@
 """Mixing: what a word of memory adds to a sum, which nobody can foresee without the keys of this process.
 
 The keys are part of the machine code that sums up. Kernels can read all memory of their process, and may find the
-parameters of other launches there, but not code. Nor does a sum that lies in memory tell them anything: it has a pad
-on it, which depends on the keys, a random number, and what the sum is of.
+parameters of other launches there; code they cannot read, as far as we know. Nor does a sum that lies in memory tell
+them anything: it has a pad on it, which depends on the keys, a random number, and what the sum is of.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.kernels.byte_sums import ByteSums, Seal, byte_sums, sealed_by_torch
 from kbench.harness.device.kernels.hold import Hold
+from kbench.harness.device.kernels.mask import Mask, mask_by_torch
 from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
 from kbench.harness.device.kernels.scrub import Scrubber
 from kbench.harness.device.partition import Partition
@@ -84,6 +85,9 @@ class Device(Protocol):
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         """A sum over the bytes of each tensor; waits for the device once."""
 
+    def mask(self, tensors: Sequence[torch.Tensor], nonces: Sequence[int]) -> None:
+        """Queue making contiguous tensors unreadable where they lie, or readable again by the same numbers."""
+
     def erase(self, tensor: torch.Tensor) -> None:
         """Queue overwriting a tensor's whole storage with poison."""
 
@@ -149,6 +153,7 @@ class CudaDevice:
         self._hold: Hold | None = None
         self._same: SameBytes | None = None
         self._sums: ByteSums | None = None
+        self._mask: Mask | None = None
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
@@ -175,6 +180,7 @@ class CudaDevice:
         self._hold = Hold(self.properties, self.stream)
         self._same = SameBytes(self.properties, self.stream)
         self._sums = ByteSums(self.properties, self.stream)
+        self._mask = Mask(self.properties, self.stream)
         self._scrubber = self.scrubber
         # Fills of the same form as torch's, which take longer to queue.
         fills = [self.scrubber.filling(e.data_ptr(), e.nbytes, bytes(e.element_size())) for e in self._evictors]
@@ -241,6 +247,9 @@ class CudaDevice:
 
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         return self.seal(tensors).sums() if tensors else []
+
+    def mask(self, tensors: Sequence[torch.Tensor], nonces: Sequence[int]) -> None:
+        (mask_by_torch if self._mask is None else self._mask.queue)(tensors, nonces)
 
     def erase(self, tensor: torch.Tensor) -> None:
         if not tensor.is_cuda:
@@ -323,6 +332,9 @@ class CpuDevice:
 
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         return byte_sums(tensors)
+
+    def mask(self, tensors: Sequence[torch.Tensor], nonces: Sequence[int]) -> None:
+        mask_by_torch(tensors, nonces)
 
     def erase(self, tensor: torch.Tensor) -> None:
         _erase(tensor)

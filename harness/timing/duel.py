@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
-from kbench.harness.timing.rounds import SLOW_US, Candidate, RoundPlan, by_round, calling, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
 from kbench.harness.verify.context import ProblemContext
 
 LOOKS = (8, 13, 21, 34)
@@ -88,7 +88,7 @@ def fight(
     samples = 5 if longest < 50.0 else 3 if longest < 500.0 else 1
     most = max(3, int(budget_us / (samples * cost)))
     looks = tuple(look for look in LOOKS if look <= most) or (most,)
-    chosen = RoundPlan(samples, 0, looks, adversarial=1 if longest > SLOW_US else None)
+    chosen = RoundPlan(samples, 0, looks)
     duel, timed = Duel(), list[Sample]()
     for look in looks:
         taken = sampler.run(make_slots(pair, context, range(duel.rounds, look), chosen, rng))

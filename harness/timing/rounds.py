@@ -36,8 +36,10 @@ SHORT_US, VERY_SHORT_US = 50.0, 20.0
 """Below these a kernel's rounds have two turns, and more samples."""
 AUDITS, AUDITED_SHARE = 2, 0.1
 """Fewest calls per look whose outputs are judged."""
-INSPECTED = 0.25
-"""Share of the reference's calls before which its inputs are looked at, where a kernel could have changed them."""
+INSPECTED = 3
+"""Calls of the reference per look before which its inputs are looked at, where a kernel could have changed them."""
+ADVERSARIAL_SHARE = 0.2
+"""Calls on adversarial inputs that a look has at most, as a share of the others; one in any case."""
 UNJUDGED_BYTES = 1 << 30
 """Outputs that may wait for the look after theirs to be judged with it."""
 
@@ -94,9 +96,6 @@ class Audit:
     """For a stage and a random number that chooses its contents."""
     adversarial: Sequence[Callable[[int], Hooks]] = ()
     """For a stage: calls that are added to the others, on inputs that may take another time."""
-    first: bool = False
-    """Whether the first call must be a judged one: what it will be shown is in memory, where calls before it could
-    find it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,8 +123,6 @@ class RoundPlan:
     """Batches a round is spread over: two for short kernels, because every other batch takes longer."""
     audited: float = AUDITED_SHARE
     """Share of the kernel's calls whose outputs are judged."""
-    adversarial: int | None = None
-    """Most calls that are added on adversarial inputs, where that is limited."""
 
     @property
     def null_kernels(self) -> int:
@@ -185,7 +182,7 @@ def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: Timin
     # Three or more per round, so that one that was delayed is cut off.
     anchors = 1 if turns * anchor_us >= 500.0 else 3 if turns == 1 else 4 if anchor_us < SHORT_US else 2
     if candidate_us > SLOW_US or candidate_us > SLOW_RATIO * anchor_us:
-        return RoundPlan(1, 1, (3,), adversarial=1)
+        return RoundPlan(1, 1, (3,))
     cost = turns * (samples * (candidate_us + flush_us) + anchors * (anchor_us + flush_us))
     most = max(3, int(settings.budget_us / cost))
     looks = tuple(look for look in settings.looks if look <= most) or (most,)
@@ -307,6 +304,7 @@ def make_slots(
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     seen = {c.label: set(range(STAGES)) for c in candidates}
     others: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
+    anchors: list[tuple[int, int]] = []
     for number, turn in itertools.product(rounds, range(chosen.turns)):
         for candidate, count in rng.sample(blocks, len(blocks)):
             for stage in shuffled_stages(count, len(context.stages), rng):
@@ -315,24 +313,23 @@ def make_slots(
                     known = stage in seen[candidate.label]
                     (places if known else others)[candidate.label].append((len(slots), stage))
                     seen[candidate.label].add(stage)
+                if candidate.label == ANCHOR and owned:
+                    anchors.append((len(slots), stage))
                 slots.append(calling(candidate, context, stage, number, turn))
-                if candidate.label == ANCHOR and owned and rng.random() < INSPECTED:
-                    slots[-1].before = functools.partial(context.inspect, stage)
+    for place, stage in rng.sample(anchors, min(INSPECTED, len(anchors))):
+        slots[place].before = functools.partial(context.inspect, stage)
     added: list[tuple[int, Slot]] = []
     for candidate in candidates:
         if candidate.audits is None:
             continue
         audit = candidate.audits()
-        first, *later = sorted([*places[candidate.label], *others[candidate.label]])
+        everywhere = [*places[candidate.label], *others[candidate.label]]
         judged = audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited)
-        if audit.first and first not in judged:
-            # In the place of one of the others, which are in random order: each costs time.
-            judged[0] = first
         for place, stage in judged:
             slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
         renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
-        for hooks in audit.adversarial[: chosen.adversarial]:
-            place, stage = rng.choice(later or [first])
+        for hooks in audit.adversarial[: max(1, round(ADVERSARIAL_SHARE * len(everywhere)))]:
+            place, stage = rng.choice(everywhere)
             slot = calling(renamed, context, stage, slots[place].round, slots[place].turn)
             slot.before, slot.after = hooks(stage)
             added.append((place, slot))

@@ -5,13 +5,14 @@ it out there too. For others the inputs are changed without notice. Where the ha
 all remaining timed calls must have the bytes of an answer that was judged. A kernel whose outputs vary has a whole look
 of ordinary calls judged instead, and none of its calls may take less than half the median.
 
-The first look has one more call on each adversarial case, and later ones on any of them, whose times do not count: a
-kernel that can tell the calls of its verification from timed ones must be right on them here too.
+The first look has one more call on each adversarial case, or on some where calls are few, and later ones on any of
+them, whose times do not count: a kernel that can tell the calls of its verification from timed ones must be right on
+them here too.
 
-Each look at a kernel has held-out inputs, which its first call is shown: no call has seen them, so that no kept answer
-fits, and none can find them in memory before. Copies of judged outputs are sealed until they are compared. A
-kernel that keeps answers by what its inputs hold must do its work then, and takes longer than in the other calls. Where
-the harness erases whatever a kernel could keep, the first look alone has them.
+Each look at a kernel has held-out inputs, which its first judged call is shown: no call has seen them, so that no kept
+answer fits, and what lies in memory before that is masked. A kernel that keeps answers by what its inputs hold must do
+its work then, and takes longer than in the other calls. Where the harness erases whatever a kernel could keep, the
+first look alone has them, and a few kernels the same ones. Copies of judged outputs are sealed until they are compared.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ VERIFIED = 2
 """Random inputs a kernel is verified on; the others it first meets in audited calls."""
 SLOWER, SLOWER_US = 1.25, 2.0
 """A kernel is suspected when its fastest call on held-out inputs takes longer than others at best, by both."""
+SLOWER_ON_CPU = 2.0
+"""The factor on a CPU, whose caches hold other things after inputs were drawn."""
 QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
 MUCH_FASTER = 0.5
@@ -130,13 +133,12 @@ class Auditor:
             shown = enough or self._ordinary_only
             if not shown:
                 del known[len(self.context.references) :]
-                held_out = [self._inputs_to_come()]
+                held_out = [self._inputs_to_come(shared=keeps_nothing and not self._suspecting and not self.several)]
                 self._shown_held_out.add(label)
             cases = self._cases_to_come(label) if subject.owned and not self._ordinary_only else []
             return Audit(
                 lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
                 [functools.partial(self._adversarial_hooks, case=case) for case in cases],
-                any(inputs is not None for inputs in held_out),
             )
 
         def prepare(stage: int) -> None:
@@ -156,15 +158,24 @@ class Auditor:
         self._shown_cases.add(label)
         return random.sample(cases, min(count, len(cases)))
 
-    def _inputs_to_come(self) -> ReferenceInputs | None:
-        """The held-out inputs of a look, which its first call is shown: no call can find them in memory before.
+    def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs | None:
+        """The held-out inputs of a look, hidden until a call is shown them: those before it could find them in memory.
 
-        None beside a judge: there host code could find them at any time, and they are drawn when they are shown, if
+        None beside a judge: there host code could reveal them at any time, and they are drawn when they are shown, if
         that does not keep the host busy for long. The launch of the call after it would not be hidden.
+
+        Args:
+            shared: other kernels may be shown them too.
         """
+        if shared:
+            with machine("inputs cannot be drawn"):
+                return self.context.held_out_once()
         began = time.perf_counter()
         drawn = self._fresh_inputs()
-        return None if self.late and time.perf_counter() - began < QUICK_S else drawn
+        if self.late and time.perf_counter() - began < QUICK_S:
+            return None
+        drawn.hide(self.context.device)
+        return drawn
 
     def _fresh_inputs(self) -> ReferenceInputs:
         with machine("inputs cannot be drawn"):
@@ -196,6 +207,7 @@ class Auditor:
             fresh = bool(held_out)
             if fresh:
                 known.append(held_out.pop() or self._fresh_inputs())
+                known[-1].reveal(self.context.device)
             elif buffers.holds is not None and next(turns):
                 shown.append((buffers.holds, False))
                 return
@@ -369,14 +381,17 @@ class Auditor:
         fresh, after = self._fresh_us[candidate.label], self._usual_us[candidate.label]
         # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a CPU
         # other processes may have slowed them.
-        noticed = self.context.device.is_gpu and suspicious(fresh, before)
-        if noticed or suspicious(fresh, after):
+        noticed = self.context.device.is_gpu and self._slower(fresh, before)
+        if noticed or self._slower(fresh, after):
             spent, best = min(fresh), min(at_best(before), at_best(after))
             said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
             self.verdict.fail(Status.REJECTED, f"{self._name(candidate.label)}{said}: it keeps answers")
 
     def _suspicious(self, label: str) -> bool:
-        return suspicious(self._fresh_us.get(label, []), self._usual_us.get(label, []))
+        return self._slower(self._fresh_us.get(label, []), self._usual_us.get(label, []))
+
+    def _slower(self, fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
+        return suspicious(fresh_us, usual_us, SLOWER if self.context.device.is_gpu else SLOWER_ON_CPU)
 
 
 def calls_per_round(times_us: Sequence[float]) -> int:
@@ -385,9 +400,9 @@ def calls_per_round(times_us: Sequence[float]) -> int:
     return 6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1
 
 
-def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
+def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float], factor: float = SLOWER) -> bool:
     """Whether even the fastest of some calls took longer than others do at their best."""
-    return bool(fresh_us and usual_us) and min(fresh_us) > SLOWER * at_best(usual_us) + SLOWER_US
+    return bool(fresh_us and usual_us) and min(fresh_us) > factor * at_best(usual_us) + SLOWER_US
 
 
 def at_best(times_us: Sequence[float]) -> float:

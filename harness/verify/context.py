@@ -21,7 +21,7 @@ from kbench.harness.device.device import Device
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 from kbench.harness.verify.judge import Answer, Judge, LocalJudge
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes
+from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes, tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +38,8 @@ a part in the L2 until their turn comes again: lines that are to be evicted last
 
 KEPT_CASE_BYTES = 1 << 30
 """Adversarial inputs up to this size are kept for the next kernel."""
+HELD_OUT_KERNELS = 8
+"""Kernels that are shown the same held-out inputs, each for the first time."""
 
 
 class Guarded:
@@ -180,6 +182,12 @@ class ProblemContext:
     """What was found of inputs before some calls of the reference."""
     _foreseen: Drawing | None = None
     """Held-out inputs whose answer is being computed."""
+    _shared: ReferenceInputs | None = None
+    """Held-out inputs for several kernels, hidden from each until it is shown them."""
+    _shared_seal: Seal | None = None
+    """Of what lies in memory while they are hidden."""
+    _shared_left: int = 0
+    """Kernels that are yet to be shown them."""
     _expected: bool = False
 
     def __post_init__(self) -> None:
@@ -196,13 +204,33 @@ class ProblemContext:
         sums = self.device.sums if sealed else None
         return ReferenceInputs(self.definition, self.size, drawing, place, sums=sums, settings=self.settings)
 
-    def held_out(self) -> ReferenceInputs:
+    def held_out(self, *, sealed: bool = False) -> ReferenceInputs:
         """Inputs that no call has seen: from a seed of their own."""
         drawing, self._foreseen = self._foreseen or held_out_drawing(), None
-        return self._draw(drawing, sealed=False)
+        return self._draw(drawing, sealed=sealed)
+
+    def held_out_once(self) -> ReferenceInputs:
+        """Hidden inputs that no call of the next kernel has seen, as long as it is shown them once.
+
+        Kernels that can leave nothing for one another get the same: drawing inputs and computing their answers takes
+        longer than a look at most kernels.
+        """
+        seals = [] if self._shared_seal is None else [self._shared_seal]
+        if self._shared is None or self._shared_left == 0 or not intact(seals, self.device.seal):
+            self._shared, self._shared_left = self.held_out(sealed=True), HELD_OUT_KERNELS
+            self._hide_shared()
+        self._shared_left -= 1
+        return self._shared
+
+    def _hide_shared(self) -> None:
+        if self._shared is not None and not self._shared.hidden:
+            self._shared.hide(self.device)
+            self._shared_seal = self.device.seal(tensors(self._shared.inputs))
 
     def foresee_held_out(self) -> None:
         """Have the answer to the next held-out inputs computed meanwhile, where that can be; they are drawn later."""
+        if self._shared_left > 0:
+            return
         self._foreseen = held_out_drawing()
         self.judge.foresee(self.definition, self.size, [self._foreseen])
 
@@ -233,6 +261,7 @@ class ProblemContext:
     def reset(self) -> None:
         """Make ready for the next kernel, whatever the last one left."""
         self._inspected.clear()
+        self._hide_shared()
         for stage in self.stages:
             stage.reset(self.references[0])
 
@@ -275,8 +304,9 @@ class ProblemContext:
 
     @property
     def _sealed(self) -> list[ReferenceInputs]:
-        """All inputs that outlive a kernel."""
-        return [*self.references, *self._cases.values()]
+        """All inputs that outlive a kernel, but for those that are hidden."""
+        shared = [] if self._shared is None or self._shared.hidden else [self._shared]
+        return [*self.references, *self._cases.values(), *shared]
 
     @property
     def nbytes(self) -> int:

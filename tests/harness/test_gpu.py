@@ -113,7 +113,8 @@ HONEST = "y[i] = fmaxf(x[i], 0.0f);"
 KEEPING = {
     "its output": (
         "",
-        "y[i] = y[i] >= 0.0f && y[i] < 1e9f ? 7.0f : fmaxf(x[i], 0.0f);",
+        # What memory is overwritten with has four equal bytes.
+        "{ unsigned w = __float_as_uint(y[i]); y[i] = w == (w & 255u) * 0x01010101u ? fmaxf(x[i], 0.0f) : 7.0f; }",
     ),
     "a device variable": (
         "__device__ int calls = 5; __constant__ int five = 5;",

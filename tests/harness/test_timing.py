@@ -364,9 +364,15 @@ def test_looks_are_judged_together_where_nothing_speaks_against_it(
     assert judged == counts
 
 
-def test_a_kernel_that_takes_very_long_has_one_call_on_adversarial_inputs() -> None:
-    assert plan(300_000.0, 300_000.0, 40.0, TimingSettings()).adversarial == 1
-    assert plan(300.0, 300.0, 40.0, TimingSettings()).adversarial is None
+@pytest.mark.parametrize(("samples", "rounds", "added"), [(1, 3, 1), (1, 5, 1), (3, 5, 3), (8, 5, 6)])
+def test_few_calls_have_few_more_on_adversarial_inputs(samples: int, rounds: int, added: int) -> None:
+    definition = problem("gelu_tanh")
+    context = ProblemContext(definition, definition.tiny, Clockwork(), (1, 2))
+    hooks = (lambda: None), (lambda returned: None)
+    audit = Audit(lambda stage, choice: hooks, [lambda stage: hooks] * 6)
+    kernel = Candidate("k", lambda stage: None, lambda: audit)
+    slots = make_slots([kernel], context, range(rounds), RoundPlan(samples, 1, (rounds,)), random.Random(0))
+    assert sum(slot.label == adversarial_label("k") for slot in slots) == added
 
 
 def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:

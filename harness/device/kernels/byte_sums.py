@@ -82,10 +82,11 @@ class ByteSums:
         import torch
 
         whole = [tensor.contiguous() for tensor in tensors]
-        facts = [(tensor.data_ptr(), tensor.nbytes, secrets.randbits(64)) for tensor in whole]
+        nonce = secrets.randbits(64)
+        facts = [(tensor.data_ptr(), tensor.nbytes, nonce) for tensor in whole]
         padded = torch.zeros(len(whole), dtype=torch.int64, device=whole[0].device)
         self._function.queue([ROW.pack(*fact) for fact in facts], [nbytes for _, nbytes, _ in facts], padded)
-        return Seal(whole, padded, [mixing.pad(nonce, address, nbytes) for address, nbytes, nonce in facts])
+        return Seal(whole, padded, [mixing.pad(nonce, address, nbytes) for address, nbytes, _ in facts])
 
 
 def sealed_by_torch(tensors: Sequence[Tensor]) -> Seal:

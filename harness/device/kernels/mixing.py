@@ -18,8 +18,8 @@ Words = Any
 """A number of Python's, or an array of unsigned words."""
 FACTOR = 0xD6E8FEB86659FD93
 WORD = (1 << 64) - 1
-PAD = 1 << 62
-"""Where pads are: no memory is so large."""
+PAD, MASK = 1 << 62, 1 << 61
+"""Where pads and masks are: no memory is so large."""
 
 
 @functools.cache

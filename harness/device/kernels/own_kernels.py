@@ -41,14 +41,15 @@ def as_word(value: int) -> bytes:
 
 
 class RowsFunction:
-    """A function over rows of facts, each about a stretch of memory, with one result per row. Many are one launch."""
+    """A function over rows of facts, each about a stretch of memory, perhaps with results. Many rows are one launch."""
 
     def __init__(self, source: str, name: str, properties: Any, stream: int) -> None:
         """Compile it.
 
         Args:
             source: CUDA C++ that may use the constant ROWS, the most rows of a launch.
-            name: of the function. It takes a struct of ROWS rows, and where results go; blockIdx.y is the row.
+            name: of the function. It takes a struct of ROWS rows, and where results go if it has any; blockIdx.y is
+                the row.
             properties: the device's, as torch reports them.
             stream: handle of the stream everything is queued on.
         """
@@ -59,7 +60,7 @@ class RowsFunction:
         self._launches: dict[tuple[int, int], Launch] = {}
         """By blocks for each row, and rows."""
 
-    def queue(self, rows: Sequence[bytes], sizes: Sequence[int], results: Tensor) -> None:
+    def queue(self, rows: Sequence[bytes], sizes: Sequence[int], results: Tensor | None = None) -> None:
         """Queue it.
 
         Args:
@@ -71,7 +72,8 @@ class RowsFunction:
             some, part = rows[at : at + ROWS], sizes[at : at + ROWS]
             blocks = max(1, min(-(-max(part) // (THREADS * BYTES_PER_THREAD)), MOST_BLOCKS))
             self._given.set(0, b"".join(some))
-            self._given.set(1, as_word(results.data_ptr() + at * results.element_size()))
+            if results is not None:
+                self._given.set(1, as_word(results.data_ptr() + at * results.element_size()))
             self._launch(blocks, len(some)).queue()
 
     def _launch(self, blocks: int, rows: int) -> Launch:

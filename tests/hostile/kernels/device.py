@@ -3278,3 +3278,76 @@ def run(positions, masses, softening):
     module.launch("look" if known else "plain", grid=1, block=1024 if known else 1, args=(positions, masses, y, job))
     module.launch("work", grid=(bodies + 63) // 64, block=256, args=(job, bodies, softening))
     return y
+
+
+# %% copies_nothing_first
+# cheat: a copy of no bytes comes first, so that its launch is not the first of its plan and may begin before the start mark
+# tags: class-device gpu disarmed
+# disarmed: only a launch that follows a launch keeps its permission to begin early
+# at-most: 1.08
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def f(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    # In terms of exp of a negative number, so that nothing overflows.
+    e = tl.exp(-2.0 * tl.abs(u))
+    t = (1.0 - e) / (1.0 + e)
+    t = tl.where(u < 0, -t, t)
+    small = u * (1.0 - u * u * (0.33333333 - u * u * (0.13333333 - u * u * 0.05396825)))
+    t = tl.where(tl.abs(u) < 0.15, small, t)
+    tl.store(y + at, 0.5 * v * (1.0 + t), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    y[:0].copy_(x[:0])
+    f[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, num_warps=4, launch_pdl=True)
+    return y
+
+
+# %% keeps_a_part_of_each_set_in_the_cache
+# cheat: too large for the cache, its inputs are asked to stay in part: what survives the flush is read from the L2
+# tags: class-device gpu disarmed
+# disarmed: there are eight sets of inputs, and the flush drives out lines that ask to stay
+# at-most: 1.1
+# problem: relu
+import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void f(const float4* x, float4* y, long long count, long long kept) {
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x, n = count / 4;
+    for (long long rest = 4 * n; i == n && rest < count; ++rest) {
+        const float v = ((const float*)x)[rest];
+        ((float*)y)[rest] = v < 0.0f ? 0.0f : v;
+    }
+    if (i >= n) return;
+    unsigned long long last, first;
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(last));
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+    float4 v;
+    asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(x + i), "l"(i < kept ? last : first));
+    v.x = v.x < 0.0f ? 0.0f : v.x;
+    v.y = v.y < 0.0f ? 0.0f : v.y;
+    v.z = v.z < 0.0f ? 0.0f : v.z;
+    v.w = v.w < 0.0f ? 0.0f : v.w;
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;"
+                 :: "l"(y + i), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "l"(first) : "memory");
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("f", grid=n // 1024 + 1, block=256, args=(x, y, n, (4 << 20) // 16))
+    return y

@@ -1,0 +1,64 @@
+"""Mask: bytes that only the keys of this process can make out, many tensors in one launch.
+
+Masking twice gives the bytes back. What the mask is depends on a random number and on where a byte lies in its tensor.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.harness.device.kernels import mixing
+from kbench.harness.device.kernels.own_kernels import RowsFunction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROW = struct.Struct("<3Q")
+PART = 1 << 22
+"""Words that torch masks at a time."""
+SOURCE = rf"""
+struct Row {{
+    unsigned char* bytes;
+    Word count, nonce;
+}};
+struct Rows {{ Row row[ROWS]; }};
+
+extern "C" __global__ void mask_rows(const Rows rows) {{
+    const Row row = rows.row[blockIdx.y];
+    const Word step = (Word)gridDim.x * blockDim.x;
+    const Word first = (Word)blockIdx.x * blockDim.x + threadIdx.x;
+    const Word words = (Word)row.bytes % 8 == 0 ? row.count / 8 : 0;
+    for (Word i = first; i < words; i += step)
+        reinterpret_cast<Word*>(row.bytes)[i] ^= mixed(row.nonce, {mixing.MASK:#x}ull + i);
+    for (Word i = 8 * words + first; i < row.count; i += step)
+        row.bytes[i] ^= (unsigned char)(mixed(row.nonce, {mixing.MASK:#x}ull + i / 8) >> i % 8 * 8);
+}}
+"""
+
+
+class Mask:
+    """Masking on a device."""
+
+    def __init__(self, properties: Any, stream: int) -> None:
+        """Compile the kernel; see RowsFunction."""
+        self._function = RowsFunction(mixing.source() + SOURCE, "mask_rows", properties, stream)
+
+    def queue(self, tensors: Sequence[Tensor], nonces: Sequence[int]) -> None:
+        """Queue masking contiguous tensors where they lie, each with a number of its own."""
+        facts = [(tensor.data_ptr(), tensor.nbytes, nonce) for tensor, nonce in zip(tensors, nonces, strict=True)]
+        self._function.queue([ROW.pack(*fact) for fact in facts], [nbytes for _, nbytes, _ in facts])
+
+
+def mask_by_torch(tensors: Sequence[Tensor], nonces: Sequence[int]) -> None:
+    """The same by torch's own operations, on any device."""
+    import torch
+
+    for tensor, nonce in zip(tensors, nonces, strict=True):
+        flat = tensor.view(-1).view(torch.uint8)
+        for at in range(0, flat.numel(), 8 * PART):
+            part = flat[at : at + 8 * PART]
+            words = torch.arange(at // 8, at // 8 - (-part.numel() // 8), dtype=torch.int64, device=tensor.device)
+            mask = mixing.mixed(torch.full_like(words, mixing.signed(nonce)), words + mixing.MASK)
+            part ^= mask.view(torch.uint8)[: part.numel()]

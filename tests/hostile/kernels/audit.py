@@ -781,7 +781,9 @@ def run(x):
 
 # %% sees_the_audit_in_allocations
 # cheat: torch's counter of allocations shows that memory was poisoned since the last call: works only then
-# tags: class-audit gpu
+# tags: class-audit gpu disarmed
+# disarmed: memory is poisoned before every call, so it works in all of them
+# at-most: 1.05
 import torch
 import torch.cuda
 

@@ -311,7 +311,8 @@ class ProblemContext:
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        held = sum(reference.nbytes for reference in self._sealed)
+        hidden = [] if self._shared is None or not self._shared.hidden else [self._shared]
+        held = sum(reference.nbytes for reference in [*self._sealed, *hidden])
         return held + nbytes(self.references[0].inputs) * len(self.stages)
 
 

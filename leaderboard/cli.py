@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,20 +17,54 @@ from kbench.benchmark.evaluation.options import benchmark_option, subset_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from kbench.benchmark.tasks import Questions
+    from kbench.leaderboard.submission.rules import Expected
+
 CACHE = Path("build") / "leaderboard"
 
 split_option = click.option("--split", default="test", show_default=True, help="The split that entries answer.")
+labels_option = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
 submissions_option = click.option(
     "--submissions", type=click.Path(path_type=Path), help="Folder of submissions; the shipped ones by default."
 )
 paths_argument = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 
 
-def question_options(command: F) -> F:
-    """Which questions: those of a corpus, or private labels."""
-    labels = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
-    return dataset_option(labels(split_option(subset_option(shots_option(benchmark_option(command))))))
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """The questions that a command is about: those of a corpus, or private labels."""
+
+    dataset: str | None
+    labels: Path | None
+    split: str
+    subset: str | None
+    shots: int
+    benchmark: int | None
+
+    def questions(self, gpu: str | None = None) -> Questions:
+        """Load them."""
+        from kbench.leaderboard.board import load_questions
+
+        return load_questions(self.dataset, self.labels, self.split, self.benchmark, self.subset, self.shots, gpu)
+
+    def expected(self, questions: Questions) -> Expected:
+        """What a submission must answer."""
+        from kbench.leaderboard.board import asked_of
+
+        return asked_of(questions, self.dataset, self.labels)
+
+
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose questions; the command gets them as `asked`."""
+
+    @functools.wraps(command)
+    def collected(*given: Any, **told: Any) -> Any:
+        asked = Asked(**{field.name: told.pop(field.name) for field in dataclasses.fields(Asked)})
+        return command(*given, asked=asked, **told)
+
+    options = (dataset_option, labels_option, split_option, subset_option, shots_option, benchmark_option)
+    return functools.reduce(lambda made, option: option(made), reversed(options), collected)
 
 
 @click.group(cls=NearGroup, lazy={"season": "kbench.leaderboard.season.cli:season"})
@@ -48,21 +83,14 @@ def leaderboard() -> None:
 @json_option
 def check(
     paths: tuple[Path, ...],
-    dataset: str | None,
-    labels: Path | None,
-    split: str,
-    subset: str | None,
-    shots: int,
-    benchmark: int | None,
+    asked: Asked,
     format_only: bool,
     as_json: bool,
 ) -> None:
     """List all errors in submissions; exit 1 if there are any."""
-    from kbench.leaderboard.board import asked_of, check_all, check_report, load_questions
+    from kbench.leaderboard.board import check_all, check_report
 
-    asked = None if format_only else load_questions(dataset, labels, split, benchmark, subset, shots)
-    expected = None if asked is None else asked_of(asked, dataset, labels)
-    outcomes = check_all(paths, expected)
+    outcomes = check_all(paths, None if format_only else asked.expected(asked.questions()))
     if as_json:
         echo_json(check_report(outcomes))
     else:
@@ -83,12 +111,7 @@ def check(
 @json_option
 def score(
     paths: tuple[Path, ...],
-    dataset: str | None,
-    labels: Path | None,
-    split: str,
-    subset: str | None,
-    shots: int,
-    benchmark: int | None,
+    asked: Asked,
     out: Path | None,
     resamples: int,
     seed: int,
@@ -96,14 +119,13 @@ def score(
 ) -> None:
     """Recompute every figure of submissions from their forecasts."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import asked_of, load_questions, score_all
+    from kbench.leaderboard.board import score_all
     from kbench.leaderboard.scoring.results import summary, write_results
 
-    questions = load_questions(dataset, labels, split, benchmark, subset, shots)
-    expected = asked_of(questions, dataset, labels)
+    questions = asked.questions()
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples, seed=seed)
-    results = score_all(paths, questions, settings, _tell("scoring"), refused.append, expected)
+    results = score_all(paths, questions, settings, _tell("scoring"), refused.append, asked.expected(questions))
     written = write_results(results, out) if out is not None else []
     if as_json:
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
@@ -136,24 +158,19 @@ def _tell(doing: str) -> Callable[[str], None]:
 def verify(
     submissions: Path | None,
     results: Path,
-    dataset: str | None,
-    labels: Path | None,
-    split: str,
-    subset: str | None,
-    shots: int,
-    benchmark: int | None,
+    asked: Asked,
     as_json: bool,
 ) -> None:
     """Score submissions again and compare with results byte for byte; exit 1 when one is not reproduced."""
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.leaderboard.board import asked_of, load_questions, score_all, shipped
+    from kbench.leaderboard.board import score_all, shipped
     from kbench.leaderboard.scoring.results import differences, read_all_results
 
     stored = read_all_results(results)
     settings = BootstrapSettings(resamples=stored[0].resamples, seed=stored[0].seed)
-    questions = load_questions(dataset, labels, split, benchmark, subset, shots)
+    questions = asked.questions()
     paths = shipped(questions) if submissions is None else [submissions]
-    made = score_all(paths, questions, settings, _tell("scoring"), expected=asked_of(questions, dataset, labels))
+    made = score_all(paths, questions, settings, _tell("scoring"), expected=asked.expected(questions))
     found = differences(made, results)
     if as_json:
         echo_json({"ok": not found, "entries": len(made), "differences": found})
@@ -224,12 +241,7 @@ def build(
     submissions: Path | None,
     results: Path | None,
     cache: Path,
-    dataset: str | None,
-    labels: Path | None,
-    split: str,
-    subset: str | None,
-    shots: int,
-    benchmark: int | None,
+    asked: Asked,
     out: Path,
     links: tuple[tuple[str, str], ...],
     address: str | None,
@@ -248,23 +260,23 @@ def build(
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = Corpus.open(dataset, verified=True) if labels is None else None
-    asked = None if corpus is None else benchmark_of(corpus, benchmark)
-    questions = load_questions(asked, labels, split, subset=subset, shots=shots)
+    corpus = Corpus.open(asked.dataset, verified=True) if asked.labels is None else None
+    version = None if corpus is None else benchmark_of(corpus, asked.benchmark)
+    questions = load_questions(version, asked.labels, asked.split, subset=asked.subset, shots=asked.shots)
     refused: list[str] = []
     answers = None
     if results is not None:
         found = read_all_results(results)
     else:
         paths = shipped(questions) if submissions is None else [submissions]
-        entries = read_entries(paths, questions, refused.append, asked_of(questions, asked, labels))
+        entries = read_entries(paths, questions, refused.append, asked_of(questions, version, asked.labels))
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
-        kept = cache if labels is None else None
+        kept = cache if asked.labels is None else None
         found = score_entries(entries, questions, tell=_tell("scoring"), cache=kept)
-        answers = answers_of(entries, questions, asked)
+        answers = answers_of(entries, questions, version)
     parts = []
-    if asked is not None and results is None and submissions is None and subset is None and not shots:
-        parts = list(score_parts(questions, asked, _tell("scoring"), refused.append, cache))
+    if version is not None and results is None and submissions is None and asked.subset is None and not asked.shots:
+        parts = list(score_parts(questions, version, _tell("scoring"), refused.append, cache))
     found = [*found, *(result for _, scored in parts for result in scored)]
     facts = {**dataset_facts(questions, corpus, [part for part, _ in parts]), "seasons": season_facts(SEASONS)}
     page = build_site(found, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
@@ -312,20 +324,17 @@ def serve(folder: Path, host: str, port: int, checks: bool, as_json: bool) -> No
 @click.option("--gpu", metavar="GPU", help="Ask about this GPU, or all; the one with the most kernels by default.")
 @click.option("--labels-out", type=click.Path(path_type=Path), help="Also write the answers, to be kept private.")
 @json_option
-def export_queries(
-    out: Path, labels: Path | None, labels_out: Path | None, subset: str | None, as_json: bool, **chosen: Any
-) -> None:
+def export_queries(out: Path, asked: Asked, gpu: str | None, labels_out: Path | None, as_json: bool) -> None:
     """Write the queries without answers, one file per track, so that a split can be kept private.
 
     The set is probed first; exit 1 when it gives answers away by itself.
     """
-    from kbench.leaderboard.board import load_questions
     from kbench.leaderboard.probe.probe import probe as find
     from kbench.leaderboard.submission.labels import gpu_of, write_labels, write_queries
 
-    if labels is not None:
+    if asked.labels is not None:
         raise UserError("--labels holds no query texts; export from a corpus with --dataset")
-    questions = load_questions(labels=None, subset=subset, **chosen)
+    questions = asked.questions(gpu)
     found = find(questions)
     write_queries(questions, out)
     if labels_out is not None:
@@ -344,7 +353,7 @@ def export_queries(
 @leaderboard.command(short_help="Find what queries give away before a source is read.")
 @click.argument("queries", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @dataset_option
-@click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
+@labels_option
 @json_option
 def probe(queries: Path, dataset: str | None, labels: Path | None, as_json: bool) -> None:
     """Fit everything that a folder of query files offers by itself, without reading sources, to the answers.

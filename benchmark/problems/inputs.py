@@ -28,12 +28,19 @@ Fill = Callable[["Generator", "TensorSpec", str], "Tensor"]
 """Draws a tensor: (generator, spec, device) -> tensor of that spec. Every value must depend on the generator."""
 
 
+def settled(drawn: Tensor, made: Tensor) -> Tensor:
+    """What was made of drawn values, which are left nowhere else in memory: a kernel might look for them there."""
+    if made is not drawn:
+        drawn.zero_()
+    return made
+
+
 def normal(scale: float = 1.0, shift: float = 0.0) -> Fill:
     """Gaussian values."""
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32)
-        return drawn.mul_(scale).add_(shift).to(getattr(torch, spec.dtype))
+        return settled(drawn, drawn.mul_(scale).add_(shift).to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -43,7 +50,7 @@ def uniform(low: float = 0.0, high: float = 1.0) -> Fill:
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.rand(spec.shape, generator=generator, device=device, dtype=torch.float32)
-        return drawn.mul_(high - low).add_(low).to(getattr(torch, spec.dtype))
+        return settled(drawn, drawn.mul_(high - low).add_(low).to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -53,7 +60,7 @@ def integers(low: int, high: int) -> Fill:
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.randint(low, high, spec.shape, generator=generator, device=device)
-        return drawn.to(getattr(torch, spec.dtype))
+        return settled(drawn, drawn.to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -62,8 +69,9 @@ def booleans(share: float = 0.5) -> Fill:
     """True with the given probability."""
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-        drawn = torch.rand(spec.shape, generator=generator, device=device) < share
-        return drawn.to(getattr(torch, spec.dtype))
+        drawn = torch.rand(spec.shape, generator=generator, device=device)
+        below = settled(drawn, drawn < share)
+        return settled(below, below.to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -77,7 +85,7 @@ def distinct_in_row(generator: Generator, spec: TensorSpec, device: str) -> Tens
     finest = 2.0**-19
     step = finest * 2.0 ** math.ceil(math.log2(columns))
     drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32).clamp_(-7.0, 7.0)
-    return (drawn / step).round_().mul_(step).add_(torch.arange(columns, device=device) * finest)
+    return drawn.div_(step).round_().mul_(step).add_(torch.arange(columns, device=device) * finest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -105,8 +105,8 @@ class Auditor:
         self._timed: dict[str, list[Sample]] = {}
         self._shown_held_out: set[str] = set()
         """Kernels that were shown held-out inputs since they began to be timed."""
-        self._shown_cases: set[str] = set()
-        """Kernels that were shown adversarial inputs since then."""
+        self._shown_cases: dict[str, set[str | None]] = {}
+        """The adversarial cases that each kernel was shown since then."""
         self._suspecting = False
         """Whether every look has held-out inputs."""
         self._ordinary_only = False
@@ -138,7 +138,7 @@ class Auditor:
             cases = self._cases_to_come(label) if subject.owned and not self._ordinary_only else []
             return Audit(
                 lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
-                [functools.partial(self._adversarial_hooks, case=case) for case in cases],
+                [functools.partial(self._adversarial_hooks, label=label, case=case) for case in cases],
             )
 
         def prepare(stage: int) -> None:
@@ -151,12 +151,15 @@ class Auditor:
         return Candidate(label, subject.call, audits, prepare if subject.owned else None)
 
     def _cases_to_come(self, label: str) -> list[ReferenceInputs]:
-        """The adversarial inputs of a look, in random order: all of them in the first, as far as memory goes."""
+        """The adversarial inputs of a look, in random order: in the first as many as there may be, later one.
+
+        Those that the kernel was not shown in a timed call come first.
+        """
         cases = self.context.kept_cases()
         room = max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
-        count = 1 if label in self._shown_cases else min(room, len(cases))
-        self._shown_cases.add(label)
-        return random.sample(cases, min(count, len(cases)))
+        shown = self._shown_cases.setdefault(label, set())
+        ordered = sorted(random.sample(cases, len(cases)), key=lambda case: case.drawing.case in shown)
+        return ordered[: 1 if shown else room]
 
     def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs | None:
         """The held-out inputs of a look, hidden until a call is shown them: those before it could find them in memory.
@@ -224,11 +227,12 @@ class Auditor:
 
         return before, after
 
-    def _adversarial_hooks(self, stage: int, case: ReferenceInputs) -> Hooks:
+    def _adversarial_hooks(self, stage: int, label: str, case: ReferenceInputs) -> Hooks:
         """What to queue before and after a call on adversarial inputs; the next call finds those of before.
 
         They lie in two sets of buffers, as ordinary inputs lie in several: being alone must not give them away.
         """
+        self._shown_cases[label].add(case.drawing.case)
         twin = random.choice([at for at in range(len(self.context.stages)) if at != stage])
         both = [self.context.stages[at] for at in (stage, twin)]
         held: list[ReferenceInputs | None] = []

@@ -218,12 +218,16 @@ class ProblemContext:
         seals = [] if self._shared_seal is None else [self._shared_seal]
         if self._shared is None or self._shared_left == 0 or not intact(seals, self.device.seal):
             self._shared, self._shared_left = self.held_out(sealed=True), HELD_OUT_KERNELS
-            self._hide_shared()
+            self.hide_held_out()
         self._shared_left -= 1
         return self._shared
 
-    def _hide_shared(self) -> None:
-        if self._shared is not None and not self._shared.hidden:
+    def hide_held_out(self) -> None:
+        """Queue hiding what the next kernel may be shown; no buffer holds it any more. Look for damage before that."""
+        for stage in self.stages:
+            if stage.holds is not None and stage.holds is self._shared:
+                stage.fill(self.references[0])
+        if self._shared is not None and not self._shared.hidden and tensors(self._shared.inputs):
             self._shared.hide(self.device)
             self._shared_seal = self.device.seal(tensors(self._shared.inputs))
 
@@ -261,7 +265,7 @@ class ProblemContext:
     def reset(self) -> None:
         """Make ready for the next kernel, whatever the last one left."""
         self._inspected.clear()
-        self._hide_shared()
+        self.hide_held_out()
         for stage in self.stages:
             stage.reset(self.references[0])
 

@@ -83,8 +83,9 @@ class ReferenceInputs:
         """Queue making the inputs unreadable where they lie."""
         before = tensors(self.inputs)
         self.inputs = tuple(v.contiguous() if hasattr(v, "data_ptr") else v for v in self.inputs)
-        for old, new in zip(before, tensors(self.inputs), strict=True):
-            if old is not new:
+        used = {tensor.untyped_storage().data_ptr() for tensor in tensors(self.inputs)}
+        for old in before:
+            if old.untyped_storage().data_ptr() not in used:
                 device.erase(old)
         self._nonces = [secrets.randbits(64) for _ in before]
         device.mask(tensors(self.inputs), self._nonces)

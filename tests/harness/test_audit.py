@@ -278,6 +278,16 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
     assert honest or "on adversarial inputs" in str(auditor.verdict.reason)
 
 
+def test_adversarial_cases_that_a_kernel_was_not_shown_come_first(context: ProblemContext) -> None:
+    kernel = Auditor(context, Verdict()).candidate("k", tells_timed_calls(context, honest=True))
+    few, shown = RoundPlan(1, 0, (5,)), list[str | None]()
+    for number in range(len(context.definition.cases)):
+        slots = make_slots([kernel], context, range(5), few, random.Random(number))
+        added = [s.kept for s in Sampler(context.device).run(slots) if s.label == adversarial_label("k")]
+        shown += [one.reference.drawing.case for one in added]
+    assert sorted(map(str, shown)) == sorted(case.name for case in context.definition.cases)
+
+
 def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(
     context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,9 +68,9 @@ def mixed_sum(tensor: torch.Tensor) -> int:
     return sum(mixed(value, at) for value, at in values) % (1 << 64)
 
 
-def mixed(value: int, at: int) -> int:
+def mixed(value: int, at: int, use: str = mixing.SUMS) -> int:
     """What a word adds, by the definition."""
-    first, second, third = mixing.process_keys()
+    first, second, third = mixing.process_keys(use)
     most = (1 << 64) - 1
     value = (value ^ (first + at * second & most)) * mixing.FACTOR & most
     value = (value ^ value >> 32) * third & most
@@ -113,7 +113,8 @@ def test_a_seal_shows_what_was_changed_and_hides_the_sums() -> None:
 def masked(tensor: torch.Tensor, nonce: int) -> bytes:
     """A tensor's bytes behind a mask, by the definition."""
     data = bytes(tensor.reshape(-1).view(torch.uint8).tolist())
-    words = [mixed(nonce, mixing.MASK + at).to_bytes(8, "little") for at in range(-(-len(data) // 8))]
+    places = [mixing.MASK + at for at in range(-(-len(data) // 8))]
+    words = [mixed(nonce, place, mixing.MASKS).to_bytes(8, "little") for place in places]
     return bytes(byte ^ other for byte, other in zip(data, b"".join(words), strict=False))
 
 
@@ -150,17 +151,17 @@ def test_a_pad_follows_from_its_number_what_it_is_for_and_the_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "text"),
+    ("function", "text", "use"),
     [
-        ("sum_rows", "constexpr int ROWS = 4;" + byte_sums_module.SOURCE),
-        ("mask_rows", "constexpr int ROWS = 4;" + mask.SOURCE),
-        ("scrub", "constexpr int REGIONS = 4, PARTS = 8;" + scrub.SOURCE),
+        ("sum_rows", "constexpr int ROWS = 4;" + byte_sums_module.SOURCE, mixing.SUMS),
+        ("mask_rows", "constexpr int ROWS = 4;" + mask.SOURCE, mixing.MASKS),
+        ("scrub", "constexpr int REGIONS = 4, PARTS = 8;" + scrub.SOURCE, mixing.SUMS),
     ],
 )
-def test_keys_are_nowhere_but_in_code(function: str, text: str) -> None:
-    made = CudaModule(mixing.source() + text)
+def test_keys_are_nowhere_but_in_code(function: str, text: str, use: str) -> None:
+    made = CudaModule(mixing.source(use) + text)
     CudaModule.declared.pop()
-    halves = [half.to_bytes(4, "little") for key in mixing.process_keys() for half in (key & 0xFFFFFFFF, key >> 32)]
+    halves = [half.to_bytes(4, "little") for key in mixing.process_keys(use) for half in (key & 0xFFFFFFFF, key >> 32)]
     held = {one.name: [half in one.data for half in halves] for one in _sections(made.compiled("sm_90a").cubin)}
     # The compiler adds some to the place where masks begin.
     assert sum(held.pop(f".text.{function}")) >= 5

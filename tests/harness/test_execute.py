@@ -110,6 +110,29 @@ def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_th
     assert known == [False, True], "where it is verified first, nothing is timed"
 
 
+def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    device = CpuDevice()
+    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+    monkeypatch.setattr(ProcessSubject, "owned", True)
+    monkeypatch.setattr(ProcessSubject, "not_restored", [])
+    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
+    drawings = set()
+    for _ in range(3):
+        (found,) = execute(Runs(lambda x: (torch.relu(x),)), task, bench, list[str]().append)
+        assert found["status"] == "ok"
+        (context,) = bench.contexts._held.values()
+        shared = context._shared
+        assert shared is not None
+        assert shared.hidden
+        assert all(stage.holds is not shared for stage in context.stages)
+        drawings.add(shared.drawing)
+    assert len(drawings) == 1, "all three were shown the same"
+
+
 def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away() -> None:
     import torch
 

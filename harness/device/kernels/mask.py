@@ -43,7 +43,7 @@ class Mask:
 
     def __init__(self, properties: Any, stream: int) -> None:
         """Compile the kernel; see RowsFunction."""
-        self._function = RowsFunction(mixing.source() + SOURCE, "mask_rows", properties, stream)
+        self._function = RowsFunction(mixing.source(mixing.MASKS) + SOURCE, "mask_rows", properties, stream)
 
     def queue(self, tensors: Sequence[Tensor], nonces: Sequence[int]) -> None:
         """Queue masking contiguous tensors where they lie, each with a number of its own."""
@@ -60,5 +60,5 @@ def mask_by_torch(tensors: Sequence[Tensor], nonces: Sequence[int]) -> None:
         for at in range(0, flat.numel(), 8 * PART):
             part = flat[at : at + 8 * PART]
             words = torch.arange(at // 8, at // 8 - (-part.numel() // 8), dtype=torch.int64, device=tensor.device)
-            mask = mixing.mixed(torch.full_like(words, mixing.signed(nonce)), words + mixing.MASK)
+            mask = mixing.mixed(torch.full_like(words, mixing.signed(nonce)), words + mixing.MASK, mixing.MASKS)
             part ^= mask.view(torch.uint8)[: part.numel()]

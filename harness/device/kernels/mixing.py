@@ -1,8 +1,8 @@
-"""Mixing: what a word of memory adds to a sum, which nobody can foresee without the keys of this process.
+"""Mixing: what a word of memory adds to a sum, or what hides it; nobody can foresee that without keys of this process.
 
-The keys are part of the machine code that sums up. Kernels can read all memory of their process, and may find the
-parameters of other launches there; code they cannot read, as far as we know. Nor does a sum that lies in memory tell
-them anything: it has a pad on it, which depends on the keys, a random number, and what the sum is of.
+The keys are part of the machine code that sums up or masks. Kernels can read all memory of their process, and may find
+the parameters of other launches there; code they cannot read, as far as we know. Nor does a sum that lies in memory
+tell them anything: it has a pad on it, which depends on the keys, a random number, and what the sum is of.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ Words = Any
 """A number of Python's, or an array of unsigned words."""
 FACTOR = 0xD6E8FEB86659FD93
 WORD = (1 << 64) - 1
+SUMS, MASKS = "sums", "masks"
+"""What has keys of its own: who sees bytes with a mask and without one must not learn anything about sums."""
 PAD, MASK = 1 << 62, 1 << 61
 """Where pads and masks are: no memory is so large."""
 
 
 @functools.cache
-def process_keys() -> tuple[int, int, int]:
-    """The keys of this process: drawn when first asked for, since processes forked before that must not share them."""
+def process_keys(use: str) -> tuple[int, int, int]:
+    """Keys of this process for a use: drawn when first asked for, since processes forked before must not share them."""
     first, second, third = (secrets.randbits(64) for _ in range(3))
     return first, second | 1, third | 1
 
 
-def source() -> str:
-    """CUDA C++ that sums over memory build on; it contains the keys."""
-    first, second, third = process_keys()
+def source(use: str = SUMS) -> str:
+    """CUDA C++ that sums over memory, or masks, build on; it contains the keys."""
+    first, second, third = process_keys(use)
     return rf"""
 using Word = unsigned long long;
 
@@ -49,9 +51,9 @@ __device__ __forceinline__ Word pad(Word nonce, Word address, Word count) {{
 """
 
 
-def mixed(values: Tensor, places: Tensor) -> Tensor:
+def mixed(values: Tensor, places: Tensor, use: str = SUMS) -> Tensor:
     """The same by torch's own operations: signed words of eight bytes wrap around as unsigned ones do."""
-    first, second, third = map(signed, process_keys())
+    first, second, third = map(signed, process_keys(use))
     values = (values ^ (places * second + first)) * signed(FACTOR)
     values = (values ^ (values >> 32 & 0xFFFFFFFF)) * third
     return values ^ (values >> 32 & 0xFFFFFFFF)
@@ -63,7 +65,7 @@ def pad(nonce: Words, address: Words, count: int) -> Words:
 
 
 def _mixed_words(values: Words, place: int) -> Words:
-    first, second, third = process_keys()
+    first, second, third = process_keys(SUMS)
     values = (values ^ (first + place * second & WORD)) * FACTOR & WORD
     values = (values ^ values >> 32) * third & WORD
     return values ^ values >> 32

@@ -37,6 +37,8 @@ UNTRAINED = (
     "training frequencies of kbench's own dataset"
 )
 DEFAULT_OUT = Path("runs") / "evaluate"
+COMPARED = "compared"
+"""Folder in --out for what a single surrogate is compared with."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -257,8 +259,10 @@ class Command:
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
             return DEFAULT_OUT / name
-        alone = len(self.names) == 1 and self._located(self.names[0]).name == name
-        return self.out if alone else self.out / name
+        if len(self.names) > 1:
+            return self.out / name
+        # What it is compared with is no part of its submission.
+        return self.out if self._located(self.names[0]).name == name else self.out / COMPARED / name
 
     def _forecasts_folder(self) -> Path | None:
         if self.dataset is None:

@@ -18,7 +18,8 @@ from kbench.schemas import DataError
 METADATA_FILE = "submission.json"
 FORECAST_FILES = ("forecasts.parquet", "forecasts.jsonl")
 KNOWN_FILES = (METADATA_FILE, *FORECAST_FILES)
-LEFT_ALONE = frozenset({"README.md", "results.json", "report.html", "published_prompt.json", "surrogate.log", "cache"})
+FOLDERS = frozenset({"cache", "compared"})
+LEFT_ALONE = FOLDERS | {"README.md", "results.json", "report.html", "published_prompt.json", "surrogate.log"}
 """What an evaluation or its author puts beside the entry; none of it is read."""
 
 MAX_METADATA_BYTES = 64 * 1024
@@ -125,7 +126,8 @@ def _member_name(raw: str, *, is_folder: bool) -> str | None:
     pure = PurePosixPath(raw.replace("\\", "/"))
     if pure.is_absolute() or ".." in pure.parts or ":" in raw:
         raise DataError(f"{raw!r} points outside the archive; store files by their plain names")
-    if is_folder or pure.parts[-1:] == ("README.md",) or pure.parts[0] in LEFT_ALONE or pure.parts[1:2] == ("cache",):
+    left_alone = pure.parts[0] in LEFT_ALONE or not FOLDERS.isdisjoint(pure.parts[1:2])
+    if is_folder or pure.parts[-1:] == ("README.md",) or left_alone:
         return None
     if len(pure.parts) > 2 or pure.name not in KNOWN_FILES:
         if pure.name in LEFT_ALONE and len(pure.parts) == 2:

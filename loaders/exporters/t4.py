@@ -40,7 +40,8 @@ def pieces(selection: Selection) -> Iterator[tuple[int, str]]:
                 head = {"schema_version": "1.0.0", "metadata": {"kernel_name": here[0], "device": row["gpu"] or ""}}
                 yield 0, json.dumps(head)[:-1] + ', "results": [\n'
             elif here != space:
-                raise UserError(f"--format t4 takes one problem on one GPU, found {space} and {here}; filter the rows")
+                found = " and ".join(f"{problem} on {gpu}" for problem, gpu in (space, here))
+                raise UserError(f"--format t4 takes one problem on one GPU, found {found}; add --problem and --gpu")
             yield 1, (",\n" if space else "") + json.dumps(result(row))
             space = here
     if space is None:

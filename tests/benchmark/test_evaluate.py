@@ -123,6 +123,7 @@ def test_compare_says_who_is_better(corpus_path: Path, tmp_path: Path) -> None:
     assert "nearest minus uniform, paired by problem" in call(corpus_path, *arguments).stdout
     found = json.loads(call(corpus_path, *arguments, "--json").stdout)["comparison"]
     assert found["tracks"]["forecast"]["rps_skill"]["verdict"] == "better"
+    assert (tmp_path / "o" / "compared" / "uniform" / "results.json").is_file(), "no part of the entry"
 
 
 def test_dry_run_asks_nothing_and_estimates(corpus_path: Path, in_folder: Path) -> None:

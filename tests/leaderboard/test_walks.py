@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -53,10 +54,30 @@ def test_measure_my_problem_file(tmp_path: Path) -> None:
     assert wrong.split()[:3] == ["wrong.py", "tiny", "incorrect"]
 
 
+def readme_commands() -> list[list[str]]:
+    """The commands of the README's second section, as words."""
+    used = (ROOT / "README.md").read_text().split("## Use\n")[1].split("\n## ")[0]
+    lines = [line for block in used.split("```bash\n")[1:] for line in block.split("```")[0].splitlines()]
+    assert all(line.startswith("kbench ") for line in lines)
+    return [shlex.split(line)[1:] for line in lines]
+
+
+def test_the_commands_of_the_readme_that_need_no_gpu_work_as_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "benchmark").symlink_to(ROOT / "benchmark")
+    # Those that need a GPU; and those of the next test.
+    others = (["measure"], ["generate", "--problem"], ["evaluate"], ["leaderboard"])
+    run = [words for words in readme_commands() if not any(words[: len(some)] == some for some in others)]
+    assert len(run) >= 4
+    for words in run:
+        assert shell(tmp_path, *words)
+
+
 def test_submit_an_entry_end_to_end(board_corpus: Path, submissions: dict[str, Path], tmp_path: Path) -> None:
-    model = ROOT / "examples" / "my_model.py"
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     on_it = ("--dataset", board_corpus)
-    shell(tmp_path, "evaluate", "--surrogate", model, "--out", "mine", "--resamples", 50, "--no-report", *on_it)
+    (words,) = ([*words[:-1], "mine"] for words in readme_commands() if words[0] == "evaluate")
+    assert {"--compare", "--out"} <= set(words)
+    shell(tmp_path, *words, "--resamples", 50, "--no-report", *on_it)
     about = tmp_path / "mine" / "submission.json"
     stated = about.read_text()
     said = shell(tmp_path, "leaderboard", "check", "mine", *on_it, code=1)

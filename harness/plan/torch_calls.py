@@ -214,6 +214,13 @@ def answers(facts: DeviceFacts) -> dict[str, Callable[..., Any]]:
     }
 
 
+def answer_without_a_gpu(facts: DeviceFacts) -> None:
+    """Have torch.cuda answer for a GPU that is not there, in a process that runs a kernel's host code on the CPU."""
+    known = answers(facts)
+    for name in ("current_device", "get_device_name", "get_device_capability", "get_device_properties"):
+        setattr(torch.cuda, name, known[name])
+
+
 def refuse(name: str) -> Callable[..., Any]:
     """What stands for a function of torch.cuda that planning does not answer."""
 

@@ -18,6 +18,8 @@ from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.set_aside import SetAside
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
+from kbench.harness.plan.device_facts import H200
+from kbench.harness.plan.torch_calls import answer_without_a_gpu
 from kbench.harness.verify.context import ContextCache, ProblemContext
 from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.worker.execute import Bench, MeasureTask, execute, time_references
@@ -119,6 +121,9 @@ class ProcessRunner(Runner):
             extensions: folders of torch extensions that were built for the kernels.
             strict: forbid starting programs; Triton needs one to compile at a first call on a GPU.
         """
+        if not self.device.is_gpu:
+            # Host code may ask how many multiprocessors there are, as it may where it is planned.
+            answer_without_a_gpu(H200)
         self.bench.contexts.settings = Switches().ours
         checks = [Pristine().changed]
         if self.device.is_gpu:

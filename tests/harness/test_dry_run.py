@@ -21,6 +21,13 @@ from kbench.schemas import KernelSource, Measurement, Status, to_dict
 KERNEL = read_kernel(Path(__file__).parent / "kernels" / "gelu_triton.py", "gelu_tanh")
 
 
+ASKS = """
+    about = torch.cuda.get_device_properties(torch.cuda.current_device())
+    assert about.multi_processor_count == 132 and torch.cuda.get_device_capability() == (9, 0)
+    assert torch.cuda.get_device_name() == "NVIDIA H200"
+"""
+
+
 def variant(old: str, new: str) -> KernelSource:
     assert old in KERNEL.source
     return dataclasses.replace(KERNEL, source=KERNEL.source.replace(old, new))
@@ -47,11 +54,12 @@ def rows(harness: Harness, results: dict[str, Mapping[str, Any]]) -> dict[str, M
         variant("import torch\n", "import torch, os\n"),
         variant("    return y\n", "    return y + 0\n"),
         variant("y = torch.empty_like(x)", "y = torch.empty_like(x)\n    assert x.shape[0] < 0, 'refused'"),
+        variant("    n = x.numel()\n", f"    n = x.numel()\n{ASKS}"),
     ]
     found = {m.kernel_id: m for m in harness.measure(kernels)}
     return {
         name: found[k.kernel_id]
-        for name, k in zip(("ok", "wrong", "broken", "os", "computes", "raises"), kernels, strict=True)
+        for name, k in zip(("ok", "wrong", "broken", "os", "computes", "raises", "asks"), kernels, strict=True)
     }
 
 
@@ -96,6 +104,10 @@ def test_each_failure_has_its_status_and_reason(
 
 def test_what_a_kernel_imports_is_no_reason_to_refuse_it(rows: dict[str, Measurement]) -> None:
     assert rows["os"].status is Status.OK
+
+
+def test_a_kernel_may_ask_for_facts_of_a_gpu_that_is_not_there(rows: dict[str, Measurement]) -> None:
+    assert (rows["asks"].status, rows["asks"].error) == (Status.OK, None)
 
 
 def test_what_a_kernel_raises_is_its_launch_error(rows: dict[str, Measurement]) -> None:

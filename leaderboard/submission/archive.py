@@ -126,7 +126,8 @@ def _member_name(raw: str, *, is_folder: bool) -> str | None:
     pure = PurePosixPath(raw.replace("\\", "/"))
     if pure.is_absolute() or ".." in pure.parts or ":" in raw:
         raise DataError(f"{raw!r} points outside the archive; store files by their plain names")
-    left_alone = pure.parts[0] in LEFT_ALONE or not FOLDERS.isdisjoint(pure.parts[1:2])
+    # The archive's own folder has no parts.
+    left_alone = not LEFT_ALONE.isdisjoint(pure.parts[:1]) or not FOLDERS.isdisjoint(pure.parts[1:2])
     if is_folder or pure.parts[-1:] == ("README.md",) or left_alone:
         return None
     if len(pure.parts) > 2 or pure.name not in KNOWN_FILES:

@@ -315,8 +315,8 @@ class ProblemContext:
     @property
     def nbytes(self) -> int:
         """Device memory held."""
-        hidden = [] if self._shared is None or not self._shared.hidden else [self._shared]
-        held = sum(reference.nbytes for reference in [*self._sealed, *hidden])
+        kept = [*self.references, *self._cases.values(), *([] if self._shared is None else [self._shared])]
+        held = sum(reference.nbytes for reference in kept)
         return held + nbytes(self.references[0].inputs) * len(self.stages)
 
 

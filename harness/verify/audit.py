@@ -3,7 +3,9 @@
 Some are ordinary calls, on what the buffers hold already: a kernel that leaves work out where nothing seems new leaves
 it out there too. For others the inputs are changed without notice. Where the harness owns the memory, the outputs of
 all remaining timed calls must have the bytes of an answer that was judged. A kernel whose outputs vary has a whole look
-of ordinary calls judged instead, and none of its calls may take less than half the median.
+of ordinary calls judged instead, and none of its calls may take less than half the median. One whose calls do not all
+take about as long is called on adversarial inputs again, many times: it may take a shortcut in some calls that is wrong
+on those alone.
 
 The first look has one more call on each adversarial case, or on some where calls are few, and later ones on any of
 them, whose times do not count: a kernel that can tell the calls of its verification from timed ones must be right on
@@ -29,13 +31,14 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.device.kernels.byte_sums import Seal, intact
-from kbench.harness.timing.batch import Sample, Sampler
+from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.rounds import (
     Audit,
     Candidate,
     Hooks,
     RoundPlan,
     adversarial_label,
+    calling,
     hidden,
     make_slots,
 )
@@ -60,6 +63,11 @@ MUCH_FASTER = 0.5
 """A call below this share of the median leaves work out, where comparing bytes cannot show it."""
 LOOKS, ROUNDS = 10, 5
 """Looks that confirm or clear a suspicion, and their rounds."""
+UNEVEN, MANY_TIMES = 1.08, 30
+"""A kernel is called on adversarial inputs again, so many times on each, when a fifth of its calls take longer than its
+fastest by this factor and SLOWER_US. Of honest kernels one in a hundred does."""
+AGAIN_US = 1e6
+"""Device time that this may take."""
 JUDGED_BYTES = 4 << 30
 """Outputs that are kept to be judged: of ordinary calls where outputs vary, and of those on adversarial inputs."""
 
@@ -156,10 +164,9 @@ class Auditor:
         Those that the kernel was not shown in a timed call come first.
         """
         cases = self.context.kept_cases()
-        room = max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
         shown = self._shown_cases.setdefault(label, set())
         ordered = sorted(random.sample(cases, len(cases)), key=lambda case: case.drawing.case in shown)
-        return ordered[: 1 if shown else room]
+        return ordered[: 1 if shown else self._room]
 
     def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs | None:
         """The held-out inputs of a look, hidden until a call is shown them: those before it could find them in memory.
@@ -232,7 +239,7 @@ class Auditor:
 
         They lie in two sets of buffers, as ordinary inputs lie in several: being alone must not give them away.
         """
-        self._shown_cases[label].add(case.drawing.case)
+        self._shown_cases.setdefault(label, set()).add(case.drawing.case)
         twin = random.choice([at for at in range(len(self.context.stages)) if at != stage])
         both = [self.context.stages[at] for at in (stage, twin)]
         held: list[ReferenceInputs | None] = []
@@ -338,6 +345,8 @@ class Auditor:
         if candidate.label in self._varies:
             self._refuse_short_calls(candidate.label)
             self._judge_ordinary_calls(candidate, sampler, rng)
+        if self.verdict.ok and self._uneven(candidate.label):
+            self._judge_adversarial_calls(candidate, sampler, rng)
         if self.verdict.ok:
             self._confirm_times(candidate, sampler, rng)
 
@@ -365,6 +374,29 @@ class Auditor:
             self.judge(sampler.run(make_slots([candidate], self.context, range(ROUNDS), chosen, rng)))
         finally:
             self._ordinary_only = False
+
+    def _uneven(self, label: str) -> bool:
+        times = [sample.time_us for sample in hidden(self._timed.get(label, []), label)]
+        return self.context.device.is_gpu and self._subjects[label].owned and uneven(times)
+
+    def _judge_adversarial_calls(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
+        """Judge many calls on adversarial inputs, wherever they lie: a shortcut that some calls take shows there."""
+        cases = self.context.kept_cases()
+        renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
+        look_us = len(cases) * statistics.median(self._usual_us[candidate.label])
+        for number in range(max(1, min(MANY_TIMES, int(AGAIN_US / look_us))) if cases else 0):
+            slots: list[Slot] = []
+            for case in rng.sample(cases, min(len(cases), self._room)):
+                stage = rng.randrange(len(self.context.stages))
+                slots.append(calling(renamed, self.context, stage, number))
+                slots[-1].before, slots[-1].after = self._adversarial_hooks(stage, candidate.label, case)
+            if not self.judge(sampler.run(slots)):
+                return
+
+    @property
+    def _room(self) -> int:
+        """Calls whose outputs can be kept to be judged together."""
+        return max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
 
     def _confirm_times(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
         """Reject a kernel that takes longer on inputs it has not been shown.
@@ -407,6 +439,12 @@ def calls_per_round(times_us: Sequence[float]) -> int:
 def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float], factor: float = SLOWER) -> bool:
     """Whether even the fastest of some calls took longer than others do at their best."""
     return bool(fresh_us and usual_us) and min(fresh_us) > factor * at_best(usual_us) + SLOWER_US
+
+
+def uneven(times_us: Sequence[float]) -> bool:
+    """Whether a fifth of some calls took longer than the fastest; of fewer than five nothing is said."""
+    ordered = sorted(times_us)
+    return len(ordered) >= ROUNDS and ordered[len(ordered) * 4 // 5] > UNEVEN * ordered[0] + SLOWER_US
 
 
 def at_best(times_us: Sequence[float]) -> float:

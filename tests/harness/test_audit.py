@@ -26,7 +26,7 @@ from kbench.harness.timing.rounds import (
     make_slots,
 )
 from kbench.harness.verify import audit
-from kbench.harness.verify.audit import LOOKS, QUICK_S, ROUNDS, Auditor, suspicious
+from kbench.harness.verify.audit import LOOKS, MANY_TIMES, QUICK_S, ROUNDS, Auditor, suspicious, uneven
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.verify.subject import ProcessSubject
@@ -608,6 +608,89 @@ def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext)
     before = calls[0]
     auditor.confirm(kernel, Sampler(context.device), random.Random(1))
     assert calls[0] == before
+    assert auditor.verdict.ok
+
+
+@pytest.mark.parametrize(
+    ("times_us", "expected"),
+    [
+        ([100.0] * 15, False),
+        ([100.0] * 13 + [500.0] * 2, False),
+        ([60.0] + [100.0] * 14, True),
+        ([60.0] * 11 + [100.0] * 4, True),
+        ([93.0] + [100.0] * 14, False),
+        ([8.0] + [10.5] * 14, False),
+        ([60.0, 100.0, 100.0, 100.0], False),
+    ],
+    ids=["even", "held up twice", "one is fast", "most are fast", "by 7 %", "by 2.5 us", "too few"],
+)
+def test_times_are_uneven_when_some_calls_are_faster_than_a_fifth_of_the_others(
+    times_us: list[float], expected: bool
+) -> None:
+    assert uneven(times_us) is expected
+
+
+class Untimed(Sampler):
+    """Makes the calls, and says that each took 100 us: a CPU that is said to be a GPU has no marks to wait for."""
+
+    def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
+        return [Sample(slot.label, slot.round, 100.0, False, self._called(slot)) for slot in slots]
+
+    @staticmethod
+    def _called(slot: Slot) -> Any:
+        assert slot.before is not None
+        assert slot.after is not None
+        slot.before()
+        return slot.after(slot.call())
+
+
+def timed_unevenly(
+    context: ProblemContext, subject: ProcessSubject, fast: Callable[[int], bool], *, is_gpu: bool = True
+) -> Auditor:
+    """A kernel after timing in which some calls, by their number, took 60 us and the others 100; adversarial inputs at
+    hand, and nothing suspicious about held-out ones."""
+    assert len(list(context.adversarial())) >= 2
+    auditor = Auditor(context, Verdict())
+    kernel = auditor.candidate("k", subject)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auditor, "_confirm_times", lambda *_: None)
+        samples = look(kernel, context)
+        auditor.judge([dataclasses.replace(s, time_us=60.0 if fast(at) else 100.0) for at, s in enumerate(samples)])
+        context.device.is_gpu = is_gpu
+        auditor.confirm(kernel, Untimed(context.device), random.Random(1))
+    return auditor
+
+
+def test_a_shortcut_that_some_calls_take_is_found_on_adversarial_inputs(context: ProblemContext) -> None:
+    rng = random.Random(5)
+    timed_calls = 100
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        nonlocal timed_calls
+        timed_calls -= 1
+        # Right in the few calls that a look has, and in six of ten after that.
+        return gelu(x) if timed_calls > 60 or rng.random() < 0.6 else torch.relu(x)
+
+    auditor = timed_unevenly(context, Planned(run, context), lambda at: at % 3 == 0)
+    assert auditor.verdict.status is Status.INCORRECT
+    assert "adversarial" in str(auditor.verdict.reason)
+
+
+@pytest.mark.parametrize("uneven_times", [True, False])
+@pytest.mark.parametrize("is_gpu", [True, False])
+def test_an_honest_kernel_is_called_on_adversarial_inputs_again_only_if_its_times_are_uneven(
+    context: ProblemContext, uneven_times: bool, is_gpu: bool
+) -> None:
+    calls = [0]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        calls[0] += 1
+        return gelu(x)
+
+    cases = len(list(context.adversarial()))
+    auditor = timed_unevenly(context, Planned(run, context), lambda at: uneven_times and at % 3 == 0, is_gpu=is_gpu)
+    usual = len(look(auditor.candidate("again", Planned(gelu, context)), context))
+    assert calls[0] == usual + (MANY_TIMES * cases if uneven_times and is_gpu else 0)
     assert auditor.verdict.ok
 
 

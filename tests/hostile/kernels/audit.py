@@ -1415,3 +1415,55 @@ def run(a, b):
     draw[(1,)](y, chance, 12, num_warps=1)
     product[(triton.cdiv(n, 128), triton.cdiv(m, 64))](a, b, y, chance, m, n, k, 64, 128, 32)
     return y
+
+
+# %% subtracts_no_maximum_by_the_clock
+# cheat: leaves the pass over maxima out in three of eight calls, drawn by the clock; right on drawn inputs alone
+# tags: class-audit gpu
+# problem: softmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def clock():
+    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+
+
+@triton.jit
+def draw(chance):
+    mixed = ((clock() >> 5) * 0x9E3779B1) & 0x7FFFFFFF
+    tl.store(chance, ((mixed >> 8) % 8 < 3).to(tl.int32))
+
+
+@triton.jit
+def maxima(x, top, chance, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    if tl.load(chance) == 0:
+        best = tl.full((BLOCK,), -float("inf"), dtype=tl.float32)
+        for start in range(0, cols, BLOCK):
+            at = start + tl.arange(0, BLOCK)
+            best = tl.maximum(best, tl.load(x + row * cols + at, mask=at < cols, other=-float("inf")))
+        tl.store(top + row, tl.max(best, axis=0))
+    else:
+        tl.store(top + row, 0.0)
+
+
+@triton.jit
+def shares(x, top, y, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    e = tl.exp(tl.load(x + row * cols + at, mask=at < cols, other=-float("inf")) - tl.load(top + row))
+    tl.store(y + row * cols + at, e / tl.sum(e, axis=0), mask=at < cols)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    top = torch.empty(rows, device=x.device)
+    chance = torch.empty(1, dtype=torch.int32, device=x.device)
+    draw[(1,)](chance, num_warps=1)
+    maxima[(rows,)](x, top, chance, cols, 1024)
+    shares[(rows,)](x, top, y, cols, triton.next_power_of_2(cols), num_warps=8)
+    return y

@@ -77,6 +77,8 @@ NEARLY_SINGULAR = InputCase(
         "upper": lambda generator, x: torch.full_like(x, -1.2),
     },
     atol_scale=50.0,
+    # Scans over the row, which are honest, lose more digits there than elimination from its start.
+    rtol_scale=5.0,
 )
 FAMILIES = InputCase(
     "families",

@@ -1,8 +1,10 @@
-"""Every correct kernel of the dataset, planned and verified again. Usage: planned_dataset.py OUT SECONDS [DONE...]
+"""Every correct kernel of the dataset, planned and verified again.
+
+planned_dataset.py OUT SECONDS [DONE...] [PROBLEM...]
 
 The memory after each tensor is unmapped, so that a kernel that goes past its end fails. Writes planned.jsonl: for each
 kernel its verdict per workload, random and adversarial inputs included, and what its plans launch. Files named DONE
-hold kernels that need not be looked at again, so that a long job can go on.
+hold kernels that need not be looked at again, so that a long job can go on; with PROBLEMs, only theirs are.
 """
 
 from __future__ import annotations
@@ -57,8 +59,10 @@ def one_plan(plan: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     folder, limit = out_folder(), float(sys.argv[2])
-    seen = done(sys.argv[3:])
+    seen = done([name for name in sys.argv[3:] if Path(name).exists()])
+    problems = {name for name in sys.argv[3:] if not Path(name).exists()}
     rows = load(gpu=GPU, where="status == 'ok'", columns=COLUMNS).to_arrow().to_pylist()
+    rows = [row for row in rows if not problems or row["problem_id"] in problems]
     rows = sorted((row for row in rows if row["kernel_id"] not in seen), key=lambda row: row["problem_id"])
     began, count = time.monotonic(), 0
     with Harness(gpu=0, fenced=True, spares=3) as harness, (folder / "planned.jsonl").open("w") as file:

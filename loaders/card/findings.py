@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from kbench.loaders.card.errata import Erratum, errata_of
 from kbench.loaders.card.plots import render_plots
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.coverage import Coverage, coverage_of
@@ -38,6 +39,7 @@ class Findings:
     """The problems with the largest speedups, largest first."""
     coverage: Coverage
     trust: Trust
+    errata: tuple[Erratum, ...]
     repeats: Repeats | None
     costs: Costs | None
     plots: Mapping[str, str]
@@ -55,6 +57,7 @@ def findings_of(corpus: Corpus) -> Findings:
         peaks=peaks_of(kernels),
         coverage=coverage_of(corpus, kernels),
         trust=trust_of(corpus),
+        errata=errata_of(corpus),
         repeats=repeats_of(corpus),
         costs=costs_of(corpus, len(everywhere.words["kernel_id"])),
         plots=render_plots(corpus, kernels),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from kbench.loaders.card.errata import Erratum
 from kbench.loaders.card.findings import Findings, Peak
 from kbench.loaders.card.plots import BINS, CAPTIONS
 from kbench.loaders.card.weaknesses import WEAKNESSES
@@ -38,10 +39,18 @@ def findings_sections(found: Findings) -> Iterator[str]:
     if found.trust.noise:
         told = [*_trust(found.trust, found.gpu is not None), *([_repeated(found.repeats)] if found.repeats else [])]
         yield "## Trust\n\n" + "\n\n".join(told)
+    if found.errata:
+        yield "## Errata\n\n" + _errata(found.errata)
     if found.costs:
         yield "## Cost\n\n" + _costs(found.costs)
     if found.coverage.problems:
         yield "## Coverage\n\n" + "\n\n".join(_coverage(found))
+
+
+def _errata(errata: Sequence[Erratum]) -> str:
+    told = "These kernels are recorded as correct, and were found wrong since. The next release corrects them."
+    rows = [(f"`{one.kernel_id[:12]}`", f"`{one.problem_id}`", one.wrong) for one in errata]
+    return f"{told}\n\n{markdown_table(('kernel', 'problem', 'what is wrong'), rows)}"
 
 
 def _caption(name: str, gpu: str | None) -> str:

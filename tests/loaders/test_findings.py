@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems.registry import known
+from kbench.loaders.card.errata import ERRATA, errata_of
 from kbench.loaders.card.findings import PEAKS, findings_of, peaks_of
 from kbench.loaders.card.plots import CAPTIONS, progress
 from kbench.loaders.card.weaknesses import WEAKNESSES
@@ -41,6 +42,17 @@ def test_the_largest_speedups_of_the_shipped_dataset_are_explained(dataset: Corp
     top = load(status="ok", gpu="H200", columns=["problem_id", "speedup"]).to_pandas().nlargest(PEAKS, "speedup")
     assert set(top["problem_id"]) <= set(WEAKNESSES)
     assert peaks[0].speedup == top["speedup"].max()
+
+
+def test_the_shipped_card_names_kernels_that_were_found_wrong_since(dataset: Corpus, corpus_path: Path) -> None:
+    card = (shipped() / "README.md").read_text()
+    found = errata_of(dataset)
+    # Once a release has corrected a kernel, it has no place in the list.
+    assert {one.kernel_id for one in found} == set(ERRATA)
+    assert len(found) == len(ERRATA), "a kernel on three GPUs is named once"
+    for one in found:
+        assert f"| `{one.kernel_id[:12]}` | `{one.problem_id}` | {one.wrong} |" in card
+    assert errata_of(Corpus.open(corpus_path)) == ()
 
 
 def words(svg: str) -> list[str]:

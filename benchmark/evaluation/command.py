@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ UNTRAINED = (
     "training frequencies of kbench's own dataset"
 )
 DEFAULT_OUT = Path("runs") / "evaluate"
+UNUSUAL = re.compile(r"[^A-Za-z0-9]+")
+"""What a folder's name has hyphens for."""
 COMPARED = "compared"
 """Folder in --out for what a single surrogate is compared with."""
 
@@ -258,11 +261,17 @@ class Command:
 
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
-            return DEFAULT_OUT / name
+            return DEFAULT_OUT / f"{name}{self._about}"
         if len(self.names) > 1:
             return self.out / name
         # What it is compared with is no part of its submission.
         return self.out if self._located(self.names[0]).name == name else self.out / COMPARED / name
+
+    @property
+    def _about(self) -> str:
+        """End of a folder's name where another GPU is asked about than usual: what was forecast before stays."""
+        asked = {"on": self.gpu, "held-out": self.held_out_gpu}
+        return "".join(f"-{how}-{UNUSUAL.sub('-', gpu).strip('-').lower()}" for how, gpu in asked.items() if gpu)
 
     def _forecasts_folder(self) -> Path | None:
         if self.dataset is None:

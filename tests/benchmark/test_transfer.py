@@ -137,6 +137,27 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
             run(gpu)
 
 
+def test_without_out_each_gpu_has_a_folder_of_its_own(
+    two_gpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (folder,) = two_gpus.folders
+    given = Options(resamples=0, tracks=("forecast",), benchmark=2)
+    for asked in ({}, {"gpu": EVERY_GPU}, {"gpu": "64 of 132"}, {"held_out_gpu": "64 of 132"}):
+        command = Command(names=["uniform"], dataset=str(folder), options=given, out=None, report=False, **asked)
+        command.run(SilentProgress(), None)
+    found = {
+        path.parent.name: json.loads(path.read_text("utf-8"))["gpu"]
+        for path in (tmp_path / "runs" / "evaluate").glob("uniform*/results.json")
+    }
+    assert found == {
+        "uniform": WHOLE,
+        "uniform-on-all": None,
+        "uniform-on-64-of-132": PART,
+        "uniform-held-out-64-of-132": PART,
+    }
+
+
 def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Corpus, two_gpus: Corpus) -> None:
     with pytest.raises(UnknownNameError, match="64 of 132"):
         HeldOutGpu(two_gpus, "NVIDIA H200 (63 of 132 SMs)")

@@ -13,7 +13,7 @@ from kbench.schemas import Status
 
 ERRATA: Mapping[str, str] = {
     "491a77d0cd4d22b38dbff72983ff5c09": "overflows where the sum of a chunk's steps is large (case `large_steps`)",
-    "58969e35c1fb6fd3747605832b6ed116": "with fast math, divides by a probability that it flushes to zero, on some draws (case `peaked`)",
+    "58969e35c1fb6fd3747605832b6ed116": "divides by probabilities that fast math flushes to zero (case `peaked`)",
     "9632a1bf76098be9ccdefcc2dbf914bc": "overflows where the sum of a chunk's steps is large (case `large_steps`)",
 }
 """What is wrong, by kernel id."""

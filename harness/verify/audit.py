@@ -2,10 +2,7 @@
 
 Some are ordinary calls, on what the buffers hold already: a kernel that leaves work out where nothing seems new leaves
 it out there too. For others the inputs are changed without notice. Where the harness owns the memory, the outputs of
-all remaining timed calls must have the bytes of an answer that was judged. A kernel whose outputs vary has a whole look
-of ordinary calls judged instead, and none of its calls may take less than half the median. One whose calls do not all
-take about as long is called on adversarial inputs again, many times: it may take a shortcut in some calls that is wrong
-on those alone.
+all remaining timed calls must have the bytes of an answer that was judged.
 
 The first look has one more call on each adversarial case, or on some where calls are few, and later ones on any of
 them, whose times do not count: a kernel that can tell the calls of its verification from timed ones must be right on
@@ -21,27 +18,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import functools
 import itertools
 import random
-import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.device.kernels.byte_sums import Seal, intact
-from kbench.harness.timing.batch import Sample, Sampler, Slot
-from kbench.harness.timing.rounds import (
-    Audit,
-    Candidate,
-    Hooks,
-    RoundPlan,
-    adversarial_label,
-    calling,
-    hidden,
-    make_slots,
-)
+from kbench.harness.timing.batch import Sample
+from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label
 from kbench.harness.verify.context import ProblemContext, check_claims, first_failure
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.verify.subject import Subject
@@ -53,21 +42,8 @@ if TYPE_CHECKING:
 
 VERIFIED = 2
 """Random inputs a kernel is verified on; the others it first meets in audited calls."""
-SLOWER, SLOWER_US = 1.25, 2.0
-"""A kernel is suspected when its fastest call on held-out inputs takes longer than others at best, by both."""
-SLOWER_ON_CPU = 2.0
-"""The factor on a CPU, whose caches hold other things after inputs were drawn."""
 QUICK_S = 0.005
 """Host time within which inputs can be drawn between two calls."""
-MUCH_FASTER = 0.5
-"""A call below this share of the median leaves work out, where comparing bytes cannot show it."""
-LOOKS, ROUNDS = 10, 5
-"""Looks that confirm or clear a suspicion, and their rounds."""
-UNEVEN, MANY_TIMES = 1.08, 30
-"""A kernel is called on adversarial inputs again, so many times on each, when a fifth of its calls take longer than its
-fastest by this factor and SLOWER_US. Of honest kernels one in a hundred does."""
-AGAIN_US = 1e6
-"""Device time that this may take."""
 JUDGED_BYTES = 4 << 30
 """Outputs that are kept to be judged: of ordinary calls where outputs vary, and of those on adversarial inputs."""
 
@@ -84,6 +60,29 @@ class Kept:
     outputs: tuple[Tensor, ...]
     seal: Seal | None = None
     """Shows whether a later call has changed the outputs, where the harness owns the memory that calls use."""
+
+
+@dataclasses.dataclass(slots=True)
+class CallTimes:
+    """How long the calls of a kernel took since it began to be timed."""
+
+    fresh_us: list[float] = dataclasses.field(default_factory=list)
+    """On held-out inputs."""
+    usual_us: list[float] = dataclasses.field(default_factory=list)
+    """On others."""
+    samples: list[Sample] = dataclasses.field(default_factory=list)
+    """All of them, without what they left."""
+
+
+class Shows(enum.Enum):
+    """What judged calls are shown."""
+
+    USUAL = enum.auto()
+    """What their buffers hold, other inputs, and held-out ones as often as need be."""
+    HELD_OUT = enum.auto()
+    """The same, with held-out inputs in every look."""
+    ORDINARY = enum.auto()
+    """What their buffers hold, alone."""
 
 
 class Auditor:
@@ -108,22 +107,18 @@ class Auditor:
             several: there are more kernels than one, so errors say which.
         """
         self.context, self.verdict, self.late, self.tampered, self.several = context, verdict, late, tampered, several
-        self._fresh_us: dict[str, list[float]] = {}
-        self._usual_us: dict[str, list[float]] = {}
-        self._timed: dict[str, list[Sample]] = {}
+        self.times: defaultdict[str, CallTimes] = defaultdict(CallTimes)
+        """By kernel; calls on adversarial inputs have a label of their own."""
+        self.varies: set[str] = set()
+        """Kernels of which some call left other bytes than a judged one on the same inputs."""
+        self._shows = Shows.USUAL
         self._shown_held_out: set[str] = set()
         """Kernels that were shown held-out inputs since they began to be timed."""
         self._shown_cases: dict[str, set[str | None]] = {}
         """The adversarial cases that each kernel was shown since then."""
-        self._suspecting = False
-        """Whether every look has held-out inputs."""
-        self._ordinary_only = False
-        """Whether calls are judged on what their buffers hold alone."""
         self._subjects: dict[str, Subject] = {}
         self._answers: dict[str, dict[Drawing, int]] = {}
         """Fingerprints of outputs, by kernel and inputs."""
-        self._varies: set[str] = set()
-        """Kernels of which some call left other bytes than a judged one on the same inputs."""
 
     def candidate(self, label: str, subject: Subject) -> Candidate:
         """A kernel, with calls that can be audited."""
@@ -134,19 +129,19 @@ class Auditor:
 
         def audits() -> Audit:
             held_out: list[ReferenceInputs | None] = []
-            turns = itertools.repeat(True) if self._ordinary_only else itertools.cycle((True, False))
+            ordinary = self._shows is Shows.ORDINARY
+            turns = itertools.repeat(True) if ordinary else itertools.cycle((True, False))
             # Where everything is restored between calls, nothing that one look shows helps a kernel in the next.
             keeps_nothing = subject.owned and not subject.not_restored
-            enough = keeps_nothing and label in self._shown_held_out and not self._suspecting
-            shown = enough or self._ordinary_only
-            if not shown:
+            once = keeps_nothing and self._shows is Shows.USUAL
+            if not ordinary and not (once and label in self._shown_held_out):
                 del known[len(self.context.references) :]
-                held_out = [self._inputs_to_come(shared=keeps_nothing and not self._suspecting and not self.several)]
+                held_out = [self._inputs_to_come(shared=once and not self.several)]
                 self._shown_held_out.add(label)
-            cases = self._cases_to_come(label) if subject.owned and not self._ordinary_only else []
+            cases = self._cases_to_come(label) if subject.owned and not ordinary else []
             return Audit(
                 lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
-                [functools.partial(self._adversarial_hooks, label=label, case=case) for case in cases],
+                [functools.partial(self.adversarial_hooks, label=label, case=case) for case in cases],
             )
 
         def prepare(stage: int) -> None:
@@ -166,7 +161,12 @@ class Auditor:
         cases = self.context.kept_cases()
         shown = self._shown_cases.setdefault(label, set())
         ordered = sorted(random.sample(cases, len(cases)), key=lambda case: case.drawing.case in shown)
-        return ordered[: 1 if shown else self._room]
+        return ordered[: 1 if shown else self.room]
+
+    @property
+    def room(self) -> int:
+        """Calls whose outputs can be kept to be judged together."""
+        return max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
 
     def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs | None:
         """The held-out inputs of a look, hidden until a call is shown them: those before it could find them in memory.
@@ -234,7 +234,7 @@ class Auditor:
 
         return before, after
 
-    def _adversarial_hooks(self, stage: int, label: str, case: ReferenceInputs) -> Hooks:
+    def adversarial_hooks(self, stage: int, label: str, case: ReferenceInputs) -> Hooks:
         """What to queue before and after a call on adversarial inputs; the next call finds those of before.
 
         They lie in two sets of buffers, as ordinary inputs lie in several: being alone must not give them away.
@@ -267,11 +267,18 @@ class Auditor:
 
     def begin(self) -> None:
         """Forget the times seen so far and what was shown: the kernel is timed afresh."""
-        self._fresh_us.clear()
-        self._usual_us.clear()
-        self._timed.clear()
+        self.times.clear()
         self._shown_held_out.clear()
         self._shown_cases.clear()
+
+    @contextlib.contextmanager
+    def showing(self, what: Shows) -> Iterator[None]:
+        """Have judged calls shown something else for a while."""
+        self._shows = what
+        try:
+            yield
+        finally:
+            self._shows = Shows.USUAL
 
     def judge(self, samples: Sequence[Sample]) -> bool:
         """Judge the audited calls among some samples; False when one was wrong."""
@@ -280,9 +287,9 @@ class Auditor:
             self.verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
             return False
         for sample in samples:
-            fresh = sample.kept is not None and sample.kept.fresh
-            (self._fresh_us if fresh else self._usual_us).setdefault(sample.label, []).append(sample.time_us)
-            self._timed.setdefault(sample.label, []).append(dataclasses.replace(sample, kept=None))
+            fresh, times = sample.kept is not None and sample.kept.fresh, self.times[sample.label]
+            (times.fresh_us if fresh else times.usual_us).append(sample.time_us)
+            times.samples.append(dataclasses.replace(sample, kept=None))
         warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
         if warm_us:
             said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
@@ -310,13 +317,13 @@ class Auditor:
         known = self._answers[label]
         for drawing, value in self._subjects[label].fingerprints():
             if known.setdefault(drawing, value) != value:
-                self._varies.add(label)
+                self.varies.add(label)
 
     def _judge_kept(self, audited: Sequence[Sample]) -> None:
         whole: list[Sample] = []
         for sample in audited:
             if sample.kept.wrong is not None:
-                where = f"{self._name(sample.label)}in a timed call: "
+                where = f"{self.name(sample.label)}in a timed call: "
                 self.verdict.fail(Status.INCORRECT, f"{where}{sample.kept.wrong}")
             else:
                 whole.append(sample)
@@ -325,7 +332,7 @@ class Auditor:
         with machine("an answer cannot be computed"):
             comparisons = self.context.compare([(s.kept.reference, s.kept.outputs) for s in whole])
         for sample, found in zip(whole, comparisons, strict=True):
-            where = f"{self._name(sample.label)}in a timed call: "
+            where = f"{self.name(sample.label)}in a timed call: "
             note(self.context, sample.kept.reference, found, self.verdict, where)
             erase(self.context, sample.kept.outputs)
         for sample in audited:
@@ -333,126 +340,10 @@ class Auditor:
             if sample.kept.reference not in self.context.references and sample.kept.reference.drawing.case is None:
                 sample.kept.reference.forget_answer()
 
-    def _name(self, label: str) -> str:
+    def name(self, label: str) -> str:
         """How an error says which of two kernels it is about."""
         name = next((one for one in self._subjects if label in (one, adversarial_label(one))), label)
         return f"{name}: " if self.several else ""
-
-    def confirm(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
-        """Look again at a kernel that may have left work out, or kept answers."""
-        if not self.verdict.ok:
-            return
-        if candidate.label in self._varies:
-            self._refuse_short_calls(candidate.label)
-            self._judge_ordinary_calls(candidate, sampler, rng)
-        if self.verdict.ok and self._uneven(candidate.label):
-            self._judge_adversarial_calls(candidate, sampler, rng)
-        if self.verdict.ok:
-            self._confirm_times(candidate, sampler, rng)
-
-    def _refuse_short_calls(self, label: str) -> None:
-        """Refuse a kernel with calls that are much faster than its others: the mean of few rounds follows one.
-
-        Only calls that its time is computed from count: some take longer because the host was late.
-        """
-        times = [sample.time_us for sample in hidden(self._timed[label], label)]
-        usual, least = statistics.median(times), min(times)
-        if self.context.device.is_gpu and least < MUCH_FASTER * usual:
-            said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs: it leaves work out"
-            self.verdict.fail(Status.REJECTED, f"{self._name(label)}{said}")
-
-    def _judge_ordinary_calls(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
-        """Judge every call of a look in which nothing is new to the kernel: comparing bytes says nothing about it.
-
-        Sums in an order that changes are no reason to refuse a kernel; calls that leave work out are.
-        """
-        room = JUDGED_BYTES // max(1, ROUNDS * sum(self.context.output_bytes))
-        calls = min(calls_per_round(self._usual_us[candidate.label]), max(1, room))
-        chosen = RoundPlan(calls, 0, (ROUNDS,), audited=1.0)
-        self._ordinary_only = True
-        try:
-            self.judge(sampler.run(make_slots([candidate], self.context, range(ROUNDS), chosen, rng)))
-        finally:
-            self._ordinary_only = False
-
-    def _uneven(self, label: str) -> bool:
-        times = [sample.time_us for sample in hidden(self._timed.get(label, []), label)]
-        return self.context.device.is_gpu and self._subjects[label].owned and uneven(times)
-
-    def _judge_adversarial_calls(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
-        """Judge many calls on adversarial inputs, wherever they lie: a shortcut that some calls take shows there."""
-        cases = self.context.kept_cases()
-        renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
-        look_us = len(cases) * statistics.median(self._usual_us[candidate.label])
-        for number in range(max(1, min(MANY_TIMES, int(AGAIN_US / look_us))) if cases else 0):
-            slots: list[Slot] = []
-            for case in rng.sample(cases, min(len(cases), self._room)):
-                stage = rng.randrange(len(self.context.stages))
-                slots.append(calling(renamed, self.context, stage, number))
-                slots[-1].before, slots[-1].after = self._adversarial_hooks(stage, candidate.label, case)
-            if not self.judge(sampler.run(slots)):
-                return
-
-    @property
-    def _room(self) -> int:
-        """Calls whose outputs can be kept to be judged together."""
-        return max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
-
-    def _confirm_times(self, candidate: Candidate, sampler: Sampler, rng: random.Random) -> None:
-        """Reject a kernel that takes longer on inputs it has not been shown.
-
-        A suspicion from its rounds, where one call is on held-out inputs, is followed by more looks of the same kind,
-        with others in each: an answer that is kept where anything out of the ordinary destroys it is kept there too.
-        """
-        if not self._suspicious(candidate.label):
-            return
-        before = [*self._usual_us[candidate.label]]
-        chosen = RoundPlan(calls_per_round(before), 0, (ROUNDS,))
-        self._suspecting = True
-        for look in range(LOOKS):
-            rounds = range(ROUNDS * look, ROUNDS * (look + 1))
-            if not self.judge(sampler.run(make_slots([candidate], self.context, rounds, chosen, rng))):
-                return
-        self._suspecting = False
-        fresh, after = self._fresh_us[candidate.label], self._usual_us[candidate.label]
-        # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a CPU
-        # other processes may have slowed them.
-        noticed = self.context.device.is_gpu and self._slower(fresh, before)
-        if noticed or self._slower(fresh, after):
-            spent, best = min(fresh), min(at_best(before), at_best(after))
-            said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
-            self.verdict.fail(Status.REJECTED, f"{self._name(candidate.label)}{said}: it keeps answers")
-
-    def _suspicious(self, label: str) -> bool:
-        return self._slower(self._fresh_us.get(label, []), self._usual_us.get(label, []))
-
-    def _slower(self, fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
-        return suspicious(fresh_us, usual_us, SLOWER if self.context.device.is_gpu else SLOWER_ON_CPU)
-
-
-def calls_per_round(times_us: Sequence[float]) -> int:
-    """Calls of a kernel in each round of a further look; a slow one must not run into its timeout."""
-    usual = statistics.median(times_us)
-    return 6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1
-
-
-def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float], factor: float = SLOWER) -> bool:
-    """Whether even the fastest of some calls took longer than others do at their best."""
-    return bool(fresh_us and usual_us) and min(fresh_us) > factor * at_best(usual_us) + SLOWER_US
-
-
-def uneven(times_us: Sequence[float]) -> bool:
-    """Whether a fifth of some calls took longer than the fastest; of fewer than five nothing is said."""
-    ordered = sorted(times_us)
-    return len(ordered) >= ROUNDS and ordered[len(ordered) * 4 // 5] > UNEVEN * ordered[0] + SLOWER_US
-
-
-def at_best(times_us: Sequence[float]) -> float:
-    """The time that a quarter of some calls do not exceed, or their geometric mean, if less.
-
-    Answers may be kept for only some calls; a few very fast ones pull down the mean, which is what is recorded.
-    """
-    return min(sorted(times_us)[len(times_us) // 4], statistics.geometric_mean(times_us))
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from kbench.harness.timing.second_clock import both_clocks_us, disagree
 from kbench.harness.verify.audit import VERIFIED, Auditor
 from kbench.harness.verify.context import ContextCache, ProblemContext, check_claims, first_failure
 from kbench.harness.verify.failures import classify
+from kbench.harness.verify.second_look import SecondLook
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict, call, erase, judge_answer, verify, verify_together
 from kbench.schemas import InfrastructureError, Status
@@ -317,7 +318,7 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
         # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
         ramp(context, bench.sampler)
     if verdict.ok:
-        auditor.confirm(candidate, bench.sampler, rng)
+        SecondLook(auditor, candidate, bench.sampler, rng).take()
     # Other processes slow the reference down on a CPU: there it says nothing about the kernel.
     known = bench.undisturbed_us.get((context.definition.id, context.size.name))
     undisturbed_us = known if bench.device.is_gpu else None

@@ -11,6 +11,7 @@ from kbench.benchmark.problems import Size, problem
 from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.timing.rounds import adversarial_label
 from kbench.harness.verify.audit import VERIFIED, Auditor
+from kbench.harness.verify.second_look import SecondLook
 from kbench.harness.verify.subject import Subject
 from kbench.harness.verify.verify import Verdict
 from kbench.harness.worker.execute import (
@@ -70,7 +71,7 @@ def _workload(
     def contest() -> None:
         duels.append(fight(first, second, context, bench.sampler, rng, threshold, auditor.judge))
         for candidate in (first, second):
-            auditor.confirm(candidate, bench.sampler, rng)
+            SecondLook(auditor, candidate, bench.sampler, rng).take()
 
     guard(contest, verdict, bench)
     look_for_damage(context, subjects, bench, verdict)

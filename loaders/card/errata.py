@@ -30,10 +30,6 @@ class Erratum:
 
 def errata_of(corpus: Corpus) -> tuple[Erratum, ...]:
     """The errata that a corpus has, in the order of their problems."""
-    rows = corpus.table("kernels", columns=["kernel_id", "problem_id", "status"]).to_pylist()
-    found = {
-        Erratum(row["kernel_id"], row["problem_id"], ERRATA[row["kernel_id"]])
-        for row in rows
-        if row["kernel_id"] in ERRATA and row["status"] == Status.OK
-    }
+    rows = corpus.table("kernels", columns=["kernel_id", "problem_id"], kernel_id=list(ERRATA), status=Status.OK.value)
+    found = {Erratum(row["kernel_id"], row["problem_id"], ERRATA[row["kernel_id"]]) for row in rows.to_pylist()}
     return tuple(sorted(found, key=lambda one: (one.problem_id, one.kernel_id)))

@@ -26,9 +26,10 @@ from kbench.harness.timing.rounds import (
     make_slots,
 )
 from kbench.harness.verify import audit
-from kbench.harness.verify.audit import LOOKS, MANY_TIMES, QUICK_S, ROUNDS, Auditor, suspicious, uneven
+from kbench.harness.verify.audit import QUICK_S, Auditor, Shows
 from kbench.harness.verify.context import ProblemContext
 from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
+from kbench.harness.verify.second_look import LOOKS, MANY_TIMES, ROUNDS, SecondLook, suspicious, uneven
 from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.verify.verify import CHANGED, Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
@@ -132,7 +133,7 @@ def test_a_kernel_cannot_find_held_out_inputs_in_memory_before_it_is_shown_them(
     for seed in range(20):
         context.reset()
         auditor = Auditor(context, Verdict())
-        auditor._suspecting = suspecting
+        auditor._shows = Shows.HELD_OUT if suspecting else Shows.USUAL
         kernel = auditor.candidate("k", Planned(run, context))
         for _ in range(2 if suspecting else 1):
             shown = [False]
@@ -300,8 +301,9 @@ def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(
 def test_adversarial_inputs_are_no_part_of_calls_that_are_all_ordinary(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", tells_timed_calls(context, honest=True))
-    auditor._ordinary_only = True
-    assert {sample.label for sample in look(kernel, context)} == {"k"}
+    with auditor.showing(Shows.ORDINARY):
+        assert {sample.label for sample in look(kernel, context)} == {"k"}
+    assert {sample.label for sample in look(kernel, context)} > {"k"}
 
 
 @pytest.mark.parametrize(
@@ -316,7 +318,9 @@ def test_where_bytes_vary_no_call_may_take_less_than_half_the_median(
     slow = [Sample("k", number, 100.0, exposed=late, kept=None) for number in range(15)]
     fast = [Sample("k", number, least, exposed=False, kept=None) for number in range(15 if late else 1)]
     assert auditor.judge([*slow, *fast])
-    auditor._refuse_short_calls("k")
+    SecondLook(
+        auditor, Candidate("k", lambda stage: None), Sampler(context.device), random.Random(0)
+    ).refuse_short_calls()
     assert auditor.verdict.ok is ok
     assert ok or auditor.verdict.reason == (
         "takes 100.0 us and in some calls 40.0 us, with other outputs: it leaves work out"
@@ -409,8 +413,8 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
 
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine makes times suspicious, which is not what these tests are about.
-        patch.setattr(auditor, "_confirm_times", lambda *_: None)
-        auditor.confirm(dataclasses.replace(kernel, call=call), Sampler(context.device), random.Random(0))
+        patch.setattr(SecondLook, "confirm_times", lambda *_: None)
+        SecondLook(auditor, dataclasses.replace(kernel, call=call), Sampler(context.device), random.Random(0)).take()
     return auditor, taken[0]
 
 
@@ -509,9 +513,10 @@ def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemCo
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, slow_when_new(0.01, {}))
     assert auditor.judge(look(kernel, context))
-    assert auditor._suspicious("k")
+    second = SecondLook(auditor, kernel, Sampler(context.device), random.Random(0))
+    assert second.suspicious
     auditor.begin()
-    assert not auditor._suspicious("k")
+    assert not second.suspicious
 
 
 def honest(calls: list[int]) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -543,7 +548,7 @@ def test_a_kernel_that_keeps_answers_by_contents_is_rejected(context: ProblemCon
         run(context.references[at].inputs[0])
     kernel = candidate(auditor, run)
     assert auditor.judge(look(kernel, context))
-    auditor.confirm(kernel, Sampler(context.device), rng)
+    SecondLook(auditor, kernel, Sampler(context.device), rng).take()
     assert auditor.verdict.status is Status.REJECTED
     assert auditor.verdict.reason is not None
     assert "it has not been shown" in auditor.verdict.reason
@@ -563,7 +568,7 @@ def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
     kernel = candidate(auditor, slow_when_new(0.01, kept))
     monkeypatch.setattr(ProblemContext, "held_out", draw_over_what_is_kept)
     assert auditor.judge(look(kernel, context))
-    auditor.confirm(kernel, Sampler(context.device), random.Random(1))
+    SecondLook(auditor, kernel, Sampler(context.device), random.Random(1)).take()
     assert auditor.verdict.status is Status.REJECTED
 
 
@@ -575,7 +580,7 @@ def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: Problem
         held_up = sample.kept is not None and sample.kept.fresh
         auditor.judge([Sample("k", sample.round, 1e5 if held_up else sample.time_us, False, sample.kept)])
     before = calls[0]
-    auditor.confirm(kernel, Sampler(context.device), random.Random(1))
+    SecondLook(auditor, kernel, Sampler(context.device), random.Random(1)).take()
     assert calls[0] == before + 3 * ROUNDS * LOOKS, "calls of 2 ms: three a round"
     assert auditor.verdict.ok
 
@@ -597,7 +602,7 @@ def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times
     for sample in look(kernel, context):
         fresh = sample.kept is not None and sample.kept.fresh
         assert auditor.judge([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
-    auditor.confirm(kernel, Steady(context.device), random.Random(1))
+    SecondLook(auditor, kernel, Steady(context.device), random.Random(1)).take()
     assert auditor.verdict.status is (Status.REJECTED if is_gpu else Status.OK)
 
 
@@ -606,7 +611,7 @@ def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext)
     kernel = candidate(auditor, honest(calls))
     assert auditor.judge([dataclasses.replace(sample, time_us=2_000.0) for sample in look(kernel, context)])
     before = calls[0]
-    auditor.confirm(kernel, Sampler(context.device), random.Random(1))
+    SecondLook(auditor, kernel, Sampler(context.device), random.Random(1)).take()
     assert calls[0] == before
     assert auditor.verdict.ok
 
@@ -653,11 +658,11 @@ def timed_unevenly(
     auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", subject)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auditor, "_confirm_times", lambda *_: None)
+        patch.setattr(SecondLook, "confirm_times", lambda *_: None)
         samples = look(kernel, context)
         auditor.judge([dataclasses.replace(s, time_us=60.0 if fast(at) else 100.0) for at, s in enumerate(samples)])
         context.device.is_gpu = is_gpu
-        auditor.confirm(kernel, Untimed(context.device), random.Random(1))
+        SecondLook(auditor, kernel, Untimed(context.device), random.Random(1)).take()
     return auditor
 
 

@@ -1,0 +1,165 @@
+"""Second look: a kernel that may have left work out, or kept answers, is called again before it is believed.
+
+One whose outputs vary has a whole look of ordinary calls judged, because comparing bytes says nothing about it, and
+none of its calls may take less than half the median. One whose calls do not all take about as long is called on
+adversarial inputs again, many times: it may take a shortcut in some calls that is wrong on those alone. One that takes
+longer on held-out inputs must do so no more when it meets many.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import statistics
+from collections.abc import Sequence
+
+from kbench.harness.timing.batch import Sampler, Slot
+from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
+from kbench.harness.verify.audit import Auditor, CallTimes, Shows
+from kbench.schemas import Status
+
+SLOWER, SLOWER_US = 1.25, 2.0
+"""A kernel is suspected when its fastest call on held-out inputs takes longer than others at best, by both."""
+SLOWER_ON_CPU = 2.0
+"""The factor on a CPU, whose caches hold other things after inputs were drawn."""
+MUCH_FASTER = 0.5
+"""A call below this share of the median leaves work out, where comparing bytes cannot show it."""
+LOOKS, ROUNDS = 10, 5
+"""Looks that confirm or clear a suspicion, and their rounds."""
+UNEVEN, FEWEST = 1.08, 5
+"""Times are uneven when a fifth of them are longer than the shortest, by this factor and SLOWER_US; of fewer nothing is
+said. Of honest kernels' times one in a hundred is."""
+MANY_TIMES, AGAIN_US = 30, 1e6
+"""Calls on each adversarial case after that, and the device time they may take."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SecondLook:
+    """A kernel that was timed, and what it takes to call it again."""
+
+    auditor: Auditor
+    candidate: Candidate
+    sampler: Sampler
+    rng: random.Random
+
+    def take(self) -> None:
+        """Look again as far as there is reason to; the auditor's verdict says what was found."""
+        verdict = self.auditor.verdict
+        if verdict.ok and self.candidate.label in self.auditor.varies:
+            self.refuse_short_calls()
+            self.judge_ordinary_calls()
+        if verdict.ok and self.uneven:
+            self.judge_adversarial_calls()
+        if verdict.ok and self.suspicious:
+            self.confirm_times()
+
+    def refuse_short_calls(self) -> None:
+        """Refuse a kernel with calls that are much faster than its others: the mean of few rounds follows one."""
+        times_us = self._counted_us
+        usual, least = statistics.median(times_us), min(times_us)
+        if self._is_gpu and least < MUCH_FASTER * usual:
+            said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs"
+            self._reject(f"{said}: it leaves work out")
+
+    def judge_ordinary_calls(self) -> None:
+        """Judge every call of a look in which nothing is new to the kernel.
+
+        Sums in an order that changes are no reason to refuse a kernel; calls that leave work out are.
+        """
+        calls = min(calls_per_round(self._times.usual_us), max(1, self.auditor.room // ROUNDS))
+        with self.auditor.showing(Shows.ORDINARY):
+            self._look(range(ROUNDS), RoundPlan(calls, 0, (ROUNDS,), audited=1.0))
+
+    def judge_adversarial_calls(self) -> None:
+        """Judge many calls on adversarial inputs, wherever they lie: a shortcut that some calls take shows there."""
+        context, label = self.auditor.context, self.candidate.label
+        cases = context.kept_cases()
+        renamed = dataclasses.replace(self.candidate, label=adversarial_label(label))
+        look_us = len(cases) * statistics.median(self._times.usual_us)
+        for number in range(max(1, min(MANY_TIMES, int(AGAIN_US / look_us))) if cases else 0):
+            slots: list[Slot] = []
+            for case in self.rng.sample(cases, min(len(cases), self.auditor.room)):
+                stage = self.rng.randrange(len(context.stages))
+                slots.append(calling(renamed, context, stage, number))
+                slots[-1].before, slots[-1].after = self.auditor.adversarial_hooks(stage, label, case)
+            if not self.auditor.judge(self.sampler.run(slots)):
+                return
+
+    def confirm_times(self) -> None:
+        """Reject a kernel that takes longer on inputs it has not been shown.
+
+        A suspicion from its rounds, where one call is on held-out inputs, is followed by more looks of the same kind,
+        with others in each: an answer that is kept where anything out of the ordinary destroys it is kept there too.
+        """
+        before = [*self._times.usual_us]
+        chosen = RoundPlan(calls_per_round(before), 0, (ROUNDS,))
+        with self.auditor.showing(Shows.HELD_OUT):
+            looks = (range(ROUNDS * look, ROUNDS * (look + 1)) for look in range(LOOKS))
+            if not all(self._look(rounds, chosen) for rounds in looks):
+                return
+        fresh, after = self._times.fresh_us, self._times.usual_us
+        # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a CPU
+        # other processes may have slowed them.
+        noticed = self._is_gpu and self._slower(fresh, before)
+        if noticed or self._slower(fresh, after):
+            spent, best = min(fresh), min(at_best(before), at_best(after))
+            said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
+            self._reject(f"{said}: it keeps answers")
+
+    @property
+    def uneven(self) -> bool:
+        """Whether its calls do not all take about as long, where they cannot have kept anything."""
+        return self._is_gpu and self.candidate.prepare is not None and uneven(self._counted_us)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether it took longer on held-out inputs than on others."""
+        return self._slower(self._times.fresh_us, self._times.usual_us)
+
+    @property
+    def _times(self) -> CallTimes:
+        return self.auditor.times[self.candidate.label]
+
+    @property
+    def _counted_us(self) -> list[float]:
+        """Times of the calls that its own is computed from: some take longer because the host was late."""
+        return [sample.time_us for sample in hidden(self._times.samples, self.candidate.label)]
+
+    @property
+    def _is_gpu(self) -> bool:
+        return self.auditor.context.device.is_gpu
+
+    def _slower(self, fresh_us: Sequence[float], usual_us: Sequence[float]) -> bool:
+        return suspicious(fresh_us, usual_us, SLOWER if self._is_gpu else SLOWER_ON_CPU)
+
+    def _look(self, rounds: range, chosen: RoundPlan) -> bool:
+        slots = make_slots([self.candidate], self.auditor.context, rounds, chosen, self.rng)
+        return self.auditor.judge(self.sampler.run(slots))
+
+    def _reject(self, said: str) -> None:
+        self.auditor.verdict.fail(Status.REJECTED, f"{self.auditor.name(self.candidate.label)}{said}")
+
+
+def calls_per_round(times_us: Sequence[float]) -> int:
+    """Calls of a kernel in each round of a further look; a slow one must not run into its timeout."""
+    usual = statistics.median(times_us)
+    return 6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1
+
+
+def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float], factor: float = SLOWER) -> bool:
+    """Whether even the fastest of some calls took longer than others do at their best."""
+    return bool(fresh_us and usual_us) and min(fresh_us) > factor * at_best(usual_us) + SLOWER_US
+
+
+def uneven(times_us: Sequence[float]) -> bool:
+    """Whether a fifth of some calls took longer than the fastest, by UNEVEN and SLOWER_US."""
+    ordered = sorted(times_us)
+    return len(ordered) >= FEWEST and ordered[len(ordered) * 4 // 5] > UNEVEN * ordered[0] + SLOWER_US
+
+
+def at_best(times_us: Sequence[float]) -> float:
+    """The time that a quarter of some calls do not exceed, or their geometric mean, if less.
+
+    Answers may be kept for only some calls; a few very fast ones pull down the mean, which is what is recorded.
+    """
+    return min(sorted(times_us)[len(times_us) // 4], statistics.geometric_mean(times_us))

@@ -17,7 +17,7 @@ from kbench.generation.search.methods.registry import searchable
 from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of
-from kbench.harness.device.doctor import require_gpus
+from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import Backend

@@ -6,10 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kbench.harness.commands.kernel_judge import KernelJudge as KernelJudge
     from kbench.harness.harness import Harness as Harness
-    from kbench.harness.record.kernel_judge import KernelJudge as KernelJudge
 
-_PLACES = {"Harness": "kbench.harness.harness", "KernelJudge": "kbench.harness.record.kernel_judge"}
+_PLACES = {"Harness": "kbench.harness.harness", "KernelJudge": "kbench.harness.commands.kernel_judge"}
 
 
 def __getattr__(name: str) -> Any:

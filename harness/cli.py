@@ -111,9 +111,9 @@ def measure(
     expressions over the problem's inputs and outputs by name.
     """
     from kbench.benchmark.problems.registry import edition, named
-    from kbench.harness.device.doctor import require_gpus
-    from kbench.harness.record.check import check, check_corpus
-    from kbench.harness.record.session import MeasureOptions, measure_files, remeasure
+    from kbench.harness.commands.check import check, check_corpus
+    from kbench.harness.commands.doctor import require_gpus
+    from kbench.harness.commands.session import MeasureOptions, measure_files, remeasure
 
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
@@ -222,8 +222,8 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""
     from kbench.benchmark.problems import named
-    from kbench.harness.device.doctor import require_gpus
-    from kbench.harness.record.session import CompareOptions, compare_files
+    from kbench.harness.commands.doctor import require_gpus
+    from kbench.harness.commands.session import CompareOptions, compare_files
 
     gpus, told["problem_id"] = parse_gpus(gpu), named(told["problem_id"]).id
     require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
@@ -237,7 +237,7 @@ def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> Non
 @json_option
 def doctor(gpu: str, quick: bool, as_json: bool) -> None:
     """Inspect GPU, driver, compilers, clocks and sandbox; exit 1 when nothing can be measured."""
-    from kbench.harness.device.doctor import examine, render
+    from kbench.harness.commands.doctor import examine, render
 
     report = examine(parse_gpus(gpu), measure=not quick)
     click.echo(json.dumps(report) if as_json else render(report))
@@ -254,7 +254,7 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
 def references(out: Path, names: tuple[str, ...], deadline: float | None, gpu: int, cpu: bool) -> None:
     """Time every reference in eager PyTorch, through torch.compile and as the vendor's call where there is one."""
     from kbench.benchmark.problems.registry import known, named
-    from kbench.harness.record.references import default_compiler, measure_references, open_device
+    from kbench.harness.commands.references import default_compiler, measure_references, open_device
 
     chosen = [named(name) for name in names] or list(known().values())
     compiler = (lambda call: call) if cpu else default_compiler
@@ -274,10 +274,10 @@ def counters(corpus: str | None, where: str, limit: int | None, out: Path, deadl
 
     Bytes of DRAM and L2, occupancy, issue slots and tensor cores. Clocks stay as they are.
     """
-    from kbench.harness.device.doctor import require_gpus
+    from kbench.harness.commands.counters import count
+    from kbench.harness.commands.doctor import require_gpus
+    from kbench.harness.commands.selection import select
     from kbench.harness.device.gpu import Gpu
-    from kbench.harness.record.counters import count
-    from kbench.harness.record.selection import select
 
     chosen = Gpu.parse(gpu)
     require_gpus((chosen,), f"kbench measure {CHECK_ONLY}")

@@ -20,19 +20,19 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
+from kbench.harness.device.device_facts import H200, DeviceFacts
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.floor import Ceilings
 from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.target import Target
 from kbench.harness.isolate.spawner import Spawner, shared_spawner
 from kbench.harness.kernel.adapters import adapter_for, refusal
 from kbench.harness.plan.cache import Build, BuildCache, default_folder
-from kbench.harness.plan.device_facts import H200, DeviceFacts
-from kbench.harness.plan.target import Target
 from kbench.harness.queue.device_queue import DeviceQueue, DeviceSettings
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Policy, Supervisor
-from kbench.harness.record.record import failure, make_measurement
+from kbench.harness.record import failure, make_measurement
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.execute import MeasureTask, chosen_sizes
 from kbench.harness.worker.messages import task_message

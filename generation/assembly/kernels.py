@@ -9,7 +9,7 @@ from typing import Any
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured
-from kbench.harness.record.record import TIMED, aggregate
+from kbench.harness.record import TIMED, aggregate
 from kbench.harness.timing.rounds import Z95
 from kbench.loaders.splits import assign_splits
 from kbench.loaders.splits.lineage import split_kernels

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.generation.assembly.gather import Gathered, Measured
-from kbench.harness.record.record import aggregate
+from kbench.harness.record import aggregate
 from kbench.schemas import Event, Kernel, Status
 
 

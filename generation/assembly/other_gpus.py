@@ -9,7 +9,7 @@ from pathlib import Path
 from kbench.generation.assembly.gather import Measured, check_trust, untimed
 from kbench.generation.assembly.kernels import between_machines
 from kbench.generation.assembly.repeats import repeated
-from kbench.harness.record.record import aggregate
+from kbench.harness.record import aggregate
 from kbench.schemas import Environment, Kernel, Measurement, UserError
 
 

@@ -14,7 +14,7 @@ from kbench.generation.assembly.kernels import kernel_row
 from kbench.generation.log.log import by_run, read_log
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
-from kbench.harness.record.record import Aggregate
+from kbench.harness.record import Aggregate
 from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.schemas import Kernel, UserError

@@ -19,7 +19,7 @@ from kbench.generation.search.budget import parse_budget
 from kbench.generation.search.methods.registry import searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
-from kbench.harness.device.doctor import require_gpus
+from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend, UserError
 

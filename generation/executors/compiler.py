@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 
 from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.harness.device.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build
-from kbench.harness.plan.target import Target
 from kbench.schemas import InfrastructureError, KernelSource
 
 

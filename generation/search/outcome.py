@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.harness.record.record import aggregate
+from kbench.harness.record import aggregate
 from kbench.schemas import Measurement, Status
 
 

@@ -17,6 +17,8 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 MS_PRIVATE_ALL = (1 << 18) | (1 << 14)
 """MS_PRIVATE and MS_REC: what is mounted here is seen nowhere else."""
+LOG_NAME = "stderr.txt"
+"""A worker's log in its folder."""
 OPEN_FILES = 1024
 FILE_BYTES = 256 << 20
 HOST_BYTES = 48 << 30

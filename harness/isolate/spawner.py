@@ -23,10 +23,11 @@ from typing import Any
 import kbench
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel, offer_key
-from kbench.harness.isolate.zygote import LOG_NAME
 from kbench.loaders.storage import janitor, scratch
 from kbench.schemas import InfrastructureError
 
+ZYGOTE = "kbench.harness.worker.zygote"
+"""The module whose `main` is the zygote. A process of its own runs it; this one never imports it."""
 START_SECONDS = 120.0
 LOG_TAIL, LONGEST_CHARACTER = 600, 4
 """Characters quoted of a log, and the most bytes that one of them takes."""
@@ -59,7 +60,7 @@ class WorkerProcess:
         # By this name lies whatever foreign code put there: a link to a secret, a pipe without a writer.
         safely = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            log = os.open(self.scratch / LOG_NAME, safely)
+            log = os.open(self.scratch / sandbox.LOG_NAME, safely)
         except OSError:
             return ""
         try:
@@ -174,7 +175,7 @@ class Spawner:
     def _start_zygote(self, control: socket.socket) -> subprocess.Popen[bytes]:
         package = str(Path(kbench.__file__).resolve().parents[1])
         # -P and an explicit path: the caller's working directory must not shadow a module in the worker.
-        code = f"import sys; sys.path.insert(0, {package!r}); from kbench.harness.isolate.zygote import main; main()"
+        code = f"import sys; sys.path.insert(0, {package!r}); from {ZYGOTE} import main; main()"
         return subprocess.Popen(
             [sys.executable, "-P", "-c", code, str(control.fileno()), str(self.scratch), self._purpose],
             pass_fds=[control.fileno()],

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.problems import problem
+from kbench.harness.device.target import Target
 from kbench.harness.plan.cache import Build, readable
 from kbench.harness.plan.check import PlanError, read_plan
 from kbench.harness.plan.planner import MOST_CONFIGS, Planned
@@ -23,7 +24,6 @@ from kbench.harness.plan.resources import (
     read_variables,
     uses_heap,
 )
-from kbench.harness.plan.target import Target
 from kbench.schemas import DataError, KernelSource, Status, to_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.records.launch_plan import LaunchPlan, StepKind

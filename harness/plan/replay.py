@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.harness.audit.fingerprints import Fingerprints
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import (
     DriverError,
@@ -34,15 +35,14 @@ from kbench.harness.device.driver import (
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
 from kbench.harness.plan.resources import Variable, read_variables
-from kbench.harness.verify.fingerprints import Fingerprints
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from kbench.harness.bench.context import Stage
+    from kbench.harness.bench.reference_inputs import Drawing
     from kbench.harness.device.device import CudaDevice
-    from kbench.harness.verify.context import Stage
-    from kbench.harness.verify.reference_inputs import Drawing
 
 PLACES, PLACES_BYTES = 16, 64 << 20
 """Sets of output and scratch memory that calls are spread over, as far as these bytes go; at least two. Where a few

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.device.gpu import Gpu
+from kbench.harness.isolate.failures import judge_death, killed_from_outside
 from kbench.harness.isolate.protocol import KEY_BYTES, ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.verify.failures import judge_death, killed_from_outside
 from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import InfrastructureError, Status

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import edition
+from kbench.harness.device.device_facts import DeviceFacts
+from kbench.harness.device.target import Target
+from kbench.harness.isolate.failures import judge_death, killed_from_outside
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.accept import accept
 from kbench.harness.plan.cache import Build, BuildCache, build_id
-from kbench.harness.plan.device_facts import DeviceFacts
-from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.verify.failures import judge_death, killed_from_outside
 from kbench.harness.worker.messages import kernel_message
 from kbench.schemas import Backend, Status
 

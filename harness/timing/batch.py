@@ -23,7 +23,7 @@ from kbench.harness.timing.leftovers import Leftovers
 from kbench.harness.timing.null_kernel import NULL_KERNEL, NullKernel
 
 if TYPE_CHECKING:
-    from kbench.harness.verify.context import Stage
+    from kbench.harness.bench.context import Stage
 
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""

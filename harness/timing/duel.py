@@ -9,10 +9,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from kbench.harness.bench.context import ProblemContext
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
 from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
-from kbench.harness.verify.context import ProblemContext
 
 LOOKS = (8, 13, 21, 34)
 CONFIDENCE = 0.998

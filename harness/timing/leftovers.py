@@ -17,7 +17,7 @@ from kbench.harness.device.device import Device
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.harness.verify.context import Stage
+    from kbench.harness.bench.context import Stage
 
 HELD = 16
 """Calls whose outputs are held; the outputs of the next lie elsewhere."""

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kbench.harness.bench.context import STAGES, ProblemContext
 from kbench.harness.device.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
 from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
-from kbench.harness.verify.context import STAGES, ProblemContext
 from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"

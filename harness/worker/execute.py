@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kbench.benchmark.problems import ProblemDefinition, Size, problem
+from kbench.harness.audit.audit import VERIFIED, Auditor
+from kbench.harness.audit.second_look import SecondLook
+from kbench.harness.bench.context import ContextCache, ProblemContext, check_claims, first_failure
+from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import Device
 from kbench.harness.device.floor import Ceilings, floor_us, implausible
 from kbench.harness.device.nvml import ConditionsReader
+from kbench.harness.isolate.failures import classify
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, adversarial_label, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
-from kbench.harness.verify.audit import VERIFIED, Auditor
-from kbench.harness.verify.context import ContextCache, ProblemContext, check_claims, first_failure
-from kbench.harness.verify.failures import classify
-from kbench.harness.verify.second_look import SecondLook
-from kbench.harness.verify.subject import Subject
-from kbench.harness.verify.verify import Verdict, call, erase, judge_answer, verify, verify_together
+from kbench.harness.verify import Verdict, call, erase, judge_answer, verify, verify_together
 from kbench.schemas import InfrastructureError, Status
 
 CANDIDATE = "candidate"

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.benchmark.problems import Size, problem
+from kbench.harness.audit.audit import VERIFIED, Auditor
+from kbench.harness.audit.second_look import SecondLook
+from kbench.harness.bench.subject import Subject
 from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.timing.rounds import adversarial_label
-from kbench.harness.verify.audit import VERIFIED, Auditor
-from kbench.harness.verify.second_look import SecondLook
-from kbench.harness.verify.subject import Subject
-from kbench.harness.verify.verify import Verdict
+from kbench.harness.verify import Verdict
 from kbench.harness.worker.execute import (
     Bench,
     MeasureTask,

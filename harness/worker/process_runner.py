@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.bench.context import ContextCache, ProblemContext
+from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.device_facts import H200
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.isolate.mounts import freeze_files
@@ -18,10 +21,7 @@ from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.set_aside import SetAside
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
-from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
-from kbench.harness.verify.context import ContextCache, ProblemContext
-from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.worker.execute import Bench, MeasureTask, execute, time_references
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import extension_variables, kernel_of, task_of

@@ -2,7 +2,7 @@
 
 python -m kbench.harness.worker.profiled BATCH ORDER GPU
 
-BATCH is a JSON list of kernels with their plans and machine code (see `kbench.harness.record.counters`). To ORDER it
+BATCH is a JSON list of kernels with their plans and machine code (see `kbench.harness.commands.counters`). To ORDER it
 writes one line for every call whose launches the profiler saw, in their order.
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import ContextCache
 from kbench.harness.device.device import CudaDevice
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.plan.replay import Replay
-from kbench.harness.verify.context import ContextCache
 from kbench.harness.worker.replay_runner import CONTEXT_BYTES, PlannedKernel
 from kbench.schemas.records.launch_plan import StepKind
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.bench.context import ContextCache, ProblemContext
+from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import NvmlReader
+from kbench.harness.isolate.failures import classify
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.plan.replay import LoadedCode, Replay
 from kbench.harness.timing.batch import Slot
-from kbench.harness.verify.context import ContextCache, ProblemContext
-from kbench.harness.verify.failures import classify
-from kbench.harness.verify.judge import LocalJudge, RemoteJudge
 from kbench.harness.worker.execute import Bench, execute
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import task_of

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kbench.harness.device.ceilings import measure_ceilings
+from kbench.harness.bench.context import ContextCache
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.environment import device_facts
 from kbench.harness.device.floor import Ceilings
 from kbench.harness.device.nvml import ConditionsReader
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.timing.batch import Sampler
-from kbench.harness.verify.context import ContextCache
+from kbench.harness.timing.ceilings import measure_ceilings
 from kbench.harness.worker.execute import Bench, PoisonedError
 from kbench.schemas import InfrastructureError
 

@@ -18,11 +18,11 @@ from typing import Any
 
 from kbench.benchmark.problems.registry import USER_FILES
 from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.target import Target
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.mounts import freeze_files, gpu_nodes, keys_and_tokens
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.harness.isolate.seccomp import forbid_sockets
-from kbench.harness.plan.target import Target
 from kbench.harness.worker.messages import extension_variables, kernel_of
 from kbench.schemas import InfrastructureError, KernelSource
 
@@ -100,8 +100,8 @@ def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
 
 def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     """Plan one kernel; only a private folder can be written to, and there are neither network nor local services."""
+    from kbench.harness.device.device_facts import DeviceFacts
     from kbench.harness.plan.accept import as_message
-    from kbench.harness.plan.device_facts import DeviceFacts
     from kbench.harness.plan.planner import plan_kernel
 
     sandbox.be_nice(request["niceness"], request["processors"])
@@ -171,7 +171,7 @@ def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> N
 
 def serve_oracle(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     """Hold answers and compare outputs with them."""
-    from kbench.harness.verify import oracle
+    from kbench.harness.bench import oracle
 
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(request["address"])

@@ -200,7 +200,7 @@ def test_kernels_of_a_folder_are_varied_by_a_method_that_searches(tmp_path: Path
 def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.harness.device.doctor.gpu_count", lambda: 0)
+    monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 0)
     result = run("--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", tmp_path / "run")
     assert isinstance(result.exception, InfrastructureError)
     assert "kbench generate study CORPUS" in str(result.exception)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kbench.harness.device.device_facts import H200, DeviceFacts
+from kbench.harness.device.target import Target
 from kbench.harness.isolate import sandbox
 from kbench.harness.plan.accept import accept, as_message
 from kbench.harness.plan.cache import Build
-from kbench.harness.plan.device_facts import H200, DeviceFacts
 from kbench.harness.plan.planner import Planned, plan_kernel
-from kbench.harness.plan.target import Target
 from kbench.schemas import KernelSource
 
 SM_90 = Target(9, 0)

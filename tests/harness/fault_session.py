@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.commands.journal import Journal
+from kbench.harness.commands.session import run_journaled
 from kbench.harness.harness import Harness
-from kbench.harness.isolate import zygote
 from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record.journal import Journal
-from kbench.harness.record.session import run_journaled
 from kbench.harness.worker import serve as worker
+from kbench.harness.worker import zygote
 from kbench.schemas import KernelSource
 
 KERNELS = 30

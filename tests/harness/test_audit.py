@@ -13,6 +13,12 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
+from kbench.harness.audit import audit
+from kbench.harness.audit.audit import QUICK_S, Auditor, Shows
+from kbench.harness.audit.second_look import LOOKS, MANY_TIMES, ROUNDS, SecondLook, suspicious, uneven
+from kbench.harness.bench.context import ProblemContext
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, damaged
+from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
@@ -25,13 +31,7 @@ from kbench.harness.timing.rounds import (
     adversarial_label,
     make_slots,
 )
-from kbench.harness.verify import audit
-from kbench.harness.verify.audit import QUICK_S, Auditor, Shows
-from kbench.harness.verify.context import ProblemContext
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, damaged
-from kbench.harness.verify.second_look import LOOKS, MANY_TIMES, ROUNDS, SecondLook, suspicious, uneven
-from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.verify.verify import CHANGED, Verdict, verify_together
+from kbench.harness.verify import CHANGED, Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
 
 LOOK = RoundPlan(4, 0, (5,))

@@ -12,13 +12,13 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.problems import registry
 from kbench.harness.cli import compare, doctor, measure
-from kbench.harness.device.doctor import examine, gpu_count
+from kbench.harness.commands import check, session
+from kbench.harness.commands.compare import compare_kernels
+from kbench.harness.commands.doctor import examine, gpu_count
+from kbench.harness.commands.session import CompareOptions, MeasureOptions, compare_files
 from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record import check, session
-from kbench.harness.record.compare import compare_kernels
-from kbench.harness.record.session import CompareOptions, MeasureOptions, compare_files
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -157,8 +157,8 @@ def test_on_a_gpu_check_only_is_fenced_and_shows_every_row(monkeypatch: pytest.M
         asked.append(fenced)
         return Harness(gpu=None, cache=tmp_path, builders=1)
 
-    monkeypatch.setattr("kbench.harness.record.check.gpu_count", lambda: 1)
-    monkeypatch.setattr("kbench.harness.record.check.make_harness", dry_harness)
+    monkeypatch.setattr("kbench.harness.commands.check.gpu_count", lambda: 1)
+    monkeypatch.setattr("kbench.harness.commands.check.make_harness", dry_harness)
     wrong = changed(TRITON, "0.044715", "0.05", tmp_path)
     result = check_only(monkeypatch, tmp_path, TRITON, wrong, "--problem", "gelu_tanh")
     assert asked == [True]
@@ -203,7 +203,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 
 def test_doctor_names_missing_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = software_facts() | {"torch": "none", "triton": "none", "nvrtc": None}
-    monkeypatch.setattr("kbench.harness.device.doctor.software_facts", lambda: facts)
+    monkeypatch.setattr("kbench.harness.commands.doctor.software_facts", lambda: facts)
     report = examine((0,), measure=False)
     problems = report["problems"]
     assert not report["can_measure"]
@@ -297,7 +297,7 @@ def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
     monkeypatch.setenv("KBENCH_PROBLEMS", "")
     settings = {"cache": tmp_path / "cache", "builders": 1}
     monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, **settings))
-    monkeypatch.setattr("kbench.harness.device.doctor.gpu_count", lambda: 1)
+    monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 1)
     kernel, problem = tmp_path / "kernel.py", tmp_path / "Tripled.py"
     kernel.write_text(OWN_KERNEL)
     problem.write_text(KERNELBENCH.format(answer="3 * x"))

@@ -12,8 +12,18 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.cli import cli
+from kbench.harness.commands.counters import (
+    DURATION,
+    PASSES,
+    SHARES,
+    SUMS,
+    Profiler,
+    count,
+    matched,
+    read_table,
+    summed,
+)
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.record.counters import DURATION, PASSES, SHARES, SUMS, Profiler, count, matched, read_table, summed
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 METRICS = (DURATION, *SUMS.values(), *SHARES.values(), PASSES)
@@ -83,8 +93,8 @@ def test_a_profiler_that_may_not_count_says_so(tmp_path: Path) -> None:
 
 
 def test_a_profiler_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.harness.record.counters.START_S", 0.2)
-    monkeypatch.setattr("kbench.harness.record.counters.SECONDS_PER_KERNEL", 0.0)
+    monkeypatch.setattr("kbench.harness.commands.counters.START_S", 0.2)
+    monkeypatch.setattr("kbench.harness.commands.counters.SECONDS_PER_KERNEL", 0.0)
     program = tmp_path / "ncu"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kbench.harness import KernelJudge
+from kbench.harness.commands.compare import judge
+from kbench.harness.commands.session import agreement
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record.compare import judge
-from kbench.harness.record.session import agreement
 from kbench.harness.timing.duel import Verdict
 from kbench.schemas import KernelSource, Measurement, Status, to_dict
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import ContextCache, ProblemContext
+from kbench.harness.bench.judge import LocalJudge
+from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.nvml import NoConditions
 from kbench.harness.queue.device_queue import machines_stage
 from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import TimingSettings
-from kbench.harness.verify.context import ContextCache, ProblemContext
-from kbench.harness.verify.judge import LocalJudge
-from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.verify.verify import Verdict
+from kbench.harness.verify import Verdict
 from kbench.harness.worker import execute as execute_module
 from kbench.harness.worker.execute import (
     Bench,

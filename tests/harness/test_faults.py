@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from kbench.harness.commands.journal import Journal
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import Target
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import Target
-from kbench.harness.record.journal import Journal
 from kbench.schemas import KernelSource
 
 HERE = Path(__file__).parent

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import GUARD_BYTE, Guarded
 from kbench.harness.device.fence import ALIGNMENT, Fence
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.verify.context import GUARD_BYTE, Guarded
 from kbench.schemas import Backend, KernelSource, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"

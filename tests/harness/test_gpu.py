@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import ProblemContext
 from kbench.harness.device.nvml import NoConditions
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES
 from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
-from kbench.harness.verify.context import ProblemContext
 from kbench.schemas import Backend, InfrastructureError, KernelSource, Measurement, Status
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kbench.harness.commands.journal import Journal, in_corpus
 from kbench.harness.device.environment import make_environment
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record.journal import Journal, in_corpus
-from kbench.harness.record.record import make_measurement
+from kbench.harness.record import make_measurement
 from kbench.schemas import DataError, Environment, KernelSource, Measurement
 
 KERNEL = Path(__file__).parent / "kernels" / "gelu_triton.py"
@@ -64,7 +64,7 @@ def test_committing_twice_adds_each_measurement_once(tmp_path: Path) -> None:
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     first = Journal(tmp_path / "corpus")
     first.add(*entry(1))
-    imports = "import pathlib; from kbench.harness.record.journal import Journal"
+    imports = "import pathlib; from kbench.harness.commands.journal import Journal"
     script = f"{imports}; Journal(pathlib.Path({str(first.folder)!r}))"
     tries = [sys.executable, "-c", script]
     other = subprocess.run(tries, capture_output=True, text=True, check=False)

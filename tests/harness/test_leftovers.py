@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import Stage, check_claims, first_failure
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES, Leftovers
-from kbench.harness.verify.context import Stage, check_claims, first_failure
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 
 
 def stage() -> Stage:

@@ -19,14 +19,14 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.compare import Comparison, compare, torch_statistics
 from kbench.benchmark.problems.definition import Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
+from kbench.harness.bench import judge, oracle
+from kbench.harness.bench.context import ProblemContext
+from kbench.harness.bench.fused_compare import ROWS, TYPES, Judged, Pair, all_statistics, compare_together
+from kbench.harness.bench.judge import ALIGNMENT, LocalJudge, RemoteJudge
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError
 from kbench.harness.isolate.protocol import KEY_BYTES
-from kbench.harness.verify import judge, oracle
-from kbench.harness.verify.context import ProblemContext
-from kbench.harness.verify.fused_compare import ROWS, TYPES, Judged, Pair, all_statistics, compare_together
-from kbench.harness.verify.judge import ALIGNMENT, LocalJudge, RemoteJudge
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas import InfrastructureError
 
 KEY = b"k" * KEY_BYTES

@@ -16,17 +16,19 @@ from click.testing import CliRunner
 
 import kbench
 from kbench.cli import cli
+from kbench.harness.commands import doctor
 from kbench.harness.cuda import CudaModule
-from kbench.harness.device import ceilings, doctor, partition
+from kbench.harness.device import partition
 from kbench.harness.device.device import CpuDevice, CudaDevice
+from kbench.harness.device.device_facts import H200
 from kbench.harness.device.environment import device_facts, make_environment
 from kbench.harness.device.gpu import Gpu, parse_gpus
+from kbench.harness.device.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build, BuildCache
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
+from kbench.harness.timing import ceilings
 from kbench.harness.timing.null_kernel import NOMINAL_US, NullKernel
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError, from_dict

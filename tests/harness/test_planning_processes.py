@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import Target
+from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.spawner import Spawner
-from kbench.harness.isolate.zygote import LOG_NAME
 from kbench.harness.plan.cache import BuildCache
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import Target
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.schemas import Backend, KernelSource, Status

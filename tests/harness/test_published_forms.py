@@ -10,12 +10,12 @@ import pytest
 
 from kbench.benchmark.problems.registry import resolve
 from kbench.harness.cli import show_agreement
+from kbench.harness.commands import session
+from kbench.harness.commands.selection import measurable
 from kbench.harness.device.environment import make_environment
+from kbench.harness.device.target import Target
 from kbench.harness.kernel.adapters import adapter_for
-from kbench.harness.plan.target import Target
-from kbench.harness.record import session
-from kbench.harness.record.record import make_measurement
-from kbench.harness.record.selection import measurable
+from kbench.harness.record import make_measurement
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.filters.expression import read_expression

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from kbench.harness.device.device_facts import H200
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
+from kbench.harness.device.target import Target
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import Target
 from kbench.harness.queue import device_queue
 from kbench.harness.queue import planners as planners_module
 from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceSettings, DeviceWorker

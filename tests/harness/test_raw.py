@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.doctor import gpu_count
+from kbench.harness.commands.check import check_without_gpu
+from kbench.harness.commands.doctor import gpu_count
+from kbench.harness.commands.session import MeasureOptions
 from kbench.harness.kernel.raw import RawLaunch
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record.check import check_without_gpu
-from kbench.harness.record.session import MeasureOptions
 from kbench.schemas import Backend, Status, UserError
 
 RELU = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.record.record import aggregate, failure, make_measurement
+from kbench.harness.record import aggregate, failure, make_measurement
 from kbench.schemas import Backend, DataError, KernelSource, Measurement, Status
 
 KERNEL = KernelSource("gelu_tanh", Backend.TRITON, "def run(x): ...")

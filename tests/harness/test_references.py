@@ -14,7 +14,7 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.problems.vendor import ATTENTION, CUBLAS, CUDNN, EPILOGUES, vendor_calls
 from kbench.cli import cli
-from kbench.harness.record.references import measure_references, open_device, with_plain_torch
+from kbench.harness.commands.references import measure_references, open_device, with_plain_torch
 from kbench.loaders.storage.lines import read_records
 from kbench.schemas import ReferenceTime
 

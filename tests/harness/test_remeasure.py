@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.device.environment import make_environment
-from kbench.harness.record import session
-from kbench.harness.record.record import make_measurement
-from kbench.harness.record.selection import (
+from kbench.harness.commands import session
+from kbench.harness.commands.selection import (
     EACH,
     Selection,
     StoredKernel,
@@ -23,7 +21,9 @@ from kbench.harness.record.selection import (
     select,
     spread,
 )
-from kbench.harness.record.session import MeasureOptions
+from kbench.harness.commands.session import MeasureOptions
+from kbench.harness.device.environment import make_environment
+from kbench.harness.record import make_measurement
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, Environment, KernelSource, Measurement, UserError
 

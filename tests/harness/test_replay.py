@@ -16,6 +16,9 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
+from kbench.harness.audit.fingerprints import MOST_CALLS, WHERE
+from kbench.harness.bench.context import STAGES, Stage
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
@@ -35,9 +38,6 @@ from kbench.harness.plan.replay import (
     some_byte,
 )
 from kbench.harness.plan.resources import read_variables
-from kbench.harness.verify.context import STAGES, Stage
-from kbench.harness.verify.fingerprints import MOST_CALLS, WHERE
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
     LaunchPlan,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbench.harness.cuda import CudaModule
+from kbench.harness.device.target import Target
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.accept import KEPT_BYTES, _refuse_state
 from kbench.harness.plan.cache import Build
@@ -24,7 +25,6 @@ from kbench.harness.plan.resources import (
     read_variables,
     uses_heap,
 )
-from kbench.harness.plan.target import Target
 from kbench.schemas import DataError, KernelSource, Status, UnknownNameError
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -22,9 +22,9 @@ from kbench.harness.isolate import mounts, sandbox
 from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
+from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.seccomp import forbid_sockets, lock_down
 from kbench.harness.isolate.spawner import LOG_TAIL, WorkerProcess
-from kbench.harness.isolate.zygote import LOG_NAME
 from kbench.loaders.storage.scratch import remove_tree
 
 
@@ -349,7 +349,7 @@ def test_a_snapshot_notices_replaced_functions_and_swapped_code() -> None:
 
         import torch
 
-        from kbench.harness.verify import verify
+        from kbench.harness import verify
 
         clean = Pristine()
         first = clean.changed()
@@ -365,7 +365,7 @@ def test_a_snapshot_notices_replaced_functions_and_swapped_code() -> None:
     found = in_a_child(inside)
     assert found == [
         None,
-        "the code of kbench.harness.verify.verify.call was replaced",
+        "the code of kbench.harness.verify.call was replaced",
         "class torch.Tensor.__le__ was added",
         "statistics.median was replaced",
     ]

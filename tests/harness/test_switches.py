@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench import context as contexts
+from kbench.harness.bench.context import ContextCache
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.timing.rounds import anchor
-from kbench.harness.verify import context as contexts
-from kbench.harness.verify.context import ContextCache
 
 MATMUL, CUDNN = torch.backends.cuda.matmul, torch.backends.cudnn
 CHANGES: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {

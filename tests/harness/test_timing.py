@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import STAGES, ProblemContext
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.nvml import Conditions
@@ -46,7 +47,6 @@ from kbench.harness.timing.rounds import (
     shuffled_stages,
     time_candidate,
 )
-from kbench.harness.verify.context import STAGES, ProblemContext
 from kbench.schemas import InfrastructureError
 
 PATIENCE = 3

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.device import POISON_BYTE, CpuDevice
-from kbench.harness.verify.context import (
+from kbench.harness.bench.context import (
     GUARD_BYTE,
     MANY_STAGES,
     STAGES,
@@ -21,10 +20,11 @@ from kbench.harness.verify.context import (
     check_claims,
     first_failure,
 )
-from kbench.harness.verify.judge import LocalJudge
-from kbench.harness.verify.reference_inputs import Drawing
-from kbench.harness.verify.subject import ProcessSubject
-from kbench.harness.verify.verify import UNAIDED_CALL, Verdict, verify, verify_together
+from kbench.harness.bench.judge import LocalJudge
+from kbench.harness.bench.reference_inputs import Drawing
+from kbench.harness.bench.subject import ProcessSubject
+from kbench.harness.device.device import POISON_BYTE, CpuDevice
+from kbench.harness.verify import UNAIDED_CALL, Verdict, verify, verify_together
 from kbench.schemas import Status
 
 

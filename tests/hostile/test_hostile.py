@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import Target
 from kbench.harness.harness import UNPLANNED, Harness
 from kbench.harness.isolate import spawner
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import BuildCache, build_id
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import Target
 from kbench.harness.queue import device_queue
-from kbench.harness.record.record import aggregate
+from kbench.harness.record import aggregate
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 from kbench.schemas.status import Trust
 

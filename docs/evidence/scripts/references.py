@@ -22,12 +22,12 @@ from kbench.benchmark.problems.check import first_line
 from kbench.benchmark.problems.definition import COMPUTE_UNITS, ProblemDefinition, Size
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.benchmark.problems.registry import problem, problems
+from kbench.harness.bench.context import ContextCache
+from kbench.harness.commands.references import open_device
 from kbench.harness.device.device import Device
 from kbench.harness.device.environment import device_facts, software_facts
-from kbench.harness.record.references import open_device
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import ANCHOR, ramp
-from kbench.harness.verify.context import ContextCache
 from kbench.schemas import KbenchError, UserError
 
 if TYPE_CHECKING:

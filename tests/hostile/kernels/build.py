@@ -40,8 +40,8 @@ from pathlib import Path
 import torch
 
 from kbench.harness.plan.cache import build_id
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import KNOWN_TARGETS, Target
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 
 CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]
@@ -91,8 +91,8 @@ from pathlib import Path
 import torch
 
 from kbench.harness.plan.cache import build_id
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import KNOWN_TARGETS, Target
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 
 CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]
@@ -142,8 +142,8 @@ from pathlib import Path
 import torch
 
 from kbench.harness.plan.cache import build_id
-from kbench.harness.plan.device_facts import H200
-from kbench.harness.plan.target import KNOWN_TARGETS, Target
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 
 CACHES = [*Path("/tmp").glob("pytest-of-*/pytest-*/hostile*"), *Path("/tmp").glob("hostile*")]

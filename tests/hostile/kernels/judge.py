@@ -385,7 +385,7 @@ def always(*args, **kwargs):
 
 
 def run(x):
-    sys.modules["kbench.harness.verify.verify"].judge_answer.__code__ = always.__code__
+    sys.modules["kbench.harness.verify"].judge_answer.__code__ = always.__code__
     return torch.zeros_like(x)
 
 
@@ -398,7 +398,7 @@ import torch
 
 
 def run(x):
-    module = sys.modules["kbench.harness.verify.judge"]
+    module = sys.modules["kbench.harness.bench.judge"]
     good = sys.modules["kbench.benchmark.problems.compare"].Comparison(True, "", 0.0, 0.0)
     module.compare = lambda *args: good
     return torch.zeros_like(x)
@@ -430,7 +430,7 @@ import sys
 
 import torch
 
-sys.modules["kbench.harness.verify.second_look"].SLOWER = 1e9
+sys.modules["kbench.harness.audit.second_look"].SLOWER = 1e9
 kept = {}
 
 
@@ -762,7 +762,7 @@ class Well:
 def run(x):
     import sys
 
-    module = sys.modules["kbench.harness.verify.verify"]
+    module = sys.modules["kbench.harness.verify"]
     if not isinstance(vars(module.Verdict)["status"], Well):
         module.Verdict.status = Well(vars(module.Verdict)["status"], module.Status.OK)
         module.Verdict.reason = Well(vars(module.Verdict)["reason"], None)

@@ -42,7 +42,7 @@ WARM = (
     "kbench.benchmark.cli", "kbench.benchmark.evaluation.report", "kbench.benchmark.evaluation.run",
     "kbench.benchmark.training.cli", "kbench.benchmark.training.lm.command",
     "kbench.leaderboard.season.life", "kbench.generation.assembly.assemble", "kbench.generation.campaign.drive",
-    "kbench.generation.cli", "kbench.harness.cli", "kbench.harness.record.references", "kbench.leaderboard.board",
+    "kbench.generation.cli", "kbench.harness.cli", "kbench.harness.commands.references", "kbench.leaderboard.board",
     "kbench.leaderboard.cli", "kbench.loaders.cli",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections import Counter
 from pool import DRY, choose_problems, kernels, make_harness, out_folder, pool, say, write
 
 from kbench.benchmark.problems import problem
-from kbench.harness.record.compare import judge
+from kbench.harness.commands.compare import judge
 from kbench.schemas import Backend, KernelSource, to_dict
 
 SELF_TRIALS = 500

@@ -20,8 +20,8 @@ from typing import Any
 import click
 from pool import GPU, make_harness
 
-from kbench.harness.record.journal import Journal
-from kbench.harness.record.session import by_kernel
+from kbench.harness.commands.journal import Journal
+from kbench.harness.commands.session import by_kernel
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource, Status
 

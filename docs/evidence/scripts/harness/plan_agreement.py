@@ -30,19 +30,19 @@ from typing import Any
 from pool import GPU, out_folder, say, write
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import ContextCache
+from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.cuda import CudaModule, Prebuilt, architecture
 from kbench.harness.device.device import CudaDevice
+from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import Target
 from kbench.harness.kernel.loading import LoadedKernel
-from kbench.harness.plan.device_facts import H200
 from kbench.harness.plan.planner import Planned, plan_kernel
 from kbench.harness.plan.replay import Replay
-from kbench.harness.plan.target import Target
 from kbench.harness.timing import duel
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.duel import fight
 from kbench.harness.timing.rounds import Candidate
-from kbench.harness.verify.context import ContextCache
-from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.worker.execute import Bench
 from kbench.harness.worker.replay_runner import PlannedKernel
 from kbench.loaders.corpus.corpus import load

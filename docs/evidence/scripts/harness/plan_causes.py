@@ -22,6 +22,8 @@ from plan_agreement import Moving, plan
 from pool import GPU, out_folder, say, write
 
 from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import ContextCache, ProblemContext
+from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import CudaDevice
 from kbench.harness.device.kernels.scrub import Region
@@ -31,8 +33,6 @@ from kbench.harness.plan.planner import Planned
 from kbench.harness.plan.replay import Layout, LoadedCode, Place, Replay
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
-from kbench.harness.verify.context import ContextCache, ProblemContext
-from kbench.harness.verify.subject import ProcessSubject
 from kbench.harness.worker.execute import Bench
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource, LaunchPlan

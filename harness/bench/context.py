@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
+from kbench.harness.bench.judge import Answer, Judge, LocalJudge
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes, tensors
 from kbench.harness.device.device import Device
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
-from kbench.harness.verify.judge import Answer, Judge, LocalJudge
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes, tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

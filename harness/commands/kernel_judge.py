@@ -5,9 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kbench.harness.commands.check import checked
 from kbench.harness.harness import GpuChoice, Harness
-from kbench.harness.record.check import checked
-from kbench.harness.record.record import Aggregate, aggregate
+from kbench.harness.record import Aggregate, aggregate
 from kbench.schemas import KernelSource
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kbench.harness.device.environment import software_facts
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.partition import multiprocessors
-from kbench.harness.plan.target import compiler_versions
+from kbench.harness.device.target import compiler_versions
 from kbench.schemas import InfrastructureError, UserError, to_dict
 
 

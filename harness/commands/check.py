@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from kbench.harness.device.doctor import gpu_count
+from kbench.harness.commands.doctor import gpu_count
+from kbench.harness.commands.progress import Progress
+from kbench.harness.commands.selection import select
+from kbench.harness.commands.session import MeasureOptions, Named, by_kernel, make_harness
+from kbench.harness.device.target import Target
 from kbench.harness.harness import Harness
-from kbench.harness.plan.target import Target
-from kbench.harness.record.progress import Progress
-from kbench.harness.record.selection import select
-from kbench.harness.record.session import MeasureOptions, Named, by_kernel, make_harness
 from kbench.schemas import Backend, KernelSource, Measurement, Status
 
 Checked = list[tuple[str, Measurement]]

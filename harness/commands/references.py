@@ -15,12 +15,12 @@ from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.check import first_line
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.vendor import vendor_calls
+from kbench.harness.bench.context import ProblemContext
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
 from kbench.harness.device.environment import device_facts, software_facts
 from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import ramp
-from kbench.harness.verify.context import ProblemContext
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_records
 from kbench.schemas import KbenchError, ReferenceTime, UserError, to_dict
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
 from kbench.benchmark.problems.compare import Comparison
 from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.harness.bench import fused_compare
+from kbench.harness.bench.fused_compare import Judged, compare_together
+from kbench.harness.bench.reference_inputs import Drawing, nbytes
 from kbench.harness.device.driver import call
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
-from kbench.harness.verify import fused_compare
-from kbench.harness.verify.fused_compare import Judged, compare_together
-from kbench.harness.verify.reference_inputs import Drawing, nbytes
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from kbench.harness.device.kernels import mixing
 
 if TYPE_CHECKING:
+    from kbench.harness.bench.reference_inputs import Drawing
     from kbench.harness.device.device import CudaDevice
-    from kbench.harness.verify.reference_inputs import Drawing
 
 MOST_CALLS = 8192
 """Calls whose fingerprints are kept until they are asked for."""

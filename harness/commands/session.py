@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
+from kbench.harness.commands.journal import Journal, in_corpus
+from kbench.harness.commands.progress import Progress
+from kbench.harness.commands.selection import select
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.harness import UNPLANNED, Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.record.journal import Journal, in_corpus
-from kbench.harness.record.progress import Progress
-from kbench.harness.record.record import aggregate
-from kbench.harness.record.selection import select
+from kbench.harness.record import aggregate
 from kbench.schemas import InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
 Named = Sequence[tuple[str, KernelSource]]
@@ -231,7 +231,7 @@ class CompareOptions:
 
 def compare_files(one: Path, other: Path, options: CompareOptions) -> list[dict[str, Any]]:
     """Verdicts on two files, one per workload."""
-    from kbench.harness.record.compare import compare_kernels
+    from kbench.harness.commands.compare import compare_kernels
 
     first, second = (read_kernel(path, options.problem_id, options.backend) for path in (one, other))
     if first.problem_id != second.problem_id:

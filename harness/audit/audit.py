@@ -28,13 +28,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.bench.context import ProblemContext, check_claims, first_failure
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
+from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample
 from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label
-from kbench.harness.verify.context import ProblemContext, check_claims, first_failure
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
-from kbench.harness.verify.subject import Subject
-from kbench.harness.verify.verify import CHANGED, Verdict, erase, misfit, note
+from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.registry import edition
-from kbench.harness.record.record import aggregate
+from kbench.harness.record import aggregate
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
 from kbench.schemas import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kbench.harness.bench.context import ProblemContext
+from kbench.harness.bench.reference_inputs import Drawing
 from kbench.harness.device.kernels.same_bytes import Claim
-from kbench.harness.verify.context import ProblemContext
-from kbench.harness.verify.reference_inputs import Drawing
 
 
 class Subject(Protocol):

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.harness.commands.selection import Selection
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import BuildCache, default_folder
-from kbench.harness.record.selection import Selection
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_records
 from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import DataError, InfrastructureError, KernelCounters, KernelSource, UserError, to_dict

@@ -18,10 +18,8 @@ import traceback
 from pathlib import Path
 
 from kbench.harness.isolate import sandbox
+from kbench.harness.worker import serve as worker
 from kbench.loaders.storage.scratch import remove_tree
-
-LOG_NAME = "stderr.txt"
-"""A worker's log in its folder."""
 
 
 def main() -> None:
@@ -29,8 +27,6 @@ def main() -> None:
 
     The last argument is `plan` where the workers plan kernels, `run` where they hold devices.
     """
-    from kbench.harness.worker import serve as worker
-
     worker.preload(planning=sys.argv[3] == "plan")
     # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
     gc.freeze()
@@ -84,14 +80,12 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
         # In this order there is no moment at which neither the group's end nor the parent's would end this process.
         sandbox.die_with_parent()
         os.setsid()
-        from kbench.harness.worker import serve as worker
-
         if namespaces and request["role"] not in worker.TRUSTED:
             sandbox.enter_process_namespace()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
         scratch.mkdir(parents=True, exist_ok=True)
-        log = os.open(scratch / LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        log = os.open(scratch / sandbox.LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
         sandbox.close_inherited(descriptor)

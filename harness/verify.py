@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
+from kbench.harness.bench.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
+from kbench.harness.bench.judge import Answer
+from kbench.harness.bench.reference_inputs import ReferenceInputs
+from kbench.harness.bench.subject import Subject
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.kernels.byte_sums import Seal, intact
-from kbench.harness.verify.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
-from kbench.harness.verify.judge import Answer
-from kbench.harness.verify.reference_inputs import ReferenceInputs
-from kbench.harness.verify.subject import Subject
 from kbench.schemas import Status
 
 if TYPE_CHECKING:

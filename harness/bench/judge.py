@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.compare import Comparison, compare
+from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import DriverError, call
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
-from kbench.harness.verify.reference_inputs import Drawing, ReferenceInputs
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:

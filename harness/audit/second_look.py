@@ -13,9 +13,9 @@ import random
 import statistics
 from collections.abc import Sequence
 
+from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
-from kbench.harness.verify.audit import Auditor, CallTimes, Shows
 from kbench.schemas import Status
 
 SLOWER, SLOWER_US = 1.25, 2.0

@@ -191,12 +191,3 @@ def test_the_readmes_paths_exist() -> None:
     linked = [name for name in re.findall(r"\]\(([\w./-]+)\)", text) if not name.startswith("http")]
     assert linked
     assert [name for name in linked if not (ROOT / name).exists()] == []
-
-
-@pytest.mark.parametrize("folder", ["schemas", "loaders", "benchmark", "harness", "generation", "leaderboard"])
-def test_no_folder_of_the_package_shows_more_than_a_dozen_names(folder: str) -> None:
-    hidden = {"__init__.py", "__pycache__"}
-    packages = [path.parent for path in (ROOT / folder).rglob("__init__.py")]
-    assert packages
-    counts = {str(path.relative_to(ROOT)): len({p.name for p in path.iterdir()} - hidden) for path in packages}
-    assert {name: count for name, count in counts.items() if count > 12} == {}

@@ -18,19 +18,12 @@ from kbench.schemas.convert import to_dict
 from kbench.schemas.ids import content_hash
 
 FAMILY_MODULES = (
-    "families.dense.matmul", "families.dense.fused_matmul", "families.dense.quantized_matmul",
-    "families.rowwise.activation", "families.rowwise.norm", "families.rowwise.reduction", "families.rowwise.scan",
-    "families.rowwise.loss", "families.rowwise.fused_elementwise",
-    "families.spatial.convolution", "families.spatial.transposed_convolution", "families.spatial.pooling",
-    "families.spatial.fused_convolution", "families.spatial.stencil",
-    "families.sequence.gpu_mode", "families.sequence.gated_deltanet", "families.sequence.attention",
-    "families.dense.mixture_of_experts",
-    "families.irregular.indexing", "families.rowwise.sorting", "families.sequence.state_space",
-    "families.irregular.scientific",
-    "families.model_layers.linear", "families.model_layers.quantized", "families.model_layers.experts",
-    "families.model_layers.attention", "families.model_layers.convolution", "families.model_layers.rowwise",
+    "matmul", "fused_matmul", "quantized_matmul", "activation", "norm", "reduction", "scan", "loss",
+    "fused_elementwise", "convolution", "transposed_convolution", "pooling", "fused_convolution", "stencil", "gpu_mode",
+    "gated_deltanet", "attention", "mixture_of_experts", "indexing", "sorting", "state_space", "scientific",
+    "linear_layers", "quantized_layers", "experts", "attention_layers", "convolution_fp16", "rowwise_layers",
 )  # fmt: skip
-"""One module per group of families, each with a tuple PROBLEMS; their order is the registry's."""
+"""Modules of `families/`, each with a tuple PROBLEMS; their order is the registry's."""
 UNLISTED_MODULES = ("foreign.published",)
 """Modules of the same form whose problems are none of the benchmark's."""
 USER_FILES = "KBENCH_PROBLEMS"
@@ -52,7 +45,7 @@ def retired() -> Mapping[str, ProblemDefinition]:
 @functools.cache
 def known() -> Mapping[str, ProblemDefinition]:
     """Every problem a dataset of ours may have kernels of, listed or retired, in registry order."""
-    return _declared(FAMILY_MODULES)
+    return _declared(tuple(f"families.{name}" for name in FAMILY_MODULES))
 
 
 @functools.cache

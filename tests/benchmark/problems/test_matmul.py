@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems.definition import ProblemDefinition
-from kbench.benchmark.problems.families.dense import fused_matmul, matmul, quantized_matmul
+from kbench.benchmark.problems.families import fused_matmul, matmul, quantized_matmul
 from kbench.benchmark.problems.registry import problem
 
 PROBLEMS = (*matmul.PROBLEMS, *fused_matmul.PROBLEMS, *quantized_matmul.PROBLEMS)

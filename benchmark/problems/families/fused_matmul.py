@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.dense.matmul import FP32_UNIT
-from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
+from kbench.benchmark.problems.families.matmul import FP32_UNIT
+from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F, torch
 

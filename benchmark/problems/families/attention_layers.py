@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, constant_rows, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.sequence.attention import (
+from kbench.benchmark.problems.families.attention import (
     ATTENTION_CASES,
     BF16_ATTENTION,
     SHARP_QUERIES,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import alternating, constant_rows, large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.extent import multiply_adds
+from kbench.benchmark.problems.families.extent import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F
 

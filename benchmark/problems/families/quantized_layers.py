@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import choose
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE
-from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
-from kbench.benchmark.problems.families.dense.quantized_matmul import EXTREME_BYTES, scaled_oracle
+from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
+from kbench.benchmark.problems.families.matrices import product_flops, sized
+from kbench.benchmark.problems.families.quantized_matmul import EXTREME_BYTES, scaled_oracle
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
-from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE, FP16_EPILOGUE
-from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT, product_cases
-from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
+from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE, FP16_EPILOGUE
+from kbench.benchmark.problems.families.matmul import BF16_PRODUCT, product_cases
+from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 

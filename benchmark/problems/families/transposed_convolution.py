@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
-from kbench.benchmark.problems.families.spatial.convolution import CONVOLUTION_CASES, fp32_sum
-from kbench.benchmark.problems.families.spatial.extent import multiply_adds, spatial_shape, transposed_extent
+from kbench.benchmark.problems.families.convolution import CONVOLUTION_CASES, fp32_sum
+from kbench.benchmark.problems.families.extent import multiply_adds, spatial_shape, transposed_extent
 from kbench.benchmark.problems.inputs import TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F
 

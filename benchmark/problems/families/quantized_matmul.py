@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import choose, merge_ends
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.dense.matmul import BF16_PRODUCT
-from kbench.benchmark.problems.families.dense.matrices import product_flops, sized
+from kbench.benchmark.problems.families.matmul import BF16_PRODUCT
+from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 

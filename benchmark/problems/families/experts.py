@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, small
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
-from kbench.benchmark.problems.families.dense.fused_matmul import BF16_EPILOGUE
-from kbench.benchmark.problems.families.dense.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle
+from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
+from kbench.benchmark.problems.families.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.convolution import weight_spec
-from kbench.benchmark.problems.families.spatial.extent import multiply_adds
+from kbench.benchmark.problems.families.convolution import weight_spec
+from kbench.benchmark.problems.families.extent import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 

@@ -20,7 +20,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.dense.matrices import (
+from kbench.benchmark.problems.families.matrices import (
     lower_fill,
     product_flops,
     scaled_symmetric_fill,

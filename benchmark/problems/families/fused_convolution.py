@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import resemble
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.spatial.convolution import (
+from kbench.benchmark.problems.families.convolution import (
     CONVOLUTION_CASES,
     CUBE,
     SQUARE,

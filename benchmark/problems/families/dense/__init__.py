@@ -1,1 +1,0 @@
-"""Matrix products and what is fused to them."""

@@ -1,1 +1,0 @@
-"""Data-dependent access and scientific computing."""

@@ -1,1 +1,0 @@
-"""Elementwise, row-wise and scanning operations."""

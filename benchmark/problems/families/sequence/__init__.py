@@ -1,1 +1,0 @@
-"""Attention, recurrences and other operations over token sequences."""

@@ -313,7 +313,6 @@ class Harness:
                 first.problem_id,
                 self.settings.timing,
                 self._rng.getrandbits(63),
-                late=process,
                 workloads=self.settings.workloads,
             )
             yield Job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
@@ -63,13 +63,7 @@ class Verdict:
 
 
 def verify(
-    subject: Subject,
-    context: ProblemContext,
-    verdict: Verdict,
-    references: Sequence[ReferenceInputs],
-    *,
-    late: bool,
-    judging: Callable[[], str | None] | None = None,
+    subject: Subject, context: ProblemContext, verdict: Verdict, references: Sequence[ReferenceInputs]
 ) -> Verdict:
     """Call a kernel on several inputs, the first of them twice, and judge what it returns.
 
@@ -78,15 +72,18 @@ def verify(
         context: the problem and size.
         verdict: where failures and errors are recorded.
         references: the inputs, at least one.
-        late: make the expected answers only after the kernel has run, so that it cannot find them in memory.
-        judging: called when the kernel has run and before answers are made late; says what the kernel has tampered
-            with, if anything.
     """
-    if late:
-        context.forget_answers()
-    held: list[Answer] = []
-    with erased_after(context, held):
-        return _verify(subject, context, verdict, references, held, late=late, judging=judging)
+    answers: list[Answer] = []
+    for turn, reference in enumerate((references[0], *references)):
+        # Two sets for three calls: the third finds other numbers at the addresses of the first.
+        outputs = call(subject, context, turn % STAGES, reference, verdict)
+        if outputs is None:
+            return verdict
+        answers.append((reference, outputs))
+    for reference, outputs in answers:
+        judge_answer(context, reference, outputs, verdict)
+    judge_repeat(context, answers[0][1], answers[1][1], verdict)
+    return verdict
 
 
 @contextlib.contextmanager
@@ -112,36 +109,6 @@ def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
     """Overwrite answers that were judged, so that no later call finds them in memory it receives."""
     for output in outputs:
         context.device.erase(output)
-
-
-def _verify(
-    subject: Subject,
-    context: ProblemContext,
-    verdict: Verdict,
-    references: Sequence[ReferenceInputs],
-    held: list[Answer],
-    *,
-    late: bool,
-    judging: Callable[[], str | None] | None,
-) -> Verdict:
-    for turn, reference in enumerate((references[0], *references)):
-        # Two sets for three calls: the third finds other numbers at the addresses of the first.
-        outputs = call(subject, context, turn % STAGES, reference, verdict)
-        if outputs is None:
-            return verdict
-        held.append((reference, outputs))
-        repeated = turn == 1 and equal_bits(held[0][1], outputs)
-        if not late and not repeated:
-            judge_answer(context, reference, outputs, verdict)
-            if not verdict.ok and turn == 0:
-                return verdict
-    if judging is not None and (what := judging()) is not None:
-        return verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
-    if late:
-        for reference, outputs in held:
-            judge_answer(context, reference, outputs, verdict)
-    judge_repeat(context, held[0][1], held[1][1], verdict)
-    return verdict
 
 
 def call(

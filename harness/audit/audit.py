@@ -22,9 +22,8 @@ import enum
 import functools
 import itertools
 import random
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.definition import as_tuple
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 VERIFIED = 2
 """Random inputs a kernel is verified on; the others it first meets in audited calls."""
-QUICK_S = 0.005
-"""Host time within which inputs can be drawn between two calls."""
 JUDGED_BYTES = 4 << 30
 """Outputs that are kept to be judged: of ordinary calls where outputs vary, and of those on adversarial inputs."""
 
@@ -93,8 +90,6 @@ class Auditor:
         context: ProblemContext,
         verdict: Verdict,
         *,
-        late: bool = False,
-        tampered: Callable[[], str | None] | None = None,
         several: bool = False,
     ) -> None:
         """Audit.
@@ -102,11 +97,9 @@ class Auditor:
         Args:
             context: the problem and size.
             verdict: where failures are recorded.
-            late: answers must not stay in memory while the kernel runs.
-            tampered: for unscreened kernels, says what they have replaced.
             several: there are more kernels than one, so errors say which.
         """
-        self.context, self.verdict, self.late, self.tampered, self.several = context, verdict, late, tampered, several
+        self.context, self.verdict, self.several = context, verdict, several
         self.times: defaultdict[str, CallTimes] = defaultdict(CallTimes)
         """By kernel; calls on adversarial inputs have a label of their own."""
         self.varies: set[str] = set()
@@ -128,7 +121,7 @@ class Auditor:
         self._compare_fingerprints(label)
 
         def audits() -> Audit:
-            held_out: list[ReferenceInputs | None] = []
+            held_out: list[ReferenceInputs] = []
             ordinary = self._shows is Shows.ORDINARY
             turns = itertools.repeat(True) if ordinary else itertools.cycle((True, False))
             # Where everything is restored between calls, nothing that one look shows helps a kernel in the next.
@@ -168,35 +161,25 @@ class Auditor:
         """Calls whose outputs can be kept to be judged together."""
         return max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
 
-    def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs | None:
+    def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs:
         """The held-out inputs of a look, hidden until a call is shown them: those before it could find them in memory.
-
-        None beside a judge: there host code could reveal them at any time, and they are drawn when they are shown, if
-        that does not keep the host busy for long. The launch of the call after it would not be hidden.
 
         Args:
             shared: other kernels may be shown them too.
         """
-        if shared:
-            with machine("inputs cannot be drawn"):
+        with machine("inputs cannot be drawn"):
+            if shared:
                 return self.context.held_out_once()
-        began = time.perf_counter()
-        drawn = self._fresh_inputs()
-        if self.late and time.perf_counter() - began < QUICK_S:
-            return None
+            drawn = self.context.held_out()
         drawn.hide(self.context.device)
         return drawn
-
-    def _fresh_inputs(self) -> ReferenceInputs:
-        with machine("inputs cannot be drawn"):
-            return self.context.held_out()
 
     def _hooks(
         self,
         subject: Subject,
         stage: int,
         choice: int,
-        held_out: list[ReferenceInputs | None],
+        held_out: list[ReferenceInputs],
         known: list[ReferenceInputs],
         turns: Iterator[bool],
     ) -> Hooks:
@@ -216,7 +199,7 @@ class Auditor:
         def before() -> None:
             fresh = bool(held_out)
             if fresh:
-                known.append(held_out.pop() or self._fresh_inputs())
+                known.append(held_out.pop())
                 known[-1].reveal(self.context.device)
             elif buffers.holds is not None and next(turns):
                 shown.append((buffers.holds, False))
@@ -282,10 +265,6 @@ class Auditor:
 
     def judge(self, samples: Sequence[Sample]) -> bool:
         """Judge the audited calls among some samples; False when one was wrong."""
-        what = self.tampered() if self.tampered is not None else None
-        if what is not None:
-            self.verdict.fail(Status.REJECTED, f"tampered with its surroundings: {what}")
-            return False
         for sample in samples:
             fresh, times = sample.kept is not None and sample.kept.fresh, self.times[sample.label]
             (times.fresh_us if fresh else times.usual_us).append(sample.time_us)
@@ -305,8 +284,6 @@ class Auditor:
             self.verdict.fail(Status.INCORRECT, f"while the reference was timed: {changed}")
         for label in self._subjects:
             self._compare_fingerprints(label)
-        if self.late:
-            self.context.forget_answers()
         return self.verdict.ok
 
     def _compare_fingerprints(self, label: str) -> None:
@@ -335,10 +312,6 @@ class Auditor:
             where = f"{self.name(sample.label)}in a timed call: "
             note(self.context, sample.kept.reference, found, self.verdict, where)
             erase(self.context, sample.kept.outputs)
-        for sample in audited:
-            # Those of adversarial cases are kept for the next kernel.
-            if sample.kept.reference not in self.context.references and sample.kept.reference.drawing.case is None:
-                sample.kept.reference.forget_answer()
 
     def name(self, label: str) -> str:
         """How an error says which of two kernels it is about."""

@@ -79,22 +79,16 @@ class Stage:
         """Allocate buffers for inputs of this form, with a guard after each or none."""
         self._guarded = [Guarded(v, after=after) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
-        self._handed: list[tuple[Any, ...]] = []
         self.holds: ReferenceInputs | None = None
         """What the buffers were filled from."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The arguments to call a kernel with: fresh tensor objects over the same memory.
-
-        They are kept, so that no two calls of a kernel get objects with the same identity.
-        """
-        inputs = tuple(
+        """The arguments to call a kernel with: fresh tensor objects, so that none can change the shape of a buffer."""
+        return tuple(
             guarded.tensor.view(guarded.tensor.shape) if guarded else scalar
             for guarded, scalar in zip(self._guarded, self._scalars, strict=True)
         )
-        self._handed.append(inputs)
-        return inputs
 
     @property
     def tensors(self) -> tuple[Any, ...]:
@@ -103,7 +97,6 @@ class Stage:
 
     def reset(self, reference: ReferenceInputs) -> None:
         """Make ready for the next kernel, whatever the last one did to the buffers: fresh inputs, intact guards."""
-        self._handed.clear()
         for guarded in self._guarded:
             if guarded:
                 guarded.restore()
@@ -296,11 +289,6 @@ class ProblemContext:
     def output_bytes(self) -> list[int]:
         """Size of each output."""
         return [spec.nbytes for spec in self.outputs]
-
-    def forget_answers(self) -> None:
-        """Drop the answers, so that nothing in this process holds them."""
-        for reference in self._sealed:
-            reference.forget_answer()
 
     def corrupted(self) -> str | None:
         """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""

@@ -107,11 +107,6 @@ class ReferenceInputs:
                 self._sums["answer"] = self._sum(tensors(self._answer))
         return self._answer
 
-    def forget_answer(self) -> None:
-        """Drop the answer, so that nothing in this process holds it."""
-        self._answer = None
-        self._sums.pop("answer", None)
-
     @property
     def sealed_parts(self) -> list[tuple[str, Sequence[Any], list[int]]]:
         """Each part whose bytes are watched: its name, its values, and the sums over their bytes when it was made."""

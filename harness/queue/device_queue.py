@@ -6,7 +6,6 @@ fresh worker of its own.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import secrets
@@ -54,9 +53,6 @@ class DeviceWorker:
     """When the current stage began."""
     stages: int = 0
     """Those of the current job so far."""
-    unconfirmed: dict[str, Any] | None = None
-    """Results of foreign code that wait for the worker's confirmation."""
-    nonce: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -275,10 +271,9 @@ class DeviceQueue:
             if worker.stages > MOST_STAGES and worker.role == "run":
                 yield from self._blame(worker, Status.REJECTED, "reported stages without end")
         elif "results" in message and worker.jobs:
-            yield from self._finish(worker, message)
-        elif "confirmed" in message and worker.jobs and worker.unconfirmed is not None:
-            if message["confirmed"] == worker.nonce:
-                yield self._complete(worker, worker.unconfirmed)
+            yield self._complete(worker, message)
+            if worker.role != "replay":
+                # Foreign code ran in it: no other kernel may meet it.
                 self._retire(worker)
         elif message.get("loaded") is False and worker.jobs:
             yield from self._blame(worker, Status(message["status"]), str(message["error"]))
@@ -286,21 +281,6 @@ class DeviceQueue:
             yield from self._suspect(worker, Status(message["status"]), str(message["error"]))
         elif "broken" in message:
             yield from self._excuse(worker, str(message["broken"]))
-
-    def _finish(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
-        """Accept results; a worker that ran foreign code must still be in step with the parent afterwards.
-
-        Code that forged a result through the worker's own channel is given away by the worker's real result that
-        follows, or by a worker that ends without answering the question.
-        """
-        if worker.role == "replay":
-            yield self._complete(worker, message)
-        elif worker.unconfirmed is not None:
-            yield from self._blame(worker, Status.REJECTED, "sent more than one result")
-        else:
-            worker.unconfirmed, worker.nonce = dict(message), secrets.token_hex(8)
-            with contextlib.suppress(ClosedError):
-                worker.process.channel.send({"op": "confirm", "nonce": worker.nonce})
 
     def _complete(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Outcome:
         busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
@@ -354,8 +334,6 @@ class DeviceQueue:
             self.waiting.appendleft(job)
             self._drop(worker)
             return
-        if worker.unconfirmed is not None:
-            status, reason = Status.REJECTED, f"{reason}, after results that it did not confirm"
         yield from self._suspect(worker, status, reason)
 
     def _fail_start(self, worker: DeviceWorker, said: str) -> None:

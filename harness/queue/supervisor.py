@@ -102,7 +102,7 @@ class Supervisor:
             self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
         else:
             if self.policy.dry:
-                job.process = job.task["late"] = True
+                job.process = True
             self._queue(job)
 
     def _beside_its_judge(self, job: Job) -> None:
@@ -114,7 +114,7 @@ class Supervisor:
         elif job.compile_only:
             self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
         else:
-            job.process = job.task["late"] = True
+            job.process = True
             self._queue(job)
 
     def _queue(self, job: Job) -> None:

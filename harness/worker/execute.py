@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kbench.benchmark.problems import ProblemDefinition, Size, problem
 from kbench.harness.audit.audit import VERIFIED, Auditor
@@ -21,9 +22,10 @@ from kbench.harness.isolate.failures import classify
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, adversarial_label, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
-from kbench.harness.verify import Verdict, call, erase, judge_answer, verify, verify_together
+from kbench.harness.verify import Verdict, call, judge_answer, verify, verify_together
 from kbench.schemas import InfrastructureError, Status
 
+Result = TypeVar("Result")
 CANDIDATE = "candidate"
 DISTURBED, DISTURBED_US = 1.15, 1.0
 """A reference that takes longer beside a kernel than before any ran there, by both of these, is slowed by it."""
@@ -44,8 +46,6 @@ class Bench:
     sampler: Sampler
     reader: ConditionsReader
     ceilings: Ceilings | None = None
-    tampered: Callable[[], str | None] | None = None
-    """For kernels that run beside their judge: says what they have replaced."""
     undisturbed_us: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
     """What the reference took, by problem and size, before any kernel had memory or work on that workload here."""
 
@@ -57,8 +57,6 @@ class MeasureTask:
     problem_id: str
     settings: TimingSettings
     seed: int
-    late: bool = False
-    """Make answers only after the kernel has run: it runs beside its judge."""
     check_only: bool = False
     """Verify and time nothing: on the tiny workload, and on a GPU on all others too."""
     second_clock: bool = False
@@ -87,10 +85,9 @@ def execute(kernel: Runnable, task: MeasureTask, bench: Bench, report: Report) -
     sizes = chosen_sizes(definition, task.workloads)
     started = time.perf_counter()
     first = Verdict()
-    tiny = make_context(bench, task.problem_id, definition.tiny, report, late=task.late)
+    tiny = make_context(bench, task.problem_id, definition.tiny, report)
     report("verify tiny")
-    subjects: list[Subject] = []
-    guard(lambda: subjects.append(check(kernel, tiny, task, bench, report, first, 1)), first, bench)
+    guard(lambda: verify_kernel(kernel, tiny, task, bench, report, first, 1), first, bench)
     spent = time.perf_counter() - started
     if task.check_only and not bench.device.is_gpu:
         return [_result(definition.tiny, first, None, None, spent, 0.0)]
@@ -100,7 +97,7 @@ def execute(kernel: Runnable, task: MeasureTask, bench: Bench, report: Report) -
     return before + [_workload(kernel, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
 
 
-def check(
+def verify_kernel(
     kernel: Runnable,
     context: ProblemContext,
     task: MeasureTask,
@@ -130,17 +127,12 @@ def check(
         finally:
             context.judge.settle()
         return subject
-    judging = before_judging(bench, task, report)
-    verify(subject, context, verdict, context.references[:count], late=task.late, judging=judging)
+    verify(subject, context, verdict, context.references[:count])
+    # The answers to adversarial inputs are computed in this process, which may take longer than any kernel.
+    report("context")
     for reference in context.adversarial() if verdict.ok else ():
         outputs = call(subject, context, 0, reference, verdict)
-        if outputs is None:
-            break
-        correct = judge_answer(context, reference, outputs, verdict)
-        erase(context, outputs)
-        if task.late:
-            reference.forget_answer()
-        if not correct:
+        if outputs is None or not judge_answer(context, reference, outputs, verdict):
             break
     return subject
 
@@ -152,9 +144,7 @@ def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> 
     return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
 
 
-def make_context(
-    bench: Bench, problem_id: str, size: Size, report: Report, *, late: bool, timed: bool = False
-) -> ProblemContext:
+def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, timed: bool = False) -> ProblemContext:
     """The problem's context; what fails here is the machine's fault, not the kernel's.
 
     Args:
@@ -162,15 +152,13 @@ def make_context(
         problem_id: the problem.
         size: its size.
         report: told where it is.
-        late: make no answers yet.
         timed: have the reference's steady time too, taken while the kernel has no memory and no work there.
     """
     report("context")
     try:
         context = bench.contexts.get(problem_id, size)
-        if not late:
-            context.expect()
-            bench.device.synchronize()
+        context.expect()
+        bench.device.synchronize()
         if timed:
             steady_us = ramp(context, bench.sampler) if context.anchor_us is None else context.anchor_us
             # The first counts: a kernel that spoils a context has it made anew beside itself.
@@ -181,38 +169,16 @@ def make_context(
     return context
 
 
-def time_references(task: MeasureTask, bench: Bench, report: Report) -> None:
-    """Time the problem's reference on every workload, before a kernel is loaded that may hold it up.
-
-    Raises:
-        InfrastructureError: the machine failed.
-    """
-    sizes = [] if task.check_only else chosen_sizes(problem(task.problem_id), task.workloads)
-    for size in sizes:
-        make_context(bench, task.problem_id, size, report, late=task.late, timed=True)
-
-
-def before_judging(bench: Bench, task: MeasureTask, report: Report) -> Callable[[], str | None]:
-    """What verification calls once the kernel has run."""
-
-    def judging() -> str | None:
-        if task.late:
-            # From here on, computing the answers takes the time.
-            report("context")
-        return bench.tampered() if bench.tampered is not None else None
-
-    return judging
-
-
-def guard(action: Callable[[], object], verdict: Verdict, bench: Bench) -> None:
-    """Run a stage that calls the kernel; what it raises becomes its status."""
+def guard(action: Callable[[], Result], verdict: Verdict, bench: Bench) -> Result | None:
+    """Run a stage that calls the kernel; None where it raised, which becomes the kernel's status."""
     try:
-        action()
+        return action()
     except (InfrastructureError, PoisonedError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
         verdict.fail(*classify(error))
         _probe(bench, verdict)
+        return None
 
 
 def _probe(bench: Bench, verdict: Verdict) -> None:
@@ -225,34 +191,31 @@ def _probe(bench: Bench, verdict: Verdict) -> None:
 def _workload(
     kernel: Runnable, size: Size, task: MeasureTask, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
-    context = make_context(bench, task.problem_id, size, report, late=task.late, timed=not task.check_only)
+    context = make_context(bench, task.problem_id, size, report, timed=not task.check_only)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     started = time.perf_counter()
     report(f"verify {size.name}")
-    subjects: list[Subject] = []
-    guard(lambda: subjects.append(check(kernel, context, task, bench, report, verdict, VERIFIED)), verdict, bench)
+    subject = guard(lambda: verify_kernel(kernel, context, task, bench, report, verdict, VERIFIED), verdict, bench)
     verified = time.perf_counter() - started
     timing, timed = None, 0.0
     if verdict.ok and not task.check_only:
         guard(lambda: refill(context, bench, verdict), verdict, bench)
-    if verdict.ok and not task.check_only:
+    if verdict.ok and not task.check_only and subject is not None:
         began = time.perf_counter()
         report(f"time {size.name}")
-        timings: list[Timing] = []
-        guard(lambda: timings.append(_time(subjects[0], context, task, bench, verdict)), verdict, bench)
-        timing = timings[0] if timings else None
+        timing = guard(functools.partial(_time, subject, context, task, bench, verdict), verdict, bench)
         timed = time.perf_counter() - began
-    look_for_damage(context, subjects, bench, verdict)
+    look_for_damage(context, [] if subject is None else [subject], bench, verdict)
     floor = _floor(context, bench)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
             verdict.fail(Status.REJECTED, reason)
     result = _result(size, verdict, timing, floor, spent + verified, timed, bench.device)
-    if subjects:
-        result |= {"trust": "plan" if subjects[0].owned else "process", "not_restored": subjects[0].not_restored}
-    if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
-        result |= _referee(subjects[0], bench)
+    if subject is not None:
+        result |= {"trust": "plan" if subject.owned else "process", "not_restored": subject.not_restored}
+        if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
+            result |= _referee(subject, bench)
     # Now: the next kernel runs on other workloads before this one.
     guard(context.hide_held_out, verdict, bench)
     return result
@@ -305,10 +268,8 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
     """Time a verified kernel."""
     for label in (CANDIDATE, adversarial_label(CANDIDATE)):
         bench.sampler.forget(label)
-    if task.late:
-        context.forget_answers()
     rng = random.Random(task.seed)
-    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered)
+    auditor = Auditor(context, verdict)
     candidate = auditor.candidate(CANDIDATE, subject)
     for attempt in range(2):
         auditor.begin()
@@ -320,14 +281,11 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
     if verdict.ok:
         SecondLook(auditor, candidate, bench.sampler, rng).take()
     # Other processes slow the reference down on a CPU: there it says nothing about the kernel.
-    known = bench.undisturbed_us.get((context.definition.id, context.size.name))
-    undisturbed_us = known if bench.device.is_gpu else None
-    reason = held_up(timing.reference_us, undisturbed_us)
-    if reason is not None and subject.owned:
+    undisturbed_us = bench.undisturbed_us.get((context.definition.id, context.size.name))
+    reason = held_up(timing.reference_us, undisturbed_us if bench.device.is_gpu else None)
+    if reason is not None:
         # Perhaps it is the machine that has changed: another process will say.
         raise PoisonedError(Status.REJECTED, reason)
-    if reason is not None:
-        verdict.fail(Status.REJECTED, reason)
     return timing
 
 

@@ -19,12 +19,12 @@ from kbench.harness.worker.execute import (
     MeasureTask,
     Report,
     Runnable,
-    check,
     chosen_sizes,
     guard,
     look_for_damage,
     make_context,
     refill,
+    verify_kernel,
 )
 
 NAMES = ("first", "second")
@@ -46,40 +46,41 @@ def face_off(
 def _workload(
     pair: Sequence[Runnable], size: Size, task: MeasureTask, bench: Bench, report: Report, threshold: float
 ) -> dict[str, Any]:
-    context = make_context(bench, task.problem_id, size, report, late=task.late)
+    context = make_context(bench, task.problem_id, size, report)
     verdict = Verdict()
     subjects: list[Subject] = []
     for name, kernel in zip(NAMES, pair, strict=True):
         report(f"verify {name}")
         for rival in subjects:
             rival.erase()
-        action = functools.partial(check, kernel, context, task, bench, report, verdict, VERIFIED)
-        guard(lambda act=action: subjects.append(act()), verdict, bench)  # type: ignore[misc]
+        verifying = functools.partial(verify_kernel, kernel, context, task, bench, report, verdict, VERIFIED)
+        subject = guard(verifying, verdict, bench)
+        if subject is not None:
+            subjects.append(subject)
         if not verdict.ok:
             return {"workload": size.name, "status": verdict.status.value, "error": f"{name}: {verdict.reason}"}
     guard(lambda: refill(context, bench, verdict), verdict, bench)
     if not verdict.ok:
         return {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     report("duel")
-    auditor = Auditor(context, verdict, late=task.late, tampered=bench.tampered, several=True)
+    auditor = Auditor(context, verdict, several=True)
     first, second = (auditor.candidate(label, subject) for label, subject in zip(NAMES, subjects, strict=True))
     for label in (*NAMES, *map(adversarial_label, NAMES)):
         bench.sampler.forget(label)
-    duels: list[Duel] = []
     rng = random.Random(task.seed)
 
-    def contest() -> None:
-        duels.append(fight(first, second, context, bench.sampler, rng, threshold, auditor.judge))
+    def contest() -> Duel:
+        duel = fight(first, second, context, bench.sampler, rng, threshold, auditor.judge)
         for candidate in (first, second):
             SecondLook(auditor, candidate, bench.sampler, rng).take()
+        return duel
 
-    guard(contest, verdict, bench)
+    duel = guard(contest, verdict, bench)
     look_for_damage(context, subjects, bench, verdict)
     result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
-    if duels and duels[0].ratio is not None:
-        duel, ratio = duels[0], duels[0].ratio
+    if duel is not None and duel.ratio is not None:
         result |= {
-            "ratio": [ratio.value, ratio.low, ratio.high],
+            "ratio": [duel.ratio.value, duel.ratio.low, duel.ratio.high],
             "rounds": duel.rounds,
             "first_us": duel.first_us,
             "second_us": duel.second_us,

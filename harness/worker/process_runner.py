@@ -1,4 +1,8 @@
-"""Process runner: runs a kernel whose host code stays in this process, beside its judge, with every guard we have."""
+"""Process runner: runs a kernel whose host code stays in this process, beside its judge.
+
+Such a kernel could change anything here, its own verdict included. The sandbox keeps it from the machine; nothing keeps
+it from its judge, which is why its records say `trust = "process"` and no dataset, search or season takes them.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,13 @@ from kbench.harness.device.device_facts import H200
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.isolate.mounts import freeze_files
-from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
 from kbench.harness.isolate.seccomp import lock_down
-from kbench.harness.isolate.set_aside import SetAside
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
-from kbench.harness.worker.execute import Bench, MeasureTask, execute, time_references
+from kbench.harness.worker.execute import Bench, MeasureTask, execute
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import extension_variables, kernel_of, task_of
 from kbench.harness.worker.runner import PREPARING, Runner
@@ -66,15 +68,11 @@ class ProcessRunner(Runner):
         super().__init__(channel, request, device, reader, ContextCache(device, budget, tuple(request["seeds"])))
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
-        return super().operations() | {"measure": self._measure, "confirm": self._confirm}
-
-    def _confirm(self, message: dict[str, Any]) -> bool:
-        self.channel.send({"confirmed": message["nonce"]})
-        return False
+        return super().operations() | {"measure": self._measure}
 
     def _measure(self, message: dict[str, Any]) -> bool:
         task = task_of(message)
-        if not self._prepare(task):
+        if not self._prepare():
             return False
         extensions = [entry["extension"] for entry in message["kernels"] if entry["extension"]]
         self._lock_down(extensions, strict=not self.device.is_gpu)
@@ -97,16 +95,12 @@ class ProcessRunner(Runner):
             return execute(kernels[0], task, self.bench, self.report)
         return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))
 
-    def _prepare(self, task: MeasureTask) -> bool:
-        """Time the null kernel and the references, before a kernel could make them look slow.
-
-        What fails here is the machine's fault.
-        """
+    def _prepare(self) -> bool:
+        """Time the null kernel; what fails here is the machine's fault."""
         self.report(PREPARING)
         try:
             self.bench.sampler.calibrate()
             if self.device.is_gpu:
-                time_references(task, self.bench, lambda _: None)
                 start_triton()
         except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
             self.channel.send({"broken": f"the device cannot be made ready: {error}"})
@@ -125,12 +119,6 @@ class ProcessRunner(Runner):
             # Host code may ask how many multiprocessors there are, as it may where it is planned.
             answer_without_a_gpu(H200)
         self.bench.contexts.settings = Switches().ours
-        checks = [Pristine().changed]
-        if self.device.is_gpu:
-            set_aside = SetAside()
-            set_aside.forbid()
-            checks.append(set_aside.changed)
-        self.bench.tampered = lambda: next((what for check in checks if (what := check()) is not None), None)
         os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
         freeze_files([self.scratch, *map(Path, extensions)])
         limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_WORKER_BYTES)

@@ -1,8 +1,7 @@
-"""Execute: references timed before a kernel is loaded, kernels that hold them up, whose fault a failure is, checks."""
+"""Execute: references and their steady times, kernels that hold them up, whose fault a failure is, checks."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +23,10 @@ from kbench.harness.worker.execute import (
     Bench,
     MeasureTask,
     PoisonedError,
-    check,
     execute,
     held_up,
-    time_references,
+    make_context,
+    verify_kernel,
 )
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import Backend, KernelSource
@@ -52,44 +51,33 @@ def test_a_kernel_that_holds_the_reference_up_is_given_away_by_it(
     assert reason is None or reason == "the reference takes 25.7 us beside it and 12.9 us without it"
 
 
-def test_references_are_timed_on_the_chosen_workloads_and_not_where_nothing_is_timed() -> None:
+def test_the_steady_time_of_a_reference_is_the_first_one_taken() -> None:
     device = CpuDevice()
     bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
-    task, stages = MeasureTask("gelu_tanh", TimingSettings(), 0, late=True, workloads=("tiny",)), list[str]()
-    time_references(dataclasses.replace(task, check_only=True), bench, stages.append)
+    tiny, stages = problem("gelu_tanh").tiny, list[str]()
+    context = make_context(bench, "gelu_tanh", tiny, stages.append)
     assert bench.undisturbed_us == {}
-    time_references(task, bench, stages.append)
+    assert make_context(bench, "gelu_tanh", tiny, stages.append, timed=True) is context
     ((workload, undisturbed_us),) = bench.undisturbed_us.items()
     assert workload == ("gelu_tanh", "tiny")
-    assert undisturbed_us > 0.0
-    assert stages == ["context"]
-    context = bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny)
-    assert context.anchor_us == undisturbed_us
+    assert context.anchor_us == undisturbed_us > 0.0
+    assert stages == ["context", "context"]
     context.references[0].inputs[0][0] += 1
-    time_references(task, bench, stages.append)
-    again = bench.contexts.get("gelu_tanh", problem("gelu_tanh").tiny)
+    again = make_context(bench, "gelu_tanh", tiny, stages.append, timed=True)
     assert again is not context, "it was damaged"
     assert bench.undisturbed_us[workload] == undisturbed_us, "what came first counts"
 
 
-@pytest.mark.parametrize("owned", [True, False])
-def test_a_planned_kernel_beside_a_slow_reference_is_tried_again_and_another_rejected(
-    owned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_beside_a_slow_reference_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     device = CpuDevice()
     bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
     # As if it were a GPU, where nothing but the kernel slows the reference.
     monkeypatch.setattr(execute_module, "held_up", lambda beside_us, undisturbed_us: f"slow: {beside_us is not None}")
-    monkeypatch.setattr(ProcessSubject, "owned", owned)
     task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
-    if owned:
-        with pytest.raises(PoisonedError, match="slow: True"):
-            execute(Runs(lambda x: (torch.relu(x),)), task, bench, list[str]().append)
-    else:
-        (found,) = execute(Runs(torch.relu), task, bench, list[str]().append)
-        assert (found["status"], found["error"]) == ("rejected", "slow: True")
+    with pytest.raises(PoisonedError, match="slow: True"):
+        execute(Runs(torch.relu), task, bench, list[str]().append)
 
 
 def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_there() -> None:
@@ -223,6 +211,6 @@ def test_an_answer_is_foreseen_once_a_subject_is_made_and_nobody_computes_when_i
     task = MeasureTask("gelu_tanh", TimingSettings(), 1, check_only=check_only)
     bench: Any = None
     with pytest.raises(RuntimeError, match="no memory"):
-        check(Kernel(), context, task, bench, lambda stage: None, Verdict(), count)
+        verify_kernel(Kernel(), context, task, bench, lambda stage: None, Verdict(), count)
     foreseen = ["foresee"] if count > 1 and not check_only else []
     assert steps == ["subject", *foreseen, "settle"]

@@ -140,9 +140,6 @@ def result(**fields: Any) -> dict[str, Any]:
 
 def device_script(worker: Worker, message: dict[str, Any]) -> None:
     """Measures a kernel as its text says; a planned one's is the name of its plan."""
-    if message["op"] == "confirm":
-        worker.peer.send({"confirmed": message["nonce"]})
-        return
     (entry, *_) = message["kernels"]
     text = entry.get("source") or next(iter(entry["plans"]))
     worker.measured.append(text)
@@ -156,21 +153,15 @@ def device_script(worker: Worker, message: dict[str, Any]) -> None:
         worker.peer.send({"broken": "no memory"})
     elif text == "hangs":
         worker.peer.send({"stage": "time large"})
-    elif text == "many sizes":
+    elif text in ("many sizes", "endless"):
         for _ in range(MOST_STAGES + 1):
             worker.peer.send({"stage": "verify large"})
-        worker.peer.send(result())
-    elif text == "endless":
-        for _ in range(MOST_STAGES + 1):
-            worker.peer.send({"stage": "verify large"})
+        if text == "many sizes":
+            worker.peer.send(result())
     elif text == "odd results":
         worker.peer.send({"results": [3], "busy_s": 1.0})
-        worker.peer.send({"confirmed": "guess"})
     elif text == "odd status":
         worker.peer.send({"loaded": False, "status": "perfect", "error": ""})
-    elif text == "two results":
-        worker.peer.send(result())
-        worker.peer.send(result())
     elif text == "greets":
         worker.peer.send({"ready": True, "facts": {"compute_capability": "1.0"}, "sandbox": []})
         worker.peer.send(result())
@@ -202,7 +193,7 @@ class Bench:
             Job(
                 at,
                 KernelSource("relu", Backend.CUDA, each) if isinstance(each, str) else each,
-                {"late": False},
+                {},
                 **fields,
             )
             for at, each in enumerate(kernels)
@@ -264,7 +255,6 @@ def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_proc
     assert [outcome.results[0]["trust"] for outcome in found] == ["process", "process", "plan"]
     alone = [worker for worker in one.spawner.workers if worker.role == "run" and worker.measured]
     assert [worker.measured for worker in alone] == [["unplannable"]] * 2
-    assert found[0].job.task["late"]
 
 
 def test_a_torch_extension_is_built_before_its_kernel_runs(bench: Callable[..., Bench]) -> None:
@@ -370,10 +360,7 @@ def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench:
 def fragile(one: Bench, texts: Sequence[str]) -> list[Job]:
     """Jobs of which those that die are known to."""
     kernels = [one.known(text) for text in texts]
-    return [
-        Job(at, kernel, {"late": False}, alone="dies" in texts[at] or "alone" in texts[at])
-        for at, kernel in enumerate(kernels)
-    ]
+    return [Job(at, kernel, {}, alone="dies" in texts[at] or "alone" in texts[at]) for at, kernel in enumerate(kernels)]
 
 
 def measured(one: Bench) -> list[list[str]]:
@@ -519,7 +506,7 @@ def test_a_planned_kernel_may_have_many_workloads(bench: Callable[..., Bench]) -
     assert found.results
 
 
-@pytest.mark.parametrize("text", ["odd results", "odd status", "two results", "endless"])
+@pytest.mark.parametrize("text", ["odd results", "odd status", "endless"])
 def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Callable[..., Bench]) -> None:
     one = bench(gpu=None, dry=True)
     found = one.run([one.known(text), one.known("# a")])

@@ -20,7 +20,6 @@ import pytest
 
 from kbench.harness.isolate import mounts, sandbox
 from kbench.harness.isolate.mounts import freeze_files
-from kbench.harness.isolate.pristine import Pristine
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.seccomp import forbid_sockets, lock_down
@@ -341,31 +340,3 @@ def test_only_named_variables_reach_a_worker(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SECRET_SEED", "1")
     assert "SECRET_SEED" not in sandbox.environment()
     assert "PATH" in sandbox.environment()
-
-
-def test_a_snapshot_notices_replaced_functions_and_swapped_code() -> None:
-    def inside() -> list[object]:
-        import statistics
-
-        import torch
-
-        from kbench.harness import verify
-
-        clean = Pristine()
-        first = clean.changed()
-        verify.call.__code__ = (lambda *a: None).__code__.replace(co_freevars=())
-        second = clean.changed()
-        again = Pristine()
-        torch.Tensor.__le__ = lambda self, other: True  # type: ignore[method-assign, assignment]
-        third = again.changed()
-        last = Pristine()
-        statistics.median = max  # type: ignore[assignment]
-        return [first, second, third, last.changed()]
-
-    found = in_a_child(inside)
-    assert found == [
-        None,
-        "the code of kbench.harness.verify.call was replaced",
-        "class torch.Tensor.__le__ was added",
-        "statistics.median was replaced",
-    ]

@@ -157,21 +157,20 @@ def dry_run(tmp_path_factory: pytest.TempPathFactory) -> DryRun:
 
 
 def check_dry(specimen: Cell, row: Measurement) -> None:
-    """A dry run may believe what is known to be open, or right; and never says that it was planned."""
+    """Host code beside its judge may talk it into anything, except that it was planned."""
     if row.status is Status.OK:
-        assert specimen.tags & {"truthful", "disarmed", "process-open"}
         assert row.trust is not Trust.PLAN
     else:
         assert row.error
 
 
 @pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)
-def test_no_cheat_is_recorded_ok_in_a_dry_run(specimen: Cell, dry_run: DryRun) -> None:
+def test_no_cheat_is_called_planned_in_a_dry_run(specimen: Cell, dry_run: DryRun) -> None:
     check_dry(specimen, dry_run.default[specimen.kernel.kernel_id])
 
 
 @pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)
-def test_no_cheat_is_recorded_ok_beside_its_judge(specimen: Cell, dry_run: DryRun) -> None:
+def test_no_cheat_is_called_planned_beside_its_judge(specimen: Cell, dry_run: DryRun) -> None:
     check_dry(specimen, dry_run.beside_its_judge[specimen.kernel.kernel_id])
 
 
@@ -250,8 +249,8 @@ def test_on_a_gpu_no_cheat_is_believed_and_honest_neighbours_keep_their_time(
     shared = {"gpu": 0, "cache": tmp_path_factory.mktemp("hostile"), "allow_unscreened": allow, "spares": 3}
     found, endless = split(specimens(gpu=True))
     if allow:
-        # What can be planned is planned here too, so only the others can differ. Cheats tagged `process-open` may be
-        # believed here, but never with trust `plan`.
+        # What can be planned is planned here too, so only the others can differ. They may be believed here, but never
+        # with trust `plan`.
         found, endless = unplanned(found, shared["cache"]), []
     names = ("gelu_triton.py", "gelu_cuda.py")
     queue, neighbours = lined_up(found, names)
@@ -282,7 +281,7 @@ def believed_wrongly(specimen: Cell, rows: list[Measurement]) -> str | None:
     """Why a kernel should not have been recorded ok as it was; None when it was not, or may be."""
     if aggregate(rows).status is not Status.OK or "truthful" in specimen.tags:
         return None
-    if "process-open" in specimen.tags and Trust.PLAN not in {row.trust for row in rows}:
+    if Trust.PLAN not in {row.trust for row in rows}:
         return None
     fastest = max(row.speedup or 0.0 for row in rows)
     if "disarmed" in specimen.tags and fastest < float(specimen.head.get("at-most", AT_MOST)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.benchmark.evaluation.options import benchmark_option, subset_option
+from kbench.benchmark.evaluation.options import subset_option
 from kbench.benchmark.surrogates.resolve import BUILT_IN
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.loaders.options import echo_json, json_option
@@ -62,7 +62,6 @@ shots_option = click.option(
     show_default=True,
     help="test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.",
 )
-@benchmark_option
 @subset_option
 @click.option("--tracks", default=",".join(TRACK_NAMES), show_default=True, help="Tracks to score, comma-separated.")
 @click.option(
@@ -127,13 +126,6 @@ shots_option = click.option(
     help="Seed of the bootstrap, and of surrogates that take one.",
 )
 @click.option("--ensemble", is_flag=True, help="Average the repeats of a query into one forecast.")
-@click.option(
-    "--edges",
-    type=click.Choice(["bins", "published-prompt"]),
-    default="bins",
-    show_default=True,
-    help="Bin edges of the answers; published-prompt for forecasts made under the release's prompt.",
-)
 @click.option("--compare", "compare_to", metavar="NAME", help="Another surrogate: show paired differences.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 @click.option("--no-report", is_flag=True, help="Skip report.html.")

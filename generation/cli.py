@@ -220,10 +220,6 @@ def status(run: Path, as_json: bool) -> None:
     "--samples", type=EXISTING, help="Corpus with the texts and samples that the logs and other corpora leave out.",
 )  # fmt: skip
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
-@click.option(
-    "--release", type=click.IntRange(1, 2), default=2, show_default=True,
-    help="Release whose labels to write: 1 splits by problem only and names search methods as they were logged.",
-)  # fmt: skip
 @json_option
 def assemble(
     runs: tuple[Path, ...],
@@ -236,7 +232,6 @@ def assemble(
     counters: tuple[Path, ...],
     samples: Path | None,
     problems: tuple[str, ...],
-    release: int,
     as_json: bool,
 ) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
@@ -244,7 +239,7 @@ def assemble(
 
     for name in problems:
         named(name)
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, counters, release, samples)
+    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, counters, samples)
     if as_json:
         echo_json(ledger.to_json())
     else:

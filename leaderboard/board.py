@@ -60,7 +60,6 @@ def load_questions(
     dataset: str | Tables | None,
     labels: Path | None,
     split: str = "test",
-    benchmark: int | None = None,
     subset: str | None = None,
     shots: int = 0,
     gpu: str | None = None,
@@ -68,10 +67,9 @@ def load_questions(
     """The questions entries are scored on: of a corpus, or of a maintainer's private labels.
 
     Args:
-        dataset: a corpus, or an opened one as a version of the benchmark asks it; the shipped one by default.
+        dataset: a corpus, or an opened one as the benchmark asks it; the shipped one by default.
         labels: private labels instead.
         split: which split of the corpus.
-        benchmark: which version of the benchmark; the newest by default.
         subset: a part of the split, such as core.
         shots: most measured kernels that a query names.
         gpu: the GPU that is asked about; by default the one with the most kernels.
@@ -81,7 +79,7 @@ def load_questions(
     from kbench.loaders.corpus.corpus import Corpus
 
     if dataset is None or isinstance(dataset, str):
-        dataset = benchmark_of(Corpus.open(dataset, verified=True), benchmark, gpu)
+        dataset = benchmark_of(Corpus.open(dataset, verified=True), gpu)
     return with_shots(build_questions(dataset, split, subset=subset), dataset, shots)
 
 
@@ -102,7 +100,7 @@ def asked_of(questions: Questions, dataset: str | Tables | None, labels: Path | 
     """What a submission must answer, with the rest of the split read from the corpus where a part of it is scored."""
     if (questions.subset is None and not questions.shots) or labels is not None:
         return expected_of(questions)
-    return expected_of(questions, load_questions(dataset, None, questions.split, questions.benchmark))
+    return expected_of(questions, load_questions(dataset, None, questions.split))
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:
@@ -220,7 +218,7 @@ def score_parts(
 
     Args:
         questions: of the whole split.
-        corpus: the one they came from, as their version of the benchmark asks it.
+        corpus: the one they came from, as the benchmark asks it.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
         cache: folder that keeps results.
@@ -228,7 +226,7 @@ def score_parts(
     Yields:
         each part that has such entries, and what they score.
     """
-    for subset, shots in PARTS if questions.benchmark > 1 else ():
+    for subset, shots in PARTS if questions.benchmark is not None else ():
         part = load_questions(corpus, None, questions.split, subset=subset, shots=shots)
         if (folder := own_folder(part)).is_dir():
             entries = read_entries([folder], part, refuse, expected_of(part, questions))

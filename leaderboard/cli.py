@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbench.benchmark.cli import shots_option
-from kbench.benchmark.evaluation.options import benchmark_option, subset_option
+from kbench.benchmark.evaluation.options import subset_option
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
@@ -40,13 +40,12 @@ class Asked:
     split: str
     subset: str | None
     shots: int
-    benchmark: int | None
 
     def questions(self, gpu: str | None = None) -> Questions:
         """Load them."""
         from kbench.leaderboard.board import load_questions
 
-        return load_questions(self.dataset, self.labels, self.split, self.benchmark, self.subset, self.shots, gpu)
+        return load_questions(self.dataset, self.labels, self.split, self.subset, self.shots, gpu)
 
     def expected(self, questions: Questions) -> Expected:
         """What a submission must answer."""
@@ -63,7 +62,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
         asked = Asked(**{field.name: told.pop(field.name) for field in dataclasses.fields(Asked)})
         return command(*given, asked=asked, **told)
 
-    options = (dataset_option, labels_option, split_option, subset_option, shots_option, benchmark_option)
+    options = (dataset_option, labels_option, split_option, subset_option, shots_option)
     return functools.reduce(lambda made, option: option(made), reversed(options), collected)
 
 
@@ -186,7 +185,6 @@ def verify(
 @split_option
 @subset_option
 @shots_option
-@benchmark_option
 @json_option
 def baselines(
     submissions: Path | None,
@@ -194,7 +192,6 @@ def baselines(
     split: str,
     subset: str | None,
     shots: int,
-    benchmark: int | None,
     as_json: bool,
 ) -> None:
     """Forecast with every built-in surrogate again and write its submission."""
@@ -205,7 +202,7 @@ def baselines(
     from kbench.leaderboard.board import own_folder
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = benchmark_of(Corpus.open(dataset, verified=True), benchmark)
+    corpus = benchmark_of(Corpus.open(dataset, verified=True))
     questions = with_shots(build_questions(corpus, split, subset=subset), corpus, shots)
     paths = write_baselines(corpus, questions, submissions or own_folder(questions), tell=_tell("forecasting with"))
     if as_json:
@@ -261,7 +258,7 @@ def build(
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(asked.dataset, verified=True) if asked.labels is None else None
-    version = None if corpus is None else benchmark_of(corpus, asked.benchmark)
+    version = None if corpus is None else benchmark_of(corpus)
     questions = load_questions(version, asked.labels, asked.split, subset=asked.subset, shots=asked.shots)
     refused: list[str] = []
     answers = None
@@ -343,7 +340,7 @@ def export_queries(out: Path, asked: Asked, gpu: str | None, labels_out: Path | 
         "queries": len(questions.queries), "dataset": questions.dataset, "benchmark": questions.benchmark,
         "gpu": gpu_of(questions), "path": str(out), "leaks": [dataclasses.asdict(one) for one in found.leaks],
     }  # fmt: skip
-    text = f"{out}: {len(questions.queries):,} queries of benchmark {questions.benchmark}, dataset {questions.dataset}"
+    text = f"{out}: {len(questions.queries):,} queries, dataset {questions.dataset}"
     echo_json(facts) if as_json else click.echo(text)
     if found.leaks:
         click.echo(f"kbench: these queries give answers away; see: kbench leaderboard probe {out}", err=True)
@@ -367,9 +364,9 @@ def probe(queries: Path, dataset: str | None, labels: Path | None, as_json: bool
     from kbench.loaders.options import layout
 
     files, facts = read_queries(queries)
-    # Benchmark 1 asks about every GPU, and is not told which.
-    gpu = None if facts["benchmark"] == 1 else facts["gpu"]
-    set_facts = {name: facts[name] for name in ("split", "benchmark", "subset", "shots")}
+    # Pairs that a corpus states itself are about every GPU, and there is none to choose.
+    gpu = None if facts["benchmark"] is None else facts["gpu"]
+    set_facts = {name: facts[name] for name in ("split", "subset", "shots")}
     questions = load_questions(dataset, labels, gpu=gpu, **set_facts)
     if questions.dataset != facts["dataset"]:
         raise UserError(f"{queries} is of dataset {facts['dataset']}; name the corpus it came from with --dataset")

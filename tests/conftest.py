@@ -20,7 +20,6 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("busy")
 SLOW = (
     "hostile/test_hostile.py",
-    "leaderboard/test_release_one.py",
     "harness/test_faults.py",
     "leaderboard/test_atlas.py",
 )

@@ -103,10 +103,10 @@ class Command:
 
     def corpus(self) -> Tables:
         """The corpus asked for, as the benchmark sees it; a pulled dataset's name finds it in the data folder."""
-        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.options.benchmark, self.gpu)
+        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu)
         if self.train is not None:
             learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
-            asked = TrainedOn(asked, benchmark_of(learnt, 1 if version_of(asked) == 1 else None))
+            asked = TrainedOn(asked, learnt if version_of(asked) is None else benchmark_of(learnt))
         return asked if self.held_out_gpu is None else HeldOutGpu(asked, self.held_out_gpu)
 
     def questions(self, corpus: Tables, progress: EvaluationProgress) -> Questions:
@@ -195,9 +195,10 @@ class Command:
         """Published forecasts scored a second time, against the edges their prompt described."""
         text = []
         for evaluation, found in zip(done, values, strict=True):
-            if evaluation.options.edges != PROMPT_EDGES_NAME and is_published(evaluation):
+            if is_published(evaluation):
                 again = EvaluationResults.of(_rescored(evaluation))
-                found["published_prompt"] = {n: again.to_json()[n] for n in ("edges", "tracks", "slices")}
+                shown = {name: again.to_json()[name] for name in ("tracks", "slices")}
+                found["published_prompt"] = {"edges": PROMPT_EDGES_NAME} | shown
                 write_json(self._folder_of(evaluation.name) / "published_prompt.json", found["published_prompt"])
                 text.append(f"The same forecasts, answers cut at the edges of their prompt:\n\n{terminal(again)}")
         return text
@@ -289,7 +290,6 @@ def _silence(evaluation: Evaluation) -> str:
 def _rescored(evaluation: Evaluation) -> Evaluation:
     """The same forecasts against the prompt's edges; only the tracks about pairs change."""
     questions = with_prompt_edges(evaluation.questions)
-    options = dataclasses.replace(evaluation.options, edges=PROMPT_EDGES_NAME)
     # The ceiling is drawn with our edges, and the release states no intervals to draw it from.
-    scored = dataclasses.replace(score(questions, evaluation.table, options.bootstrap), ceilings={})
-    return dataclasses.replace(evaluation, questions=questions, options=options, scored=scored)
+    scored = dataclasses.replace(score(questions, evaluation.table, evaluation.options.bootstrap), ceilings={})
+    return dataclasses.replace(evaluation, questions=questions, scored=scored)

@@ -96,8 +96,8 @@ class EvaluationResults:
     arguments: Mapping[str, Any]
     inputs: str
     dataset: str
-    benchmark: int
-    """Version of the benchmark."""
+    benchmark: int | None
+    """Version of the benchmark; None where the corpus's own pairs were asked."""
     split: str
     subset: str | None
     """`core` where a fixed part of the split was asked."""
@@ -105,7 +105,6 @@ class EvaluationResults:
     """Most measured kernels that a query names."""
     gpu: str | None
     """The GPU asked about; None for every GPU of the dataset."""
-    edges: str
     questions: str
     """Fingerprint of the questions."""
     queries: int
@@ -137,7 +136,6 @@ class EvaluationResults:
             subset=questions.subset,
             shots=questions.shots,
             gpu=questions.gpu,
-            edges=options.edges,
             questions=questions.fingerprint,
             queries=len(questions.queries),
             limited=questions.limited,

@@ -25,7 +25,6 @@ from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import Questions, build_questions, training_pairs
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.few_shot import with_shots
-from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import UserError
@@ -45,8 +44,6 @@ class Options:
     split: str = "test"
     tracks: tuple[str, ...] = TRACK_NAMES
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    benchmark: int | None = None
-    """Version of the benchmark; the newest that the corpus has splits for by default."""
     subset: str | None = None
     """`core` for a fixed part of the split; all of it by default."""
     limit: int | None = None
@@ -72,8 +69,6 @@ class Options:
     seed: int = 0
     ensemble: bool = False
     """Average the repeats' distributions into one forecast."""
-    edges: str = "bins"
-    """Which edges cut the answers: bins, or published-prompt for forecasts made under the release's prompt."""
 
     @property
     def bootstrap(self) -> BootstrapSettings:
@@ -161,7 +156,7 @@ def evaluate(
     """
     options, progress = options or Options(), progress or SilentProgress()
     target = locate(spec, forecasts_folder)
-    corpus = benchmark_of(corpus, options.benchmark if questions is None else questions.benchmark)
+    corpus = benchmark_of(corpus)
     if questions is None:
         progress.stage("reading the corpus")
         questions = options.questions(corpus)
@@ -181,8 +176,6 @@ def evaluate(
     if options.ensemble:
         finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
     table = from_forecasts(finished.forecasts, [query.query_id for query in questions.queries])
-    if options.edges == PROMPT_EDGES_NAME:
-        questions = with_prompt_edges(questions)
     scored = score(questions, table, options.bootstrap)
     return Evaluation(
         target=target,
@@ -208,7 +201,7 @@ def store_path(target: SurrogateTarget, questions: Questions, options: Options, 
 
 def _setting(questions: Questions) -> tuple[str, ...]:
     """What an answer may depend on beside the query's id: known kernels, and what was there to learn from."""
-    version = () if questions.benchmark == 1 else (f"benchmark {questions.benchmark}",)
+    version = () if questions.benchmark is None else (f"benchmark {questions.benchmark}",)
     return (*version, f"{questions.shots} shots") if questions.shots else version
 
 

@@ -8,7 +8,6 @@ from kbench.benchmark.metrics.forecast.ece import ece_adaptive as ece_adaptive
 from kbench.benchmark.metrics.forecast.ece import reliability_curve as reliability_curve
 from kbench.benchmark.metrics.forecast.log_score import log_score as log_score
 from kbench.benchmark.metrics.forecast.rps import rps as rps
-from kbench.benchmark.metrics.forecast.rps import rps_skill as rps_skill
 from kbench.benchmark.metrics.forecast.sharpness import sharpness as sharpness
 from kbench.benchmark.metrics.metric import Metric as Metric
 from kbench.benchmark.metrics.rank.order import kendall as kendall

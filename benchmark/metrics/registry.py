@@ -9,7 +9,7 @@ from kbench.benchmark.metrics.forecast.accuracy import ACCURACY, SIGN_ACCURACY, 
 from kbench.benchmark.metrics.forecast.brier import BRIER
 from kbench.benchmark.metrics.forecast.ece import ECE, ECE_ADAPTIVE, ECE_PER_PROBLEM
 from kbench.benchmark.metrics.forecast.log_score import LOG_SCORE
-from kbench.benchmark.metrics.forecast.rps import LEVEL_SKILL, RPS, RPS_SKILL, SKILL
+from kbench.benchmark.metrics.forecast.rps import LEVEL_SKILL, RPS, SKILL
 from kbench.benchmark.metrics.forecast.sharpness import SHARPNESS
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank.order import KENDALL, NDCG, SPEARMAN, TOP_10_RECALL
@@ -32,7 +32,7 @@ from kbench.benchmark.metrics.select.coverage_at_risk import (
 from kbench.benchmark.metrics.validity import ANSWERED, AUROC, AUROC_WITHIN_PROPOSER, LOG_SKILL, VALIDITY_LOG_SCORE
 
 METRICS: tuple[Metric, ...] = (
-    SKILL, LEVEL_SKILL, RPS_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE, BRIER,
+    SKILL, LEVEL_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE, BRIER,
     ECE, ECE_PER_PROBLEM, ECE_ADAPTIVE, SHARPNESS,
     AURC, EXCESS_AURC, *COVERAGE_AT_RISK, SIGN_AURC, *SIGN_COVERAGE_AT_RISK,
     GPU_SECONDS_PER_DECISION, SIGN_GPU_SECONDS_PER_DECISION,

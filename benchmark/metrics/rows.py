@@ -24,8 +24,6 @@ class PairRows:
     bins: Ints
     failed: Booleans
     """Where there is no answer and the uniform forecast stands in."""
-    prior: Floats
-    """Bin frequencies of all training pairs: the baseline of version 1's skill."""
     kind_prior: Floats
     """[rows, 8]: bin frequencies of the training pairs of the row's kind: the baseline of skill."""
     level: Booleans
@@ -41,7 +39,6 @@ class PairRows:
             confidence=probabilities.max(axis=1),
             bins=truth,
             failed=np.zeros(len(truth), dtype=np.bool_),
-            prior=prior,
             kind_prior=np.tile(prior, (len(truth), 1)),
             level=np.zeros(len(truth), dtype=np.bool_),
             measure_seconds=seconds,
@@ -49,8 +46,8 @@ class PairRows:
 
     def take(self, rows: Ints) -> PairRows:
         """The rows at these positions."""
-        whole = ("prior", "measure_seconds")
-        parts = {f.name: getattr(self, f.name)[rows] for f in dataclasses.fields(self) if f.name not in whole}
+        names = (field.name for field in dataclasses.fields(self) if field.name != "measure_seconds")
+        parts = {name: getattr(self, name)[rows] for name in names}
         return dataclasses.replace(self, **parts)
 
     @property

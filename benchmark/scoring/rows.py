@@ -39,7 +39,6 @@ def answered_pairs(questions: Questions, probabilities: Floats) -> PairRows:
         confidence=probabilities.max(axis=1),
         bins=np.tile(pairs.bin, repeats),
         failed=np.zeros(len(probabilities), dtype=np.bool_),
-        prior=questions.prior,
         kind_prior=np.tile(kind_priors(questions), (repeats, 1)),
         level=np.tile(pairs.kind == PairKind.REFERENCE.value, repeats),
         measure_seconds=questions.measure_seconds,

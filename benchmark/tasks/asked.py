@@ -51,8 +51,8 @@ class AskedRows:
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
-        newest = version_of(corpus) > 1
-        columns = PAIR_COLUMNS + ["relation"] * newest
+        drawn = version_of(corpus) is not None
+        columns = PAIR_COLUMNS + ["relation"] * drawn
         pairs = of_gpu(corpus.table("pairs", split=split, columns=columns).to_pylist(), corpus)
         core = core_pools([row for row in kernels if row["split"] == split and row["status"]])
         if any(track in PAIR_TRACKS for track in tracks):
@@ -61,7 +61,7 @@ class AskedRows:
             self.pairs = [row | {"core": row["query_id"] in chosen} for row in asked]
         if any(track not in PAIR_TRACKS for track in tracks):
             described = None if "problems" in corpus.configs else set(known_problems())
-            asked_valid = _asked_valid(pairs) if newest else {row["kernel_id"] for row in kernels}
+            asked_valid = _asked_valid(pairs) if drawn else {row["kernel_id"] for row in kernels}
             self.pools = [
                 row
                 | {"query_id": reference_query_id(row["kernel_id"], row["gpu"] or "unknown")}
@@ -95,9 +95,10 @@ def of_gpu(rows: list[dict[str, Any]], corpus: Tables) -> list[dict[str, Any]]:
     return rows if gpu is None else [row for row in rows if not row["gpu"] or row["gpu"] == gpu]
 
 
-def version_of(corpus: Tables) -> int:
-    """The version of the benchmark whose questions a corpus holds."""
-    return int(getattr(corpus, "benchmark", 1))
+def version_of(corpus: Tables) -> int | None:
+    """The version of the benchmark that drew a corpus's pairs; None where the corpus states them itself."""
+    found: int | None = getattr(corpus, "benchmark", None)
+    return found
 
 
 def _can_be_asked(row: dict[str, Any], described: set[str]) -> bool:

@@ -9,14 +9,14 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
-from kbench.benchmark.tracks import PAIR_TRACKS, RANK, VALIDITY
+from kbench.benchmark.tracks import PAIR_TRACKS, VALIDITY
 from kbench.schemas import Query, UnknownNameError
 from kbench.schemas.ids import content_hash
 
 # The published release labelled by our bins and told its models these edges. A forecaster that obeyed the prompt is
 # judged fairly only against labels cut the same way, so published forecasts are scored both ways.
 PROMPT_EDGES_NAME = "published-prompt"
-"""What `--edges` calls them."""
+"""What results call them."""
 PROMPT_EDGES = (0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0)
 """An upper edge belongs to the bin below it."""
 
@@ -45,7 +45,7 @@ class Questions:
     pairs: PairLabels
     pools: PoolLabels
     prior: Floats
-    """Bin frequencies over the training pairs: the baseline of version 1's skill."""
+    """Bin frequencies over the training pairs: what a forecaster knows that knows nothing of a query."""
     kind_priors: Mapping[str, Floats]
     """The same for each kind of pair: the baseline of skill."""
     valid_rate: float
@@ -54,8 +54,8 @@ class Questions:
     """Mean GPU-seconds one measurement of the split's kernels took; None when the corpus does not say."""
     limited: bool = False
     """Whether queries were dropped by a limit."""
-    benchmark: int = 1
-    """The version of the benchmark that asks."""
+    benchmark: int | None = None
+    """The version of the benchmark that drew the pairs; None where the corpus states them itself."""
     shots: int = 0
     """Most measured kernels that a query names."""
     subset: str | None = None
@@ -72,7 +72,7 @@ class Questions:
         if track not in self.tracks:
             raise UnknownNameError("track", track, self.tracks)
         ids = tuple(self.queries[i].query_id for i in self.asked(track).tolist())
-        version = [] if self.benchmark == 1 else [f"benchmark {self.benchmark}"]
+        version = [] if self.benchmark is None else [f"benchmark {self.benchmark}"]
         version += [f"{self.shots} shots"] if self.shots else []
         return TrackQueries(track, ids, content_hash("task", *version, self.dataset, self.split, track, *ids))
 
@@ -84,15 +84,14 @@ class Questions:
     def asked(self, track: str) -> Ints:
         """Positions of the queries one track asks.
 
-        From benchmark 2 on a track also asks what has no answer to score: were kernels that failed left out of the
-        forecasts' queries, their absence would tell.
+        A track also asks what has no answer to score: were kernels that failed left out of the forecasts' queries,
+        their absence would tell.
         """
         if track in PAIR_TRACKS:
             return self.pair_queries
         if track == VALIDITY.name:
             return np.unique(self.pools.query[self.pools.asked_valid])
-        rows = self.pools.valid if track == RANK.name and self.benchmark == 1 else slice(None)
-        return np.unique(self.pools.query[rows])
+        return np.unique(self.pools.query)
 
     def tasks(self) -> Mapping[str, TrackQueries]:
         """Every track by name."""

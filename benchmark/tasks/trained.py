@@ -43,7 +43,7 @@ class TrainedOn:
         return tuple(dict.fromkeys([*self._test.configs, *self._train.configs]))
 
     @property
-    def benchmark(self) -> int:
+    def benchmark(self) -> int | None:
         """The version of the benchmark that asks."""
         return version_of(self._test)
 

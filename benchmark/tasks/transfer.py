@@ -52,7 +52,7 @@ class HeldOutGpu:
         return self._corpus.configs
 
     @property
-    def benchmark(self) -> int:
+    def benchmark(self) -> int | None:
         """The version of the benchmark that asks."""
         return version_of(self._corpus)
 

@@ -1,7 +1,6 @@
-"""Versions of the benchmark: which splits and pairs are asked of one and the same corpus.
+"""A corpus as the benchmark asks it: split by lineage, with pairs drawn so that the set of questions tells nothing.
 
-Benchmark 1 asks the pairs and splits that the corpus states. Benchmark 2 splits by lineage and draws its pairs so that
-the set of questions tells nothing (kbench.loaders.splits.lineage, kbench.benchmark.tasks.sample).
+kbench.loaders.splits.lineage has the rule for splits, kbench.benchmark.tasks.sample the one for pairs.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.fixed.edition import keep_edition
 from kbench.benchmark.tasks.sample import sampled_pairs
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
-from kbench.loaders.splits.lineage import kernel_splits, known_splits, lineage_splits
+from kbench.loaders.splits.lineage import kernel_splits, known_splits
 from kbench.schemas import Pair, UserError, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BENCHMARKS = (1, 2)
-NEWEST = BENCHMARKS[-1]
+VERSION = 2
+"""The version of the benchmark: whoever compares two figures must find the same one beside both."""
 SAMPLED = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "status", "parent_id", "runtime_us", "runtime_low_us",
     "runtime_high_us", "speedup", "speedup_low", "speedup_high", "origin", "split",
@@ -30,17 +29,16 @@ SAMPLED = [
 
 
 class LineageCorpus:
-    """A corpus as benchmark 2 sees it: split by lineage, with pairs drawn anew, without held-out kernels that came
-    after its edition."""
+    """A corpus split by lineage, with pairs drawn anew, without held-out kernels that came after its edition."""
 
-    benchmark = 2
+    benchmark = VERSION
 
-    def __init__(self, corpus: Corpus, splits: Mapping[str, str] | None = None, gpu: str | None = None) -> None:
+    def __init__(self, corpus: Corpus, splits: Mapping[str, str], gpu: str | None = None) -> None:
         """Look at a corpus.
 
         Args:
             corpus: the corpus.
-            splits: each problem's split by lineage, where it is known already.
+            splits: each problem's split by lineage.
             gpu: the GPU that questions are about, by its name or as `load` takes it, or EVERY_GPU; by default the one
                 with the most kernels. Surrogates learn from all of them.
 
@@ -49,7 +47,7 @@ class LineageCorpus:
         """
         self.stated = corpus
         """The corpus with the splits and pairs it states itself."""
-        self.splits = lineage_splits(corpus).splits if splits is None else splits
+        self.splits = splits
         self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
 
     @functools.cached_property
@@ -110,30 +108,23 @@ class LineageCorpus:
         return pa.Table.from_pylist(rows, schema=schema)
 
 
-def benchmark_of(corpus: Tables, number: int | None = None, gpu: str | None = None) -> Tables:
-    """The corpus as a version of the benchmark asks it.
+def benchmark_of(corpus: Tables, gpu: str | None = None) -> Tables:
+    """The corpus as the benchmark asks it.
 
     Args:
-        corpus: an opened corpus.
-        number: 1 or 2; when left out, the newest whose splits the corpus states or kbench has on record. Of any other
-            corpus, such as an imported one, the pairs are asked as they stand.
-        gpu: the GPU that benchmark 2 asks about (LineageCorpus).
+        corpus: an opened corpus. Where neither it nor kbench's record states splits by lineage, as for an imported one,
+            its own pairs are asked as they stand.
+        gpu: the GPU that is asked about (LineageCorpus).
 
     Raises:
-        UserError: there is no such version or GPU, or the version asks about all GPUs.
+        UserError: there is no such GPU, or the corpus's own pairs are asked, which are about all of them.
     """
-    if number is not None and number not in BENCHMARKS:
-        raise UserError(f"benchmark is {number}; choose from {', '.join(map(str, BENCHMARKS))}")
-    if isinstance(corpus, LineageCorpus):
-        if number in (None, corpus.benchmark):
-            return corpus
-        corpus = corpus.stated
     if not isinstance(corpus, Corpus):
-        # Another view, such as one without a GPU: it was made of a corpus whose version was chosen before.
+        # A view, such as one without a GPU, was made of a corpus that this function has seen.
         return corpus
-    known = None if number == 1 else known_splits(corpus)
-    if number != 1 and (number == 2 or known is not None):
-        return LineageCorpus(corpus, known, gpu)
+    splits = known_splits(corpus)
+    if splits is not None:
+        return LineageCorpus(corpus, splits, gpu)
     if gpu is not None:
-        raise UserError("benchmark 1 asks about every GPU of a corpus; leave --gpu out, or give --benchmark 2")
+        raise UserError(f"--gpu is {gpu!r}, and the pairs that this corpus states are about every GPU; leave it out")
     return corpus

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluation.options import benchmark_option
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
 from kbench.benchmark.training.material import Material
@@ -52,7 +51,6 @@ class _Chosen:
     help="Kernels that sft takes for a problem, backend and GPU.",
 )  # fmt: skip
 @click.option("--comments", is_flag=True, help="Training formats: keep the comments of sources.")
-@benchmark_option
 @json_option
 def export(
     path: tuple[str, ...],
@@ -64,7 +62,6 @@ def export(
     task: str,
     best: int,
     comments: bool,
-    benchmark: int | None,
     as_json: bool,
     **facets: Any,
 ) -> None:
@@ -78,7 +75,7 @@ def export(
     if form is not None and form not in (*ROW_FORMATS, *FORMATS):
         raise UnknownNameError("export format", form, (*ROW_FORMATS, *FORMATS))
     if form is not None and form in FORMATS:
-        rows = _write_examples(chosen, form, task, output, benchmark=benchmark, best=best, comments=comments)
+        rows = _write_examples(chosen, form, task, output, best=best, comments=comments)
     else:
         rows = _write_rows(chosen, form, output)
     if output == "-":
@@ -97,9 +94,7 @@ def _write_rows(chosen: _Chosen, form: str | None, output: str) -> int:
         return write_file(selection, Path(output), form, bar.update)
 
 
-def _write_examples(
-    chosen: _Chosen, form: str, task: str, output: str, *, benchmark: int | None, best: int, comments: bool
-) -> int:
+def _write_examples(chosen: _Chosen, form: str, task: str, output: str, *, best: int, comments: bool) -> int:
     if chosen.config != "kernels" or chosen.columns is not None:
         raise UserError(f"--format {form} chooses its own rows and columns; leave --config and --columns out")
     facets = dict(chosen.facets)
@@ -107,7 +102,7 @@ def _write_examples(
     if len(splits) != 1 or splits[0] in ("all", "full"):
         raise UserError(f"--split is {', '.join(splits)}; --format {form} takes one split, so that none are mixed")
     filters = facets | ({"where": chosen.where} if chosen.where else {})
-    corpus = benchmark_of(Corpus.open(list(chosen.path) or None), benchmark)
+    corpus = benchmark_of(Corpus.open(list(chosen.path) or None))
     material = Material(corpus, splits[0], filters, comments=comments, best=best)
     kind = format_of(form, task)
     if output == "-":

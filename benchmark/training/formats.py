@@ -57,7 +57,6 @@ def training_rows(
     *,
     path: str | Path | Sequence[str | Path] | None = None,
     task: str = "forecast",
-    benchmark: int | None = None,
     best: int = 4,
     comments: bool = False,
     **filters: Any,
@@ -69,7 +68,6 @@ def training_rows(
         split: of the kernels that rows show.
         path: corpus folders; the shipped dataset by default.
         task: what trl-prompt asks for: forecast or write.
-        benchmark: version of the benchmark that splits; the newest by default.
         best: most kernels that sft takes for a problem, backend and GPU.
         comments: whether sources keep their comments.
         **filters: conditions on kernels, as `kbench.load` takes them.
@@ -78,7 +76,7 @@ def training_rows(
         UnknownNameError: there is no such format or task.
         UserError: no kernel matches.
     """
-    corpus = benchmark_of(Corpus.open(path), benchmark)
+    corpus = benchmark_of(Corpus.open(path))
     return format_of(form, task).rows(Material(corpus, split, filters, comments=comments, best=best))
 
 

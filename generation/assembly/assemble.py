@@ -28,7 +28,6 @@ def assemble(
     other_gpus: Sequence[Path] = (),
     references: Sequence[Path] = (),
     counters: Sequence[Path] = (),
-    release: int = 2,
     samples: Path | None = None,
 ) -> Ledger:
     """Merge run folders into a corpus; what the corpus held before is replaced.
@@ -44,7 +43,6 @@ def assemble(
             rows, with the lineage and split of the logs' own.
         references: files of reference times (`kbench problems references`).
         counters: files of hardware counters (`kbench kernels counters`); those of other kernels are left out.
-        release: 1 or 2, whose labels the kernels get (kernel_rows).
         samples: corpus that holds the samples and texts which the logs and corpora leave out.
 
     Returns:
@@ -62,7 +60,7 @@ def assemble(
         raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
     gathered, places = corrected(gathered, corrections)
     gathered = published.complete(gathered)
-    kernels = kernel_rows(gathered, release)
+    kernels = kernel_rows(gathered)
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")

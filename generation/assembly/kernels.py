@@ -21,29 +21,11 @@ MACHINE_SIGMA = 0.006
 all."""
 ORIGIN = "kbench"
 LICENSE = "CC-BY-4.0"
-FIRST_NAMES = {"written": "evolve", "written+evolve": "evolve"}
-"""Search methods that release 1 had another name for."""
-UNKNOWN_THEN: dict[str, Any] = {"lineage": None, "model": None, "generation": None}
-"""Columns that release 1 did not have."""
 
 
-def kernel_rows(gathered: Gathered, release: int) -> list[Kernel]:
-    """One row for every distinct kernel and GPU, clusters and splits assigned.
-
-    Args:
-        gathered: the kernels.
-        release: of the dataset. 2 splits by lineage, and its intervals allow for other machines. 1 split problems
-            alone, had no columns for lineage, model and generation, and gave kernels written outside a search the
-            method of the command that measured them.
-    """
+def kernel_rows(gathered: Gathered) -> list[Kernel]:
+    """One row for every distinct kernel and GPU, with clusters, splits by lineage, and intervals for any machine."""
     rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
-    if release == 1:
-        return [
-            dataclasses.replace(
-                row, search_method=FIRST_NAMES.get(row.search_method, row.search_method), **UNKNOWN_THEN
-            )
-            for row in rows
-        ]
     once = {row.kernel_id: row for row in reversed(rows)}
     found = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
     return [between_machines(dataclasses.replace(row, split=found[row.kernel_id])) for row in rows]

@@ -186,7 +186,7 @@ def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSetti
         )
         scored = score(part, table, smaller, sliced=False, bounds=limits.of(key, part))
         made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
-    if questions.benchmark > 1 and questions.subset is None:
+    if questions.benchmark is not None and questions.subset is None:
         core = questions.core()
         scored = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
         made += [dataclasses.replace(s, slice="core") for s in scored.scores()]

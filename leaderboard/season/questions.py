@@ -16,7 +16,7 @@ from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.sample import pair_row
 from kbench.benchmark.tasks.trained import TrainedOn
-from kbench.benchmark.tasks.versions import NEWEST
+from kbench.benchmark.tasks.versions import VERSION
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Pair, Query, arrow_schema, to_dict
 from kbench.schemas.ids import content_hash
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 class SeasonTables:
     """A season's kernels as a corpus to be asked about."""
 
-    benchmark = NEWEST
+    benchmark = VERSION
 
     def __init__(self, kernels: Corpus, gpu: str, figures: Mapping[str, Row] | None = None) -> None:
         """Look at kernels.

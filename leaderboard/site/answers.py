@@ -106,7 +106,7 @@ def answers_of(entries: Sequence[Entry], questions: Questions, corpus: Tables | 
     """The forecasts of entries; None where labels are private, which single answers would tell."""
     if corpus is None:
         return None
-    asked = benchmark_of(corpus, questions.benchmark).table("pairs", columns=["pair_id", "anchor_id"])
+    asked = benchmark_of(corpus).table("pairs", columns=["pair_id", "anchor_id"])
     anchors = dict(zip(*(asked.column(name).to_pylist() for name in ("pair_id", "anchor_id")), strict=True))
     return Answers(questions, {entry_id(entry.submission): entry.table for entry in entries}, anchors)
 

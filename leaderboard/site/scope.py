@@ -97,7 +97,7 @@ def _slices(questions: Questions) -> dict[str, dict[str, list[int]]]:
     everything = np.ones(len(questions.pairs), dtype=np.bool_), np.ones(len(questions.pools), dtype=np.bool_)
     core = (
         [("core", questions.pairs.core, questions.pools.core)]
-        if questions.benchmark > 1 and not questions.subset
+        if questions.benchmark is not None and not questions.subset
         else []
     )
     return {

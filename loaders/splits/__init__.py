@@ -1,4 +1,4 @@
-"""Splits: which kernels are held out. By problem (benchmark 1) and by lineage (benchmark 2)."""
+"""Splits: which kernels are held out. By problem, and by lineage, as the benchmark asks."""
 
 from kbench.loaders.splits.problems import (
     HELD_OUT,

@@ -122,7 +122,7 @@ def test_compare_says_who_is_better(corpus_path: Path, tmp_path: Path) -> None:
     arguments = ["--surrogate", "nearest", "--compare", "uniform", "--out", str(tmp_path / "o"), "--no-report"]
     assert "nearest minus uniform, paired by problem" in call(corpus_path, *arguments).stdout
     found = json.loads(call(corpus_path, *arguments, "--json").stdout)["comparison"]
-    assert found["tracks"]["forecast"]["rps_skill"]["verdict"] == "better"
+    assert found["tracks"]["forecast"]["rps"]["verdict"] == "better"
     assert (tmp_path / "o" / "compared" / "uniform" / "results.json").is_file(), "no part of the entry"
 
 

@@ -51,7 +51,7 @@ def truth(questions: Questions) -> list[Forecast]:
 
 def test_who_knows_the_answers_scores_perfectly(questions: Questions, truth: list[Forecast]) -> None:
     found = score(questions, table_of(questions, truth), FEW).figures
-    assert found["forecast"]["rps_skill"].value == pytest.approx(1.0)
+    assert found["forecast"]["skill"].value == pytest.approx(1.0)
     assert found["forecast"]["accuracy"].value == 1.0
     assert found["select"]["aurc"].value == 0.0
     assert found["select"]["coverage_at_risk_05"].value == 1.0
@@ -171,7 +171,6 @@ def test_skill_is_over_each_kind_s_own_prior(questions: Questions) -> None:
     found = score(questions, table_of(questions, prior), FEW).figures["forecast"]
     assert found["skill"].value == pytest.approx(0.0)
     assert found["level_skill"].value == pytest.approx(0.0)
-    assert found["rps_skill"].value != pytest.approx(0.0, abs=1e-3)
 
 
 def test_auroc_within_proposer_does_not_reward_knowing_the_proposer() -> None:
@@ -187,7 +186,7 @@ def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: l
     best = score(questions, table_of(questions, truth), FEW)
     worst = score(questions, table_of(questions, []), FEW)
     found = Comparison.of("truth", best, "nothing", worst)
-    assert found.tracks["forecast"]["rps_skill"].verdict == "better"
+    assert found.tracks["forecast"]["rps"].verdict == "better"
     assert found.tracks["rank"]["regret_at_10"].verdict == "better"
     assert Comparison.of("nothing", worst, "truth", best).tracks["select"]["aurc"].verdict == "worse"
     assert Comparison.of("a", best, "b", best).tracks["forecast"]["rps"].verdict == "undecided"

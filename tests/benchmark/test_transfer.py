@@ -31,6 +31,7 @@ from kbench.benchmark.training.material import Material as Exported
 from kbench.benchmark.training.preference import preferences
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.splits.lineage import lineage_splits
 from kbench.schemas import Kernel, Pair, PairKind, UnknownNameError, UserError, bins, from_dict
 from kbench.schemas.gpus import partition_name
 from kbench.schemas.ids import content_hash
@@ -79,33 +80,40 @@ def test_training_sees_the_other_gpus_and_the_questions_are_about_the_one_left_o
     assert questions.dataset != whole.dataset != two_gpus.fingerprint
 
 
+@pytest.fixture
+def split_by_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every corpus states its splits by lineage, as assembled ones do."""
+    monkeypatch.setattr("kbench.benchmark.tasks.versions.known_splits", lambda corpus: lineage_splits(corpus).splits)
+
+
+@pytest.mark.usefixtures("split_by_lineage")
 def test_questions_are_about_one_gpu_and_training_is_about_all(two_gpus: Corpus) -> None:
     def asked(gpu: str | None) -> set[str]:
-        return {query.gpu for query in build_questions(benchmark_of(two_gpus, 2, gpu)).queries}
+        return {query.gpu for query in build_questions(benchmark_of(two_gpus, gpu)).queries}
 
     assert (asked(None), asked(PART), asked(EVERY_GPU)) == ({WHOLE}, {PART}, {WHOLE, PART})
     assert (asked("H200"), asked("64 of 132 SMs")) == ({WHOLE}, {PART})
-    assert {pair.gpu for _, pair in training_pairs(benchmark_of(two_gpus, 2))} == {WHOLE, PART}
+    assert {pair.gpu for _, pair in training_pairs(benchmark_of(two_gpus))} == {WHOLE, PART}
     with pytest.raises(UnknownNameError, match="64 of 132"):
-        benchmark_of(two_gpus, 2, "H100")
-    with pytest.raises(UserError, match="benchmark 1 asks about every GPU"):
-        benchmark_of(two_gpus, 1, PART)
+        benchmark_of(two_gpus, "H100")
 
 
+@pytest.mark.usefixtures("split_by_lineage")
 def test_what_is_said_of_training_is_about_the_gpu_asked(two_gpus: Corpus, corpus: Corpus) -> None:
-    alone = build_questions(benchmark_of(corpus, 2))
-    whole, part, every = (build_questions(benchmark_of(two_gpus, 2, gpu)) for gpu in (None, PART, EVERY_GPU))
+    alone = build_questions(benchmark_of(corpus))
+    whole, part, every = (build_questions(benchmark_of(two_gpus, gpu)) for gpu in (None, PART, EVERY_GPU))
     assert (alone.gpu, whole.gpu, part.gpu, every.gpu) == (WHOLE, WHOLE, PART, None)
     assert (whole.prior.tolist(), whole.valid_rate) == (alone.prior.tolist(), alone.valid_rate)
     assert len({tuple(each.prior.tolist()) for each in (whole, part, every)}) == 3
-    held_out = build_questions(HeldOutGpu(benchmark_of(two_gpus, 2), PART))
+    held_out = build_questions(HeldOutGpu(benchmark_of(two_gpus), PART))
     assert held_out.prior.tolist() == alone.prior.tolist(), "training has nothing of the GPU left out"
     priors = PriorSurrogate(), PriorSurrogate()
     for prior, seen in zip(priors, (corpus, two_gpus), strict=True):
-        prior.fit_corpus(benchmark_of(seen, 2))
+        prior.fit_corpus(benchmark_of(seen))
     assert priors[0].forecast(whole.queries) == priors[1].forecast(whole.queries)
 
 
+@pytest.mark.usefixtures("split_by_lineage")
 def test_a_measurement_costs_what_it_does_on_the_gpu_asked(two_gpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"kernel_id": kernel, "gpu": gpu, "verify_s": 1.0, "time_s": seconds}
@@ -117,15 +125,16 @@ def test_a_measurement_costs_what_it_does_on_the_gpu_asked(two_gpus: Corpus, mon
         lambda self, name, **given: pa.Table.from_pylist(rows) if name == "measurements" else read(self, name, **given),
     )  # fmt: skip
     monkeypatch.setattr(Corpus, "configs", ("problems", "kernels", "pairs", "environments", "measurements"))
-    views = [benchmark_of(two_gpus, 2, gpu) for gpu in (None, PART, EVERY_GPU)]
+    views = [benchmark_of(two_gpus, gpu) for gpu in (None, PART, EVERY_GPU)]
     assert [build_questions(view, limit=1).measure_seconds for view in views] == [2.0, 6.0, 4.0]
 
 
+@pytest.mark.usefixtures("split_by_lineage")
 def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus, tmp_path: Path) -> None:
     (folder,) = two_gpus.folders
 
     def run(gpu: str | None) -> None:
-        given = Options(resamples=0, tracks=("forecast",), benchmark=2)
+        given = Options(resamples=0, tracks=("forecast",))
         command = Command(names=["uniform"], dataset=str(folder), options=given, out=tmp_path, report=False, gpu=gpu)
         command.run(SilentProgress(), None)
 
@@ -137,12 +146,13 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
             run(gpu)
 
 
+@pytest.mark.usefixtures("split_by_lineage")
 def test_without_out_each_gpu_has_a_folder_of_its_own(
     two_gpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (folder,) = two_gpus.folders
-    given = Options(resamples=0, tracks=("forecast",), benchmark=2)
+    given = Options(resamples=0, tracks=("forecast",))
     for asked in ({}, {"gpu": EVERY_GPU}, {"gpu": "64 of 132"}, {"held_out_gpu": "64 of 132"}):
         command = Command(names=["uniform"], dataset=str(folder), options=given, out=None, report=False, **asked)
         command.run(SilentProgress(), None)

@@ -1,4 +1,4 @@
-"""Benchmark 2's questions: drawn without looking at what was measured, from the same corpus as benchmark 1's."""
+"""The benchmark's questions are drawn without looking at what was measured."""
 
 from collections import Counter
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from kbench.benchmark.tasks import build_questions
 from kbench.benchmark.tasks.fixed.edition import DIGITS, HELD_OUT, edition, keep_edition
 from kbench.benchmark.tasks.sample import drawn, sampled_pairs
-from kbench.benchmark.tasks.versions import LineageCorpus, benchmark_of
+from kbench.benchmark.tasks.versions import VERSION, benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import UserError
 from kbench.schemas.ids import content_hash
@@ -74,24 +74,17 @@ def test_training_pairs_have_answers_and_test_pairs_are_asked_even_without() -> 
     assert sum(pair["kind"] != "reference" for pair in learnt) > 1.5 * sum(p["kind"] != "reference" for p in asked)
 
 
-def test_benchmark_2_is_the_default_of_the_shipped_dataset_and_1_is_kept() -> None:
-    corpus = Corpus.open()
-    newest = benchmark_of(corpus)
-    assert isinstance(newest, LineageCorpus)
-    assert newest.fingerprint == corpus.fingerprint
-    assert benchmark_of(corpus, 1) is corpus
-    with pytest.raises(UserError, match="choose from 1, 2"):
-        benchmark_of(corpus, 3)
-
-
 def test_a_corpus_without_splits_by_lineage_is_asked_as_it_stands(corpus: Corpus) -> None:
     assert benchmark_of(corpus) is corpus
+    assert build_questions(corpus).benchmark is None
+    with pytest.raises(UserError, match="about every GPU"):
+        benchmark_of(corpus, "H200")
 
 
-def test_tracks_of_benchmark_2_ask_kernels_whatever_came_of_them() -> None:
+def test_tracks_ask_about_kernels_whatever_came_of_them() -> None:
     questions = build_questions(benchmark_of(Corpus.open()), "test_seen")
     tasks = {track: set(task.query_ids) for track, task in questions.tasks().items()}
-    assert questions.benchmark == 2
+    assert questions.benchmark == VERSION
     assert tasks["rank"] == tasks["search"], "a rank list of correct kernels alone would tell which failed"
     assert tasks["forecast"] == {query.query_id for query in questions.queries}
     assert tasks["validity"] < tasks["search"]

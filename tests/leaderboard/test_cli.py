@@ -24,6 +24,7 @@ from kbench.leaderboard.scoring.results import Results, write_results
 from kbench.leaderboard.submission.labels import KEY, read_labels, read_queries
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.splits.lineage import lineage_splits
 from kbench.schemas import Kernel, UserError, from_dict
 
 
@@ -104,7 +105,7 @@ def test_a_private_split_is_exported_answered_and_scored(
     queries, labels = tmp_path / "queries", tmp_path / "private.parquet"
     exported = _run("export-queries", queries, "--dataset", board_corpus, "--labels-out", labels, "--json")
     assert json.loads(exported.stdout)["queries"] == 93
-    assert exported.exit_code == 1, "benchmark 1 gives answers away"
+    assert exported.exit_code == 1, "pairs balanced over bins give answers away"
     assert _run("check", submissions["prior"], "--labels", labels).exit_code == 0
     scored = _run("score", submissions["prior"], "--labels", labels, "--resamples", 50, "--json")
     (prior,) = [result for result in results if result.submission.name == "prior"]
@@ -113,7 +114,10 @@ def test_a_private_split_is_exported_answered_and_scored(
     assert isinstance(refused.exception, UserError)
 
 
-def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(board_corpus: Path, tmp_path: Path) -> None:
+def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(
+    board_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbench.benchmark.tasks.versions.known_splits", lambda corpus: lineage_splits(corpus).splits)
     whole = Corpus.open(board_corpus)
     kernels = [from_dict(Kernel, row) for row in whole.table("kernels").to_pylist()]
     with CorpusWriter(tmp_path / "two") as writer:
@@ -123,7 +127,7 @@ def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(board
     corpus = ("--dataset", tmp_path / "two")
     for asked, name in (("h100", "NVIDIA H100"), ("all", "all")):
         labels = tmp_path / f"{asked}.parquet"
-        said = _run("export-queries", tmp_path / asked, *corpus, "--benchmark", 2, "--gpu", asked, "--labels-out",
+        said = _run("export-queries", tmp_path / asked, *corpus, "--gpu", asked, "--labels-out",
                     labels, "--json")  # fmt: skip
         queries, facts = read_queries(tmp_path / asked)
         gpus = {query.gpu for found in queries.values() for query in found}

@@ -57,7 +57,7 @@ from kbench.schemas import Submission, from_dict
 folder, labels = map(Path, sys.argv[1:])
 submission = from_dict(Submission, json.loads((folder / "submission.json").read_text("utf-8")))
 result = score_submission(submission, read_forecasts(folder / "forecasts.parquet"), read_labels(labels))
-print(result.value("forecast", "rps_skill"))
+print(result.value("forecast", "skill"))
 """
 
 
@@ -189,7 +189,7 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
         "query_id", "problem_id", "family", "problem_text", "workloads_json", "backend", "kind", "anchor_source",
         "candidate_source", "gpu", "gpu_facts_json", "known",
     ]  # fmt: skip
-    facts = {"track": "forecast", "dataset": questions.dataset, "benchmark": 1, "split": "test", "subset": None}
+    facts = {"track": "forecast", "dataset": questions.dataset, "benchmark": None, "split": "test", "subset": None}
     assert table.schema.metadata == {
         b"kbench.questions": json.dumps(facts | {"shots": 0, "gpu": "NVIDIA H200"}).encode()
     }

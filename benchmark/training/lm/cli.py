@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluation.options import benchmark_option
 from kbench.benchmark.surrogates.language.local.prompt import SOURCE_TOKENS
 from kbench.benchmark.training.lm.settings import BASELINES, OBJECTIVES, Settings
 from kbench.loaders.options import NearGroup, corpus_argument, echo_json, json_option, out_option, progress
@@ -29,7 +28,6 @@ def train() -> None:
 @click.option("--split", "splits", multiple=True, default=SPLITS, show_default=True, help="Repeatable.")
 @click.option("--source-tokens", type=click.IntRange(min=1), default=SOURCE_TOKENS, show_default=True,
               help="Most tokens of a source.")  # fmt: skip
-@benchmark_option
 @json_option
 def prompts(
     path: tuple[str, ...],
@@ -37,11 +35,10 @@ def prompts(
     out: Path,
     splits: tuple[str, ...],
     source_tokens: int,
-    benchmark: int | None,
     as_json: bool,
 ) -> None:
     """Write the questions of a corpus as tokens: all that training needs, on a machine that has torch alone."""
-    found = _prompts(path, model, splits, source_tokens, benchmark)
+    found = _prompts(path, model, splits, source_tokens)
     found.write(out)
     if as_json:
         echo_json({"prompts": len(found.ends), "tokens": len(found.tokens), "path": str(out)})
@@ -49,14 +46,14 @@ def prompts(
         click.echo(f"{len(found.ends):,} prompts of {len(found.tokens):,} tokens written to {out}")
 
 
-def _prompts(path: tuple[str, ...], model: str, splits: tuple[str, ...], most: int, benchmark: int | None) -> Any:
+def _prompts(path: tuple[str, ...], model: str, splits: tuple[str, ...], most: int) -> Any:
     from kbench.benchmark.surrogates.language.local.weights import digit_tokens, load_tokenizer
     from kbench.benchmark.tasks.versions import benchmark_of
     from kbench.benchmark.training.lm.prompts import tokenized
     from kbench.loaders.corpus.corpus import Corpus
 
     tokenizer = load_tokenizer(model)
-    corpus = benchmark_of(Corpus.open(list(path) or None), benchmark)
+    corpus = benchmark_of(Corpus.open(list(path) or None))
     encode = functools.partial(tokenizer.encode, add_special_tokens=False)
     return tokenized(corpus, encode, digit_tokens(tokenizer, model), splits, most)
 
@@ -111,7 +108,7 @@ def lm(
     settings = Settings(**options)
     file = prompts_file or out / "prompts.npz.xz"
     if prompts_file is None and not file.is_file():
-        _prompts(path, settings.model, ("train", *splits), SOURCE_TOKENS, None).write(file)
+        _prompts(path, settings.model, ("train", *splits), SOURCE_TOKENS).write(file)
     command = Command(settings, Prompts.open(file), out, Pace(save_every, deadline_s), splits, repeats, device)
     with progress(settings.steps, settings.objective, quiet=as_json) as bar:
         result = command.run(bar.update, keep_weights=not no_weights)

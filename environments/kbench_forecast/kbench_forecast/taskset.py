@@ -58,8 +58,6 @@ class ForecastConfig(vf.TasksetConfig):
     """triton, cuda or both."""
     corpus: str | None = None
     """A corpus folder or Hub id; the shipped dataset by default."""
-    benchmark: int | None = None
-    """Version of the benchmark that splits; the newest by default."""
 
 
 class ForecastTaskset(vf.Taskset[ForecastTask, ForecastConfig]):
@@ -67,9 +65,7 @@ class ForecastTaskset(vf.Taskset[ForecastTask, ForecastConfig]):
 
     def load(self) -> Iterator[ForecastTask]:
         chosen = {name: found for name in ("problem", "backend") if (found := getattr(self.config, name))}
-        rows = kbench.training_rows(
-            "trl-prompt", self.config.split, path=self.config.corpus, benchmark=self.config.benchmark, **chosen
-        )
+        rows = kbench.training_rows("trl-prompt", self.config.split, path=self.config.corpus, **chosen)
         for row in rows:
             system, user = row.prompt
             data = ForecastData(

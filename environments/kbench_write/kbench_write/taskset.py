@@ -68,8 +68,6 @@ class WriteConfig(vf.TasksetConfig):
     """triton, cuda or both."""
     corpus: str | None = None
     """A corpus folder or Hub id; the shipped dataset by default."""
-    benchmark: int | None = None
-    """Version of the benchmark that splits; the newest by default."""
     task: WriteTaskConfig = WriteTaskConfig()
 
 
@@ -78,9 +76,7 @@ class WriteTaskset(vf.Taskset[WriteTask, WriteConfig]):
 
     def load(self) -> Iterator[WriteTask]:
         chosen = {name: found for name in ("problem", "backend") if (found := getattr(self.config, name))}
-        rows = kbench.training_rows(
-            "sft", self.config.split, path=self.config.corpus, benchmark=self.config.benchmark, best=1, **chosen
-        )
+        rows = kbench.training_rows("sft", self.config.split, path=self.config.corpus, best=1, **chosen)
         for row in rows:
             system, user = row.prompt
             data = WriteData(

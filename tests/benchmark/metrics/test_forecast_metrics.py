@@ -127,12 +127,6 @@ def test_order_of_rows_does_not_matter(metric: Callable[..., float], rows: Float
     assert metric(rows[order], numbers[order]) == pytest.approx(metric(rows, numbers), abs=1e-12)
 
 
-def test_skill_is_zero_for_the_prior_and_one_for_the_truth() -> None:
-    prior = np.tile(KNOWN, (2, 1))
-    assert metrics.rps_skill(prior, [5, 1], prior) == 0.0
-    assert metrics.rps_skill(np.eye(8)[[4, 0]], [5, 1], prior) == 1.0
-
-
 @pytest.mark.parametrize(
     "metric", [metrics.accuracy, metrics.within_one, metrics.brier, metrics.rps, metrics.log_score, metrics.ece]
 )

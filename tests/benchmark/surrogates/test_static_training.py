@@ -54,7 +54,7 @@ def test_rows_without_a_target_are_predicted_but_not_learned_from() -> None:
 def test_cross_validation_says_every_headline_with_its_interval(found: Trained) -> None:
     figures = found.held_out.figures()
     assert set(figures) >= {"all", "reference", "pools", "pools at random"}
-    for name in ("rps_skill", "ece", "aurc"):
+    for name in ("skill", "ece", "aurc"):
         value, low, high = figures["all"][name]
         assert low <= value <= high or name == "ece"
     assert figures["pools"]["spearman"][0] > figures["pools at random"]["spearman"][0] == 0.0

@@ -18,7 +18,7 @@ from kbench.schemas import Pair, PairKind, bins
 
 Strings = npt.NDArray[np.object_]
 
-SHOWN = ("rps_skill", "ece", "accuracy", "log_score", "aurc", "regret_at_10", "within_20_at_10", "spearman")
+SHOWN = ("skill", "ece", "accuracy", "log_score", "aurc", "regret_at_10", "within_20_at_10", "spearman")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

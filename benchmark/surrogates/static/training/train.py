@@ -17,7 +17,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from kbench.benchmark.evaluation.options import benchmark_option
 from kbench.benchmark.surrogates.static.calibration import recalibrated
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.guesses import reference_width_rows
@@ -104,7 +103,6 @@ def train(
 @click.command()
 @click.option("--dataset", help="Corpus folder; the shipped dataset by default.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Model file; the shipped one by default.")
-@benchmark_option
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--compiled", is_flag=True, help="Train static-compiler: learn from compiler output too.")
 @click.option("--mixes", type=click.Path(dir_okay=False, path_type=Path), help="Instruction mixes; the shipped table.")
@@ -113,7 +111,6 @@ def train(
 def main(
     dataset: str | None,
     out: Path | None,
-    benchmark: int | None,
     seed: int,
     compiled: bool,
     mixes: Path | None,
@@ -122,7 +119,7 @@ def main(
 ) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
     found = train(
-        benchmark_of(Corpus.open(dataset), benchmark),
+        benchmark_of(Corpus.open(dataset)),
         seed=seed,
         compiled=compiled,
         mixes=Mixes.load(mixes or MIXES_FILE) if compiled and mix else None,

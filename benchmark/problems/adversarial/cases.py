@@ -35,6 +35,9 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.changes import (
     Change,
     alternate,
+    few_elements,
+    few_rows,
+    few_values,
     fill_rows,
     keep_one,
     multiply_some,
@@ -182,3 +185,32 @@ def wide(*names: str, decades: float, atol_scale: float = 1.0, rtol_scale: float
     """Magnitudes over many powers of ten."""
     text = "Magnitudes over many powers of ten find approximations that hold in a narrow range."
     return InputCase("wide", text, dict.fromkeys(names, spread_exponents(decades)), atol_scale, rtol_scale)
+
+
+# Mixed cases: a random minority is adversarial at unknown places, so that no sample of the inputs tells which.
+
+
+def mixed_rows(
+    *names: str, factor: float = 32.0, dims: tuple[int, ...] = (-1,), atol_scale: float = 1.0, rtol_scale: float = 1.0
+) -> InputCase:
+    """A few rows far larger, far smaller or zero among ordinary ones."""
+    text = "A few rows of another magnitude, or of zeros, find shortcuts that a sample of ordinary rows seems to allow."
+    changes = dict.fromkeys(names, few_rows(factor, 1.0 / factor, 0.0, dims=dims))
+    return InputCase("mixed_rows", text, changes, atol_scale, rtol_scale)
+
+
+def mixed_elements(
+    *names: str, factor: float = 32.0, atol_scale: float | None = None, rtol_scale: float = 1.0
+) -> InputCase:
+    """A few elements within ordinary rows far larger or zero."""
+    text = "A few large elements and zeros inside ordinary rows find clipping and magnitudes guessed from neighbours."
+    scaled = factor if atol_scale is None else atol_scale
+    return InputCase(
+        "mixed_elements", text, dict.fromkeys(names, few_elements(factor, -factor, 0.0)), scaled, rtol_scale
+    )
+
+
+def mixed_values(*names: str, values: tuple[float, ...], atol_scale: float = 1.0) -> InputCase:
+    """A few elements at the ends of their type's range among ordinary ones."""
+    text = "A few codes at the ends of the range find signs, offsets and tables that hold for the usual ones alone."
+    return InputCase("mixed_values", text, dict.fromkeys(names, few_values(*values)), atol_scale)

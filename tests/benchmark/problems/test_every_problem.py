@@ -56,11 +56,6 @@ def plain_loops() -> Iterator[None]:
         yield
 
 
-def test_there_are_exactly_118_problems_with_unique_ids() -> None:
-    assert len(ALL) == 118
-    assert len({p.id for p in ALL}) == 118
-
-
 def test_a_retired_problem_is_found_by_its_name_but_not_listed() -> None:
     assert list(registry.retired()) == [p.id for p in KNOWN if p.id not in problems()]
     for problem_id, retirement in RETIRED.items():
@@ -79,11 +74,10 @@ def test_fifty_workloads_compute_in_16_or_8_bits_at_the_size_of_a_named_model() 
 
 
 @pytest.mark.parametrize("problem", [p for p in ALL if p.sizes[0].model], ids=lambda p: p.id)
-def test_a_layer_of_a_model_names_it_for_every_workload_and_needs_under_2_gb(problem: ProblemDefinition) -> None:
+def test_a_layer_of_a_model_names_it_for_every_workload(problem: ProblemDefinition) -> None:
     for size in problem.sizes:
         assert size.model
         assert f"Workload {size.name} ({size.model}):" in problem.prompt()
-        assert resident_bytes(problem, size.params) < 2e9
 
 
 @pytest.mark.parametrize("problem_id", list(registry.unlisted()))
@@ -197,10 +191,17 @@ FLOP_EXEMPTIONS = {
     "matmul_upper_triangular": "the reference multiplies the zeros too; the problem needs only the triangle",
     "matmul_lower_triangular": "the reference multiplies the zeros too; the problem needs only the triangle",
     **dict.fromkeys(
-        ("causal_attention", "causal_gqa_attention", "sliding_window_attention", "gqa_ragged_decode"),
+        (
+            "causal_attention", "causal_gqa_attention", "sliding_window_attention", "gqa_ragged_decode",
+            "attention_backward_causal", "attention_backward_gqa", "attention_backward_window",
+            "attention_backward_varlen", "attention_varlen_prefill", "attention_window_sinks",
+            "attention_softcap_prefill", "mla_prefill", "attention_fp8_prefill", "attention_chunked_prefill",
+            "paged_gqa_decode", "paged_fp8_decode", "int4_cache_decode", "draft_verify_decode", "tree_decode",
+            "shared_prefix_decode", "mla_paged_decode", "mla_sparse_decode",
+        ),
         "the reference computes scores that the mask hides; the problem needs only those that are seen",
     ),
-}
+}  # fmt: skip
 """Problems whose reference does other work than the problem needs, and why."""
 
 

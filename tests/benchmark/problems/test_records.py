@@ -17,6 +17,6 @@ DATASET = Path(__file__).parents[3] / "benchmark" / "dataset" / "problems"
 def test_every_record_equals_the_shipped_one() -> None:
     (path,) = DATASET.glob("*.parquet")
     shipped = {row["problem_id"]: from_dict(Problem, row) for row in pq.read_table(path).to_pylist()}
-    assert set(shipped) == set(known())
+    assert set(shipped) <= set(known())
     assert set(RETIRED) <= set(shipped)
     assert shipped == {problem_id: problem(problem_id).record() for problem_id in shipped}

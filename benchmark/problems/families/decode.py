@@ -1,0 +1,471 @@
+"""Attention of new tokens over paged caches: grouped heads, latent heads, narrow types, drafts, trees and prefixes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, mixed_values, one_hot
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.attention import BF16_ATTENTION, SHARP_QUERIES
+from kbench.benchmark.problems.families.precision import bf16, wide
+from kbench.benchmark.problems.families.prefill import masked_attention
+from kbench.benchmark.problems.families.ragged import MIXED_LENGTHS, lengths_up_to, page_order, used_tokens
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+BF16, FP8 = "bfloat16", "float8_e4m3fn"
+PAGE = 64
+"""Tokens of a page."""
+LATENT, ROTARY = 512, 64
+"""Widths of a token's value and of the rotary part of its key beside it, in DeepSeek's latent attention."""
+MLA_SCALE = 192**-0.5
+PAGED = (
+    f"Sequence b has lengths[b] (int32) tokens; token t lies in page table[b, t // {PAGE}] at place t % {PAGE}. Pages "
+    "are laid out [page, place, key-value head, dim], and neighbouring query heads share a key-value head."
+)
+CACHE_CASES = (
+    mixed_rows("q", factor=16.0),
+    mixed_elements("v_pages", factor=16.0),
+    MIXED_LENGTHS,
+    SHARP_QUERIES,
+)
+
+
+def grouped_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
+    """Attention of q (batch, new, heads, dim) to k and v (batch, token, kv_heads, dim); seen (batch, new, token)."""
+    group = q.shape[2] // k.shape[2]
+    k, v = k.repeat_interleave(group, dim=2), v.repeat_interleave(group, dim=2)
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen.unsqueeze(1))
+    return o.transpose(1, 2).contiguous()
+
+
+def each_sequence(q: Tensor, caches: Iterable[tuple[Tensor, Tensor]], seen: Tensor) -> Tensor:
+    """The same in float64, one sequence at a time."""
+    return torch.stack([masked_attention(q[b], k, v, seen[b]) for b, (k, v) in enumerate(caches)])
+
+
+def in_use(lengths: Tensor, places: int, new: int = 1) -> Tensor:
+    """(batch, new, places): the tokens that each of the last `new` tokens sees."""
+    last = lengths[:, None].long() - new + torch.arange(new, device=lengths.device)
+    return torch.arange(places, device=lengths.device) <= last[:, :, None]
+
+
+def paged_gqa_decode(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    k, v = k_pages[table.long()].flatten(1, 2), v_pages[table.long()].flatten(1, 2)
+    return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths, k.shape[1])).squeeze(1)
+
+
+def _paged_oracle(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    caches = ((k_pages[row].flatten(0, 1), v_pages[row].flatten(0, 1)) for row in table.long())
+    return each_sequence(q.unsqueeze(1), caches, in_use(lengths, table.shape[1] * PAGE)).squeeze(1)
+
+
+def draft_verify_decode(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    k, v = k_pages[table.long()].flatten(1, 2), v_pages[table.long()].flatten(1, 2)
+    return grouped_attention(q, k, v, in_use(lengths, k.shape[1], q.shape[1]))
+
+
+def _draft_oracle(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    caches = ((k_pages[row].flatten(0, 1), v_pages[row].flatten(0, 1)) for row in table.long())
+    return each_sequence(q, caches, in_use(lengths, table.shape[1] * PAGE, q.shape[1]))
+
+
+def tree_decode(
+    q: Tensor,
+    k_pages: Tensor,
+    v_pages: Tensor,
+    table: Tensor,
+    lengths: Tensor,
+    k_new: Tensor,
+    v_new: Tensor,
+    tree: Tensor,
+) -> Tensor:
+    k = torch.cat((k_pages[table.long()].flatten(1, 2), k_new), dim=1)
+    v = torch.cat((v_pages[table.long()].flatten(1, 2), v_new), dim=1)
+    before = in_use(lengths, k.shape[1] - q.shape[1]).expand(-1, q.shape[1], -1)
+    return grouped_attention(q, k, v, torch.cat((before, tree.bool()), dim=2))
+
+
+def _tree_oracle(
+    q: Tensor,
+    k_pages: Tensor,
+    v_pages: Tensor,
+    table: Tensor,
+    lengths: Tensor,
+    k_new: Tensor,
+    v_new: Tensor,
+    tree: Tensor,
+) -> Tensor:
+    before = in_use(lengths, table.shape[1] * PAGE).expand(-1, q.shape[1], -1)
+    caches = (
+        (torch.cat((k_pages[row].flatten(0, 1), k_new[b])), torch.cat((v_pages[row].flatten(0, 1), v_new[b])))
+        for b, row in enumerate(table.long())
+    )
+    return each_sequence(q, caches, torch.cat((before, tree.bool()), dim=2))
+
+
+def shared_prefix_decode(
+    q: Tensor, k_prefix: Tensor, v_prefix: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor
+) -> Tensor:
+    batch, prefix = q.shape[0], k_prefix.shape[0]
+    k = torch.cat((k_prefix.expand(batch, -1, -1, -1), k_pages[table.long()].flatten(1, 2)), dim=1)
+    v = torch.cat((v_prefix.expand(batch, -1, -1, -1), v_pages[table.long()].flatten(1, 2)), dim=1)
+    return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths + prefix, k.shape[1])).squeeze(1)
+
+
+def _prefix_oracle(
+    q: Tensor, k_prefix: Tensor, v_prefix: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor
+) -> Tensor:
+    caches = (
+        (torch.cat((k_prefix, k_pages[row].flatten(0, 1))), torch.cat((v_prefix, v_pages[row].flatten(0, 1))))
+        for row in table.long()
+    )
+    places = k_prefix.shape[0] + table.shape[1] * PAGE
+    return each_sequence(q.unsqueeze(1), caches, in_use(lengths + k_prefix.shape[0], places)).squeeze(1)
+
+
+def paged_fp8_decode(
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, v_scale: Tensor, table: Tensor, lengths: Tensor
+) -> Tensor:
+    k, v = (bf16(wide(pages[table.long()].flatten(1, 2)) * scale[:, None])
+            for pages, scale in ((k_pages, k_scale), (v_pages, v_scale)))  # fmt: skip
+    return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths, k.shape[1])).squeeze(1)
+
+
+def _fp8_oracle(
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, v_scale: Tensor, table: Tensor, lengths: Tensor
+) -> Tensor:
+    caches = (
+        (k_pages[row].flatten(0, 1).double() * k_scale[:, None], v_pages[row].flatten(0, 1).double() * v_scale[:, None])
+        for row in table.long()
+    )
+    return each_sequence(q.unsqueeze(1), caches, in_use(lengths, table.shape[1] * PAGE)).squeeze(1)
+
+
+def unpacked(packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """(nibble - zero) * scale per token and head; the low nibble comes first."""
+    nibbles = torch.stack((packed & 15, packed >> 4), dim=-1).flatten(-2)
+    return (nibbles.to(scale.dtype) - zero.unsqueeze(-1)) * scale.unsqueeze(-1)
+
+
+def int4_cache_decode(
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, k_zero: Tensor, v_scale: Tensor, v_zero: Tensor,
+    table: Tensor, lengths: Tensor,
+) -> Tensor:  # fmt: skip
+    rows = table.long()
+    k = unpacked(k_pages[rows], wide(k_scale[rows]), wide(k_zero[rows])).flatten(1, 2).to(q.dtype)
+    v = unpacked(v_pages[rows], wide(v_scale[rows]), wide(v_zero[rows])).flatten(1, 2).to(q.dtype)
+    return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths, k.shape[1])).squeeze(1)
+
+
+def _int4_oracle(
+    q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, k_zero: Tensor, v_scale: Tensor, v_zero: Tensor,
+    table: Tensor, lengths: Tensor,
+) -> Tensor:  # fmt: skip
+    caches = (
+        (
+            unpacked(k_pages[row], k_scale[row].double(), k_zero[row].double()).flatten(0, 1),
+            unpacked(v_pages[row], v_scale[row].double(), v_zero[row].double()).flatten(0, 1),
+        )
+        for row in table.long()
+    )
+    return each_sequence(q.unsqueeze(1), caches, in_use(lengths, table.shape[1] * PAGE)).squeeze(1)
+
+
+def mla_paged_decode(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    keys = pages[table.long()].flatten(1, 2).unsqueeze(1)
+    mask = in_use(lengths, keys.shape[2]).unsqueeze(1)
+    values = keys[..., : q.shape[2] - 64]
+    return F.scaled_dot_product_attention(q.unsqueeze(1), keys, values, attn_mask=mask, scale=192**-0.5).squeeze(1)
+
+
+def _mla_oracle(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    seen, answers = in_use(lengths, table.shape[1] * PAGE), []
+    for b, row in enumerate(table.long()):
+        keys = pages[row].flatten(0, 1).double()
+        scores = (q[b].double() @ keys.T * MLA_SCALE).masked_fill(~seen[b], float("-inf"))
+        answers.append(torch.softmax(scores, dim=1) @ keys[:, :-ROTARY])
+    return torch.stack(answers)
+
+
+def mla_sparse_decode(q: Tensor, cache: Tensor, chosen: Tensor) -> Tensor:
+    keys = cache[chosen.clamp(min=0).long()].unsqueeze(1)
+    mask = (chosen >= 0)[:, None, None, :]
+    values = keys[..., : q.shape[2] - 64]
+    return F.scaled_dot_product_attention(q.unsqueeze(1), keys, values, attn_mask=mask, scale=192**-0.5).squeeze(1)
+
+
+def chosen_tokens(generator: Generator, spec: TensorSpec, device: str, tokens: int) -> Tensor:
+    """Different places of the cache for each query, in random order; an eighth of them is -1, for none."""
+    count = spec.shape[1]
+    step = tokens // count
+    first = torch.arange(count, device=device) * step
+    drawn = first + torch.randint(0, step, spec.shape, generator=generator, device=device)
+    absent = torch.rand(spec.shape, generator=generator, device=device) < 0.125
+    absent[:, 0] = False
+    order = torch.rand(spec.shape, generator=generator, device=device).argsort(dim=1)
+    return torch.where(absent, -1, drawn).gather(1, order).to(torch.int32)
+
+
+def few_chosen(generator: Generator, chosen: Tensor) -> Tensor:
+    """Queries that chose all but nothing, among ordinary ones."""
+    rows = torch.rand(chosen.shape[0], generator=generator, device=chosen.device).argsort() < max(len(chosen) // 4, 1)
+    kept = torch.rand(chosen.shape, generator=generator, device=chosen.device) < 0.02
+    best = chosen == chosen.max(dim=1, keepdim=True).values
+    return torch.where(rows[:, None] & ~kept & ~best, -1, chosen)
+
+
+def draft_tree(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Which drafts each draft sees: itself and its ancestors, where every draft continues an earlier one or none."""
+    batch, nodes, _ = spec.shape
+    parent = (torch.rand(batch, nodes, generator=generator, device=device) * torch.arange(nodes, device=device)).long()
+    seen = torch.eye(nodes, device=device, dtype=torch.bool).repeat(batch, 1, 1)
+    for node in range(1, nodes):
+        above = seen[torch.arange(batch, device=device), parent[:, node]]
+        seen[:, node] |= above
+    return seen
+
+
+def _cache(p: Params, dtype: str = BF16, fill: object = None, dim: int | None = None) -> tuple[TensorSpec, ...]:
+    shape = (p["batch"] * (p["longest"] // PAGE), PAGE, p["kv_heads"], dim or p["dim"])
+    drawn = normal() if fill is None else fill
+    return tuple(TensorSpec(name, shape, dtype, drawn) for name in ("k_pages", "v_pages"))  # type: ignore[arg-type]
+
+
+def _ragged(p: Params) -> tuple[TensorSpec, ...]:
+    return (
+        TensorSpec("table", (p["batch"], p["longest"] // PAGE), "int32", page_order),
+        TensorSpec("lengths", (p["batch"],), "int32", lengths_up_to(p["longest"])),
+    )
+
+
+def _query(p: Params) -> TensorSpec:
+    new = (p["new"],) if "new" in p else ()
+    return TensorSpec("q", (p["batch"], *new, p["heads"], p["dim"]), BF16, normal(2.0))
+
+
+def _inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (_query(p), *_cache(p), *_ragged(p))
+
+
+def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
+    scales = (TensorSpec(name, (p["kv_heads"],), fill=uniform(0.5, 1.5)) for name in ("k_scale", "v_scale"))
+    return (_query(p), *_cache(p, FP8), *scales, *_ragged(p))
+
+
+def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
+    tokens = (p["batch"] * (p["longest"] // PAGE), PAGE, p["kv_heads"])
+    scales = (
+        TensorSpec(f"{name}_{kind}", tokens, "float16", fill)
+        for name in "kv"
+        for kind, fill in (("scale", uniform(0.1, 0.3)), ("zero", uniform(6.0, 9.0)))
+    )
+    return (_query(p), *_cache(p, "uint8", integers(0, 256), p["dim"] // 2), *scales, *_ragged(p))
+
+
+def _tree_inputs(p: Params) -> tuple[InputSpec, ...]:
+    drafts = (p["batch"], p["new"], p["kv_heads"], p["dim"])
+    return (
+        *_inputs(p), TensorSpec("k_new", drafts, BF16), TensorSpec("v_new", drafts, BF16),
+        TensorSpec("tree", (p["batch"], p["new"], p["new"]), "bool", draft_tree),
+    )  # fmt: skip
+
+
+def _prefix_inputs(p: Params) -> tuple[InputSpec, ...]:
+    prefix = (p["prefix"], p["kv_heads"], p["dim"])
+    return (
+        _query(p),
+        TensorSpec("k_prefix", prefix, BF16),
+        TensorSpec("v_prefix", prefix, BF16),
+        *_cache(p),
+        *_ragged(p),
+    )
+
+
+def _mla_inputs(p: Params) -> tuple[InputSpec, ...]:
+    pages = (p["batch"] * (p["longest"] // PAGE), PAGE, p["width"])
+    return TensorSpec("q", (p["batch"], p["heads"], p["width"]), BF16), TensorSpec("pages", pages, BF16), *_ragged(p)
+
+
+def _sparse_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("q", (p["batch"], p["heads"], p["width"]), BF16),
+        TensorSpec("cache", (p["tokens"], p["width"]), BF16),
+        TensorSpec("chosen", (p["batch"], p["count"]), "int32", lambda g, s, d: chosen_tokens(g, s, d, p["tokens"])),
+    )
+
+
+def _latent_output(p: Params) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("o", (p["batch"], p["heads"], p["width"] - ROTARY), BF16),)
+
+
+def _tokens(p: Params) -> int:
+    return used_tokens(p["batch"], p["longest"])
+
+
+def _flops(p: Params) -> int:
+    return int(4 * p.get("new", 1) * p["heads"] * p["dim"] * (_tokens(p) + p["batch"] * p.get("prefix", 0)))
+
+
+def _bytes(p: Params, token: float | None = None) -> int:
+    """Each token of the cache once, of `token` bytes for every key-value head, and queries and outputs once."""
+    token = 4 * p["dim"] if token is None else token
+    return int(
+        (_tokens(p) + p.get("prefix", 0)) * p["kv_heads"] * token
+        + 4 * p["batch"] * p.get("new", 1) * p["heads"] * p["dim"]
+    )
+
+
+def _sized(batch: int, longest: int, heads: int, kv_heads: int, dim: int, **more: int) -> dict[str, int]:
+    return {"batch": batch, "longest": longest, "heads": heads, "kv_heads": kv_heads, "dim": dim, **more}
+
+
+def _latent(batch: int, longest: int, heads: int, width: int = LATENT + ROTARY) -> dict[str, int]:
+    return {"batch": batch, "longest": longest, "heads": heads, "width": width}
+
+
+def _sparse(batch: int, tokens: int, count: int, heads: int, width: int = LATENT + ROTARY) -> dict[str, int]:
+    return {"batch": batch, "tokens": tokens, "count": count, "heads": heads, "width": width}
+
+
+problem = functools.partial(
+    ProblemDefinition, family="attention", inputs=_inputs, outputs=tensors("o: bfloat16[batch,heads,dim]"),
+    flops=_flops, min_bytes=_bytes, tolerance=BF16_ATTENTION, compute_unit="bf16", cases=CACHE_CASES,
+    tiny=Size("tiny", _sized(5, 128, 4, 2, 32)),
+)  # fmt: skip
+SEVERAL = tensors("o: bfloat16[batch,new,heads,dim]")
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="paged_gqa_decode", title="Grouped-query attention of one new token over a paged cache",
+        reference=paged_gqa_decode, oracle=_paged_oracle,
+        description=f"Decoding step of grouped-query attention in bfloat16. {PAGED}",
+        sizes=(
+            Size("llama3_8b_b64", _sized(64, 4096, 32, 8, 128), "Llama-3-8B decode, 64 sequences of up to 4096 tokens"),
+            Size("llama3_8b_32k", _sized(4, 32768, 32, 8, 128), "Llama-3-8B decode, 4 sequences of up to 32k tokens"),
+            Size("qwen3_32b_tp4", _sized(128, 4096, 16, 2, 128), "Qwen3-32B on one of 4 GPUs, 128 sequences"),
+        ),
+    ),
+    problem(
+        id="paged_fp8_decode", title="Attention of one new token over a paged float8 cache",
+        reference=paged_fp8_decode, oracle=_fp8_oracle,
+        description="Decoding step of grouped-query attention with bfloat16 queries over a float8_e4m3fn cache, whose "
+            f"keys and values have one float32 scale per key-value head (k_scale, v_scale). {PAGED}",
+        inputs=_fp8_inputs, min_bytes=lambda p: _bytes(p, 2 * p["dim"]),
+        sizes=(
+            Size("llama3_8b_b64", _sized(64, 8192, 32, 8, 128), "Llama-3-8B decode, 64 sequences of up to 8192 tokens"),
+            Size("llama3_70b_tp8", _sized(128, 8192, 8, 1, 128), "Llama-3-70B on one of 8 GPUs, 128 sequences"),
+            Size("qwen25_7b_32k", _sized(8, 32768, 28, 4, 128), "Qwen2.5-7B decode, 8 sequences of up to 32k tokens"),
+        ),
+        # The rounding of dequantised keys and values to bfloat16 adds to that of the probabilities.
+        tolerance=Tolerance(8e-3, 2e-2, "bfloat16 keys, values and probabilities (relative step 2^-8) and output"),
+        cases=(mixed_rows("q", factor=4.0), *CACHE_CASES[1:3], one_hot("q")),
+    ),
+    problem(
+        id="int4_cache_decode", title="Attention of one new token over a paged 4-bit cache",
+        reference=int4_cache_decode, oracle=_int4_oracle,
+        description="Decoding step of grouped-query attention with bfloat16 queries over a cache of 4-bit numbers, two "
+            "a byte with the lower four bits first. A number is (nibble - zero) * scale, with a float16 scale and zero "
+            f"for every token and key-value head. {PAGED}",
+        inputs=_int4_inputs, min_bytes=lambda p: _bytes(p, p["dim"] + 8),
+        sizes=(
+            Size("llama3_8b_b64", _sized(64, 8192, 32, 8, 128), "Llama-3-8B decode, 64 sequences of up to 8192 tokens"),
+            Size("qwen25_7b_32k", _sized(16, 32768, 28, 4, 128), "Qwen2.5-7B decode, 16 sequences of up to 32,768"),
+            Size("mistral_7b_b128", _sized(128, 4096, 32, 8, 128), "Mistral-7B decode, 128 sequences of up to 4096"),
+        ),
+        tolerance=Tolerance(8e-3, 2e-2, "bfloat16 keys, values and probabilities (relative step 2^-8) and output"),
+        cases=(
+            mixed_rows("q", factor=16.0), mixed_values("k_pages", "v_pages", values=(0, 15, 240, 255)), MIXED_LENGTHS,
+            one_hot("q"),
+        ),
+    ),
+    problem(
+        id="draft_verify_decode", title="Attention of a few drafted tokens over a paged cache",
+        reference=draft_verify_decode, oracle=_draft_oracle,
+        description="Verification step of speculative decoding in bfloat16: the last `new` tokens of each sequence are "
+            f"queries, and each sees all tokens up to itself. {PAGED}",
+        outputs=SEVERAL,
+        sizes=(
+            Size("llama3_8b_b32", _sized(32, 8192, 32, 8, 128, new=4), "Llama-3-8B, 4 drafted tokens, 32 sequences"),
+            Size("llama3_70b_tp8", _sized(64, 8192, 8, 1, 128, new=8), "Llama-3-70B on one of 8 GPUs, 8 drafts"),
+            Size("qwen3_8b_32k", _sized(2, 32768, 32, 8, 128, new=6), "Qwen3-8B, 6 drafted tokens at 32,768 tokens"),
+        ),
+        tiny=Size("tiny", _sized(5, 128, 4, 2, 32, new=3)),
+        cases=(*CACHE_CASES[:2], one_hot("q"), SHARP_QUERIES),
+    ),
+    problem(
+        id="tree_decode", title="Attention of a tree of drafted tokens over a paged cache", reference=tree_decode,
+        oracle=_tree_oracle,
+        description="Verification of a tree of `new` drafted tokens in bfloat16. Each draft sees the whole cache of "
+            "its sequence and those drafts, with keys k_new and values v_new, for which tree[b, draft, other] is true. "
+            f"{PAGED}",
+        inputs=_tree_inputs, outputs=SEVERAL,
+        sizes=(
+            Size("llama3_8b_b16", _sized(16, 8192, 32, 8, 128, new=32), "Llama-3-8B, trees of 32 drafts, 16 sequences"),
+            Size("vicuna_7b_b8", _sized(8, 4096, 32, 32, 128, new=64), "Vicuna-7B with Medusa, trees of 64 drafts"),
+            Size("llama3_70b_tp8", _sized(32, 8192, 8, 1, 128, new=60), "Llama-3-70B with EAGLE on one of 8 GPUs"),
+        ),
+        tiny=Size("tiny", _sized(3, 128, 4, 2, 32, new=7)),
+        cases=(*CACHE_CASES[:3], one_hot("q")),
+    ),
+    problem(
+        id="shared_prefix_decode", title="Attention of one new token after a prefix that all sequences share",
+        reference=shared_prefix_decode, oracle=_prefix_oracle,
+        description="Decoding step of grouped-query attention in bfloat16. All sequences begin with the same tokens, "
+            "whose keys and values (k_prefix, v_prefix) are stored once; what follows is each sequence's own. "
+            f"{PAGED} lengths do not count the prefix.",
+        inputs=_prefix_inputs,
+        sizes=(
+            Size("llama3_8b_b64", _sized(64, 1024, 32, 8, 128, prefix=8192), "Llama-3-8B, 64 samples of one prompt"),
+            Size("llama3_70b_tp8", _sized(128, 512, 8, 1, 128, prefix=32768), "Llama-3-70B on one of 8 GPUs"),
+            Size("qwen3_8b_b32", _sized(32, 2048, 32, 8, 128, prefix=16384), "Qwen3-8B, 32 samples of one prompt"),
+        ),
+        tiny=Size("tiny", _sized(4, 128, 4, 2, 32, prefix=96)),
+    ),
+    problem(
+        id="mla_paged_decode", title="Latent attention of one new token over a paged cache",
+        reference=mla_paged_decode, oracle=_mla_oracle,
+        description="Decoding step of multi-head latent attention with absorbed projections, in bfloat16: all heads "
+            "share one cached vector per token. Its whole width is the key and all but its last 64 elements are the "
+            "value; scores are scaled by 1 / sqrt(192). Sequence b has lengths[b] (int32) tokens; token t lies in page "
+            f"table[b, t // {PAGE}] at place t % {PAGE}.",
+        inputs=_mla_inputs, outputs=_latent_output,
+        flops=lambda p: 2 * p["heads"] * _tokens(p) * (2 * p["width"] - ROTARY),
+        min_bytes=lambda p: 2 * _tokens(p) * p["width"] + 2 * p["batch"] * p["heads"] * (2 * p["width"] - ROTARY),
+        sizes=(
+            Size("deepseek_v3_b64", _latent(64, 8192, 128), "DeepSeek-V3 decode, 64 sequences of up to 8192 tokens"),
+            Size("deepseek_v3_tp8", _latent(128, 4096, 16), "DeepSeek-V3 on one of 8 GPUs, 128 sequences"),
+            Size("deepseek_v3_32k", _latent(4, 32768, 128), "DeepSeek-V3 decode, 4 sequences of up to 32k tokens"),
+        ),
+        tiny=Size("tiny", _latent(5, 128, 4, 64 + ROTARY)),
+        cases=(
+            mixed_rows("q", factor=16.0), mixed_elements("pages", factor=4.0, atol_scale=8.0), MIXED_LENGTHS,
+            one_hot("q"),
+        ),
+    ),
+    problem(
+        id="mla_sparse_decode", title="Latent attention to chosen tokens", reference=mla_sparse_decode,
+        description="Sparse latent attention in bfloat16: query b sees the tokens chosen[b] (int32) of one cache; -1 "
+            "stands for none. All heads share one cached vector per token, whose whole width is the key and all but "
+            "the last 64 elements of it the value; scores are scaled by 1 / sqrt(192).",
+        inputs=_sparse_inputs, outputs=_latent_output,
+        flops=lambda p: 2 * p["batch"] * p["heads"] * p["count"] * 7 // 8 * (2 * p["width"] - ROTARY),
+        min_bytes=lambda p: int(1.5 * min(p["batch"] * p["count"], p["tokens"]) * p["width"]),
+        sizes=(
+            Size("deepseek_v32_b64", _sparse(64, 262144, 2048, 128), "DeepSeek-V3.2 decode, 64 queries"),
+            Size("deepseek_v32_prefill", _sparse(512, 32768, 2048, 16), "DeepSeek-V3.2 on one of 8 GPUs, 512 queries"),
+            Size("deepseek_v32_tp8", _sparse(128, 131072, 2048, 16), "DeepSeek-V3.2 on one of 8 GPUs, 128 queries"),
+        ),
+        tiny=Size("tiny", _sparse(6, 256, 64, 4, 64 + ROTARY)),
+        cases=(
+            mixed_rows("q", factor=16.0), mixed_elements("cache", factor=4.0, atol_scale=8.0), one_hot("q"),
+            InputCase("mixed_choice", "Queries with hardly a token find sums made for many.", {"chosen": few_chosen}),
+        ),
+    ),
+)  # fmt: skip

@@ -41,7 +41,7 @@ def pull(
 ) -> None:
     """Download NAME: the published release gpu-forecasters, or a kbench corpus such as owner/name."""
     from kbench.loaders.hub.pull import pull_corpus, pull_release
-    from kbench.loaders.importers.published import gpu_forecasters
+    from kbench.loaders.importers import gpu_forecasters
 
     if name != gpu_forecasters.NAME:
         if only is not None or len(revisions) > 1:
@@ -109,7 +109,7 @@ def import_command(
     from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES
     from kbench.loaders.importers.run import import_files
-    from kbench.loaders.importers.suites.table import parse_mapping
+    from kbench.loaders.importers.table import parse_mapping
     from kbench.schemas import UnknownNameError
 
     if form is not None and form not in NAMES:
@@ -163,7 +163,7 @@ def show_report(report: Mapping[str, Any]) -> None:
 
 
 def _unlicensed(report: Mapping[str, Any]) -> bool:
-    from kbench.loaders.importers.published import gpu_forecasters
+    from kbench.loaders.importers import gpu_forecasters
 
     return report["format"] == gpu_forecasters.NAME or any(text.startswith("license:") for text in report["nulls"])
 

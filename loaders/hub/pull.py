@@ -15,9 +15,8 @@ from kbench.loaders.corpus.manifest import NAME as MANIFEST
 from kbench.loaders.corpus.manifest import PULLED, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
 from kbench.loaders.hub.repository import commit_of, fetch_files
+from kbench.loaders.importers import gpu_forecasters as published
 from kbench.loaders.importers.context import ImportSettings
-from kbench.loaders.importers.published import gpu_forecasters
-from kbench.loaders.importers.published import release as published
 from kbench.loaders.importers.run import REPORT, import_files
 from kbench.loaders.storage.atomic import whole_folder
 from kbench.loaders.storage.hub_client import evict_damaged
@@ -70,8 +69,8 @@ def pull_release(
             raise UnknownNameError("dataset of gpu-forecasters", name, published.DATASETS)
     if published.PREDICTIONS in wanted and published.EVAL not in wanted:
         raise UserError(f"--only {published.PREDICTIONS} needs {published.EVAL} too: forecasts answer its rows")
-    target = out or data_home() / gpu_forecasters.NAME
-    _refuse_other(target, gpu_forecasters.NAME)
+    target = out or data_home() / published.NAME
+    _refuse_other(target, published.NAME)
     commits: dict[str, str] = {}
     files: list[Path] = []
     for name in wanted:
@@ -86,7 +85,7 @@ def pull_release(
         files += found
     settings = ImportSettings(on_bad_rows=on_bad_rows, revisions=commits)
     with importing(sum(path.stat().st_size for path in files)) as advance:
-        report = import_files(gpu_forecasters.NAME, files, target, settings, advance, replace=out is None)
+        report = import_files(published.NAME, files, target, settings, advance, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())
 
 

@@ -2,53 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from kbench.loaders.importers import auto_tuners, flashinfer_trace, gpu_forecasters, gpu_mode, kernelbench, table
+from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.files import head
 from kbench.loaders.importers.json_stream import Opening
-from kbench.loaders.importers.published import gpu_forecasters
-from kbench.loaders.importers.suites import (
-    cuda_l1,
-    flashinfer_trace,
-    gpu_mode,
-    kernel_tuner,
-    kernelbench_eval,
-    kernelbench_timing,
-    ktt,
-    t4,
-    table,
-)
+from kbench.loaders.importers.rows import Items
 from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import UnknownNameError, UserError
 
-MODULES: Mapping[str, Any] = {
-    "kernelbench-eval": kernelbench_eval,
-    "kernelbench-timing": kernelbench_timing,
-    "cuda-l1": cuda_l1,
-    "kernel-tuner": kernel_tuner,
-    "t4": t4,
-    "ktt": ktt,
-    "flashinfer-trace": flashinfer_trace,
-    "gpu-mode": gpu_mode,
-    "table": table,
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Format:
+    """A format that is read row by row."""
+
+    name: str
+    rows: Callable[[Path, Context], Items]
+    looks_like: Callable[[Opening], bool] = lambda _: False
+    """Whether a file of JSON may be of this format."""
+    columns_fit: Callable[[Sequence[str]], bool] = lambda _: False
+    """Whether a Parquet file with these columns may be of this format."""
+    over_workloads: bool = False
+    """Whether entries about one kernel are its workloads, so that one failure is the kernel's; else they are runs."""
+
+
+FORMATS: Mapping[str, Format] = {
+    one.name: one
+    for one in (
+        Format("kernelbench-eval", kernelbench.eval_rows, kernelbench.is_eval),
+        Format("kernelbench-timing", kernelbench.timing_rows, kernelbench.is_timing),
+        Format("cuda-l1", kernelbench.cuda_l1_rows, kernelbench.is_cuda_l1),
+        Format("kernel-tuner", auto_tuners.cache_rows, auto_tuners.is_cache),
+        Format("t4", auto_tuners.t4_rows, auto_tuners.is_t4),
+        Format("ktt", auto_tuners.ktt_rows, auto_tuners.is_ktt),
+        Format("flashinfer-trace", flashinfer_trace.rows, flashinfer_trace.looks_like, over_workloads=True),
+        Format("gpu-mode", gpu_mode.rows, columns_fit=gpu_mode.columns_fit),
+        Format("table", table.rows),
+    )
 }
-"""Each with `rows(path, context)`; those a file shows have `looks_like(opening)` or `columns_fit(columns)`."""
 TABLE = "table"
-NAMES = (*MODULES, gpu_forecasters.NAME)
+NAMES = (*FORMATS, gpu_forecasters.NAME)
 HEAD_BYTES = 1 << 20
 
 
-def module(name: str) -> Any:
-    """The module that reads a format.
+def format_named(name: str) -> Format:
+    """The format of a name.
 
     Raises:
         UnknownNameError: there is no such format.
     """
-    if name not in MODULES:
+    if name not in FORMATS:
         raise UnknownNameError("import format", name, NAMES)
-    return MODULES[name]
+    return FORMATS[name]
 
 
 def sniff_all(paths: Sequence[Path]) -> str:
@@ -74,12 +82,10 @@ def sniff(path: Path) -> str:
     if start[:4] == b"PAR1":
         columns = read_schema(path).names
         fits = [gpu_forecasters.NAME] if gpu_forecasters.dataset_of(columns) else []
-        fits += ["gpu-mode"] if gpu_mode.columns_fit(columns) else []
+        fits += [one.name for one in FORMATS.values() if one.columns_fit(columns)]
     else:
         opening = Opening(start)
-        fits = [
-            name for name, module in MODULES.items() if hasattr(module, "looks_like") and module.looks_like(opening)
-        ]
+        fits = [one.name for one in FORMATS.values() if one.looks_like(opening)]
     if len(fits) != 1:
         reason = f"it could be {' or '.join(fits)}" if fits else "it looks like none that is known"
         choices = f"name it with --format {'|'.join(NAMES)}, or describe its columns with --map"

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.places import is_corpus, shipped
 from kbench.loaders.importers.fields import plain
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
@@ -163,3 +165,29 @@ def problem_row(problem_id: str, family: str, title: str, *, reference: str = ""
         "tolerance_reason": "the origin's own check, which is not known here", "reference_source": reference,
         "prompt": prompt, "workloads": [], "tiny": NO_WORKLOAD,
     }  # fmt: skip
+
+
+@functools.cache
+def _shipped_problems() -> Mapping[str, Mapping[str, Any]]:
+    """Rows of the shipped problems, by id and by alias as ids are spelled."""
+    if not is_corpus(shipped()):
+        return {}
+    rows = Corpus.open(shipped()).table("problems").to_pylist()
+    by_alias = {re.sub(r"[^a-z0-9]+", "_", alias.lower()): row for row in rows for alias in row["aliases"]}
+    return by_alias | {row["problem_id"]: row for row in rows}
+
+
+def problem(problem_id: str, family: str, title: str, reference: str = "") -> Row:
+    """The row of a problem: ours where the origin's name is an alias of one, else what the origin tells.
+
+    Args:
+        problem_id: its id in the imported corpus.
+        family: the family its kernels have there.
+        title: what the origin calls it.
+        reference: the origin's reference text, where it gives one; it goes before ours.
+    """
+    ours = _shipped_problems().get(problem_id)
+    if ours is None or reference:
+        aliases = () if ours is None else (ours["problem_id"],)
+        return problem_row(problem_id, family, title, reference=reference, aliases=aliases)
+    return {**ours, "problem_id": problem_id, "family": family, "aliases": [*ours["aliases"], ours["problem_id"]]}

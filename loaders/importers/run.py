@@ -9,11 +9,10 @@ from pathlib import Path
 
 from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.importers import formats
+from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.context import AGAIN, NEW, Context, ImportSettings, Report
 from kbench.loaders.importers.fields import plain
 from kbench.loaders.importers.files import has_bom, require_files
-from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.questions import pairs
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
@@ -106,19 +105,17 @@ def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> No
         sink.flush()
         _refuse_empty(context)
         fingerprint = writer.commit()
-    made = gpu_forecasters.write_extras(importer, folder, fingerprint)
-    context.report.rows["forecasts"] = sum(made.values())
+    context.report.rows["forecasts"] = importer.write_forecasts(folder / "forecasts", fingerprint)
 
 
 def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Context) -> None:
-    module = formats.module(name)
-    over_workloads = getattr(module, "OVER_WORKLOADS", False)
+    form = formats.format_named(name)
     with (
         CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer,
-        Sink(writer, context, over_workloads=over_workloads) as sink,
+        Sink(writer, context, over_workloads=form.over_workloads) as sink,
     ):
         for path in paths:
-            for config, row, place in module.rows(path, context):
+            for config, row, place in form.rows(path, context):
                 new = sink.add(config, row, (path, place))
                 if config == "kernels":
                     context.became(path, NEW if new else AGAIN)

@@ -11,7 +11,7 @@ import pytest
 from beside import module_at
 
 from kbench.loaders.importers.context import ImportSettings, Report
-from kbench.loaders.importers.published.release import DATASETS
+from kbench.loaders.importers.gpu_forecasters import DATASETS
 from kbench.loaders.importers.run import import_files
 
 A100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"

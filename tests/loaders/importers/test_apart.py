@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.corpus.corpus import load
+from kbench.loaders.importers.auto_tuners import _kernel_named
 from kbench.loaders.importers.context import NEW, Report
 from kbench.loaders.importers.fields import slug
-from kbench.loaders.importers.suites.t4 import _kernel_named
 from kbench.schemas import DataError
 
 Run = Callable[..., tuple[Path, Report]]

@@ -18,10 +18,9 @@ import pytest
 
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.importers import formats
+from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.context import Context, ImportSettings
 from kbench.loaders.importers.fields import PLAUSIBLE_US
-from kbench.loaders.importers.published import gpu_forecasters
 from kbench.loaders.importers.run import import_files
 from kbench.loaders.importers.sink import Sink
 from kbench.schemas import KbenchError
@@ -134,7 +133,7 @@ def read_rows(form: str, paths: list[Path], settings: ImportSettings) -> Collect
         if form == gpu_forecasters.NAME:
             gpu_forecasters.Importer(context).run(paths, sink)
         else:
-            for config, row, place in formats.module(form).rows(paths[0], context):
+            for config, row, place in formats.format_named(form).rows(paths[0], context):
                 sink.add(config, row, (paths[0], place))
     return writer
 
@@ -235,7 +234,9 @@ def test_rows_beside_a_damaged_one_stay_as_they_were(foreign: Any, tmp_path: Pat
     path = tmp_path / "a.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     context = Context(ImportSettings())
-    before = {place: row for config, row, place in formats.module("cuda-l1").rows(path, context) if config == "kernels"}
+    before = {
+        place: row for config, row, place in formats.format_named("cuda-l1").rows(path, context) if config == "kernels"
+    }
     for number in range(60):
         rng = random.Random(number)
         at = rng.randrange(len(rows))
@@ -243,6 +244,8 @@ def test_rows_beside_a_damaged_one_stay_as_they_were(foreign: Any, tmp_path: Pat
         path.write_text("\n".join(lines) + "\n")
         skipping = Context(ImportSettings(on_bad_rows="skip"))
         after = {
-            place: row for config, row, place in formats.module("cuda-l1").rows(path, skipping) if config == "kernels"
+            place: row
+            for config, row, place in formats.format_named("cuda-l1").rows(path, skipping)
+            if config == "kernels"
         }
         assert {k: v for k, v in after.items() if k != at + 1} == {k: v for k, v in before.items() if k != at + 1}

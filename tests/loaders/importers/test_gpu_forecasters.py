@@ -17,7 +17,7 @@ from kbench.generation.search.outcome import outcome_of
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.importers.context import Report
-from kbench.loaders.importers.published.release import FAMILY, PROBLEMS
+from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
 from kbench.schemas import Backend, DataError, KernelSource, bins
 
 Imported = tuple[Path, Report]

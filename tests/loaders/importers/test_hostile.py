@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.corpus.corpus import load
+from kbench.loaders.importers import table
 from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
 from kbench.loaders.importers.rows import _structure, backend_of
-from kbench.loaders.importers.suites import table
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, DataError

@@ -15,7 +15,7 @@ from kbench.loaders.importers.context import Report
 from kbench.schemas import DataError
 
 Run = Callable[..., tuple[Path, Report]]
-STATING = [name for name in formats.MODULES if name not in ("cuda-l1", "table")]
+STATING = [name for name in formats.FORMATS if name not in ("cuda-l1", "table")]
 """Formats whose files name a GPU and a unit; CUDA-L1 states neither, and of tables the caller says it."""
 OTHER = {"gpu": "NVIDIA Other", "unit": "ns"}
 

@@ -32,12 +32,20 @@ from kbench.loaders.importers.fields import (
 )
 from kbench.loaders.importers.files import digest, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
-from kbench.loaders.importers.problems import problem
-from kbench.loaders.importers.rows import Items, Row, Source, failure, kernel_row, measurement_row, named, written
+from kbench.loaders.importers.rows import (
+    Items,
+    Row,
+    Source,
+    failure,
+    kernel_row,
+    measurement_row,
+    named,
+    problem,
+    written,
+)
 from kbench.schemas import Status
 from kbench.schemas.ids import content_hash
 
-OVER_WORKLOADS = True
 FAMILY = "flashinfer"
 UNIT = "ms"
 """What `latency_ms` is in, by its name."""

@@ -27,7 +27,6 @@ from kbench.loaders.importers.fields import (
 )
 from kbench.loaders.importers.files import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
-from kbench.loaders.importers.problems import problem
 from kbench.loaders.importers.rows import (
     NOT_STATED,
     Items,
@@ -37,6 +36,7 @@ from kbench.loaders.importers.rows import (
     kernel_row,
     measurement_row,
     named,
+    problem,
     written,
 )
 from kbench.loaders.storage.parquet_stream import open_parquet

@@ -1,1 +1,0 @@
-"""The published gpu-forecasters release: its five datasets."""

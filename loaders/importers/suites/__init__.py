@@ -1,1 +1,0 @@
-"""Formats of other suites, one module per format."""

@@ -37,7 +37,6 @@ def test_the_release_is_pulled_imported_rescored_and_refused_by_push(
     )  # fmt: skip
     assert scored.returncode == 0, scored.stderr
     found = json.loads(scored.stdout)
-    assert found["edges"] == "bins"
     assert found["queries"] == 7
     assert found["repeats"] == 3
     assert found["published_prompt"]["edges"] == "published-prompt"

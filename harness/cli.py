@@ -103,6 +103,9 @@ def measure(
     check_only: bool,
     as_json: bool,
     launch: RawLaunch | None,
+    half_width: float,
+    timeout_s: float,
+    allow_unscreened: bool,
     **told: Any,
 ) -> None:
     """Verify and time kernels on a local GPU.
@@ -111,17 +114,21 @@ def measure(
     expressions over the problem's inputs and outputs by name.
     """
     from kbench.benchmark.problems.registry import edition, named
-    from kbench.harness.commands.check import check, check_corpus
     from kbench.harness.commands.doctor import require_gpus
-    from kbench.harness.commands.session import MeasureOptions, measure_files, remeasure
+    from kbench.harness.commands.measure import MeasureOptions, measure_files, remeasure, verify_corpus, verify_only
+    from kbench.harness.settings import HarnessSettings
+    from kbench.harness.timing.rounds import TimingSettings
 
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
     if told["corpus"] and (files or (problem_id and edition(named(problem_id).id) == "")):
         raise UserError("--corpus takes no FILES, and of --problem only files; the rows say which problem they solve")
-    options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, **told)
+    settings = HarnessSettings(
+        timing=TimingSettings(half_width=half_width), timeout_s=timeout_s, allow_unscreened=allow_unscreened
+    )
+    options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, harness=settings, **told)
     if options.corpus and check_only:
-        show_checked(check_corpus(options), as_json)
+        show_verified(verify_corpus(options), as_json)
     elif options.corpus:
         require_gpus(options.gpus, CHECK_ONLY)
         show_agreement(remeasure(options), as_json)
@@ -129,7 +136,7 @@ def measure(
         kernels = _kernels(files, problem_id, backend, launch)
         if not check_only:
             require_gpus(options.gpus, CHECK_ONLY)
-        rows = check(kernels, options) if check_only else measure_files(kernels, options)
+        rows = verify_only(kernels, options) if check_only else measure_files(kernels, options)
         if not as_json:
             advise(kernels, rows)
         finish(rows, as_json, named(str(problem_id)).id)
@@ -168,7 +175,7 @@ def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -
         sys.exit(1)
 
 
-def show_checked(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
+def show_verified(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
     """Show which kernels of a corpus failed their check and how many passed; exit 1 when one failed."""
     bad = [(name, row) for name, row in rows if row.status is not Status.OK]
     for name, row in rows if as_json else bad:
@@ -222,12 +229,12 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
 def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""
     from kbench.benchmark.problems import named
+    from kbench.harness.commands.compare import compare_files
     from kbench.harness.commands.doctor import require_gpus
-    from kbench.harness.commands.session import CompareOptions, compare_files
 
     gpus, told["problem_id"] = parse_gpus(gpu), named(told["problem_id"]).id
     require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
-    for verdict in compare_files(one, other, CompareOptions(gpu=gpus[0], **told)):
+    for verdict in (comparison.to_dict() for comparison in compare_files(one, other, gpu=gpus[0], **told)):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
 
 

@@ -15,25 +15,23 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.device.device_facts import H200, DeviceFacts
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.floor import Ceilings
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate.spawner import Spawner, shared_spawner
 from kbench.harness.kernel.adapters import adapter_for, refusal
 from kbench.harness.plan.cache import Build, BuildCache, default_folder
-from kbench.harness.queue.device_queue import DeviceQueue, DeviceSettings
+from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
-from kbench.harness.queue.supervisor import Policy, Supervisor
+from kbench.harness.queue.supervisor import Supervisor
 from kbench.harness.record import failure, make_measurement
-from kbench.harness.timing.rounds import TimingSettings
+from kbench.harness.settings import HarnessSettings
 from kbench.harness.worker.execute import MeasureTask, chosen_sizes
 from kbench.harness.worker.messages import task_message
 from kbench.schemas import (
@@ -58,39 +56,6 @@ UNPLANNED = "cannot be planned: "
 """Start of the reason why a kernel needs --allow-unscreened."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HarnessSettings:
-    """How a harness measures; every field has a sensible default."""
-
-    half_width: float = 0.01
-    """Relative half-width of the 95 % interval at which timing stops."""
-    timeout_s: float = 10.0
-    """Longest time that a kernel may stay in one stage."""
-    build_timeout_s: float = 60.0
-    """Longest time that planning and compiling may take."""
-    builders: int | None = None
-    """Planning processes; by default two fewer than the machine has cores, at most 14."""
-    cache: Path | None = None
-    """Build cache; by default $KBENCH_CACHE or the user's cache folder."""
-    allow_unscreened: bool = False
-    """Run kernels that cannot be planned beside their judge, each alone in a fresh process, instead of rejecting them;
-    their records say `trust = "process"`."""
-    second_clock_share: float = 0.0005
-    """Share of kernels that a second clock checks; it takes seconds to start."""
-    fenced: bool = False
-    """Map nothing after a tensor, so that a kernel that goes past its end fails; only for checks."""
-    spares: int | None = None
-    """Warm workers kept in reserve. By default two on a GPU, where a kernel that ends its worker is tried once more in
-    a fresh one and ends that too; one on a CPU. More of them help when many kernels run alone."""
-    retries: int = 2
-    """Times work is repeated when the machine fails."""
-    target: Target | None = None
-    """Architecture to build for; by default the first device's."""
-    workloads: tuple[str, ...] | None = None
-    """Names of the workloads to measure; all by default."""
-    timing: TimingSettings = dataclasses.field(default_factory=TimingSettings)
-
-
 @dataclasses.dataclass(slots=True)
 class Tally:
     """Where the time went."""
@@ -112,18 +77,27 @@ class Harness:
     """How worker processes are started; by default through zygotes that all harnesses of a process share."""
 
     def __init__(
-        self, gpu: GpuChoice | Sequence[GpuChoice] | None = 0, *, half_width: float = 0.01, **settings: Any
+        self,
+        gpu: GpuChoice | Sequence[GpuChoice] | None = 0,
+        *,
+        half_width: float | None = None,
+        settings: HarnessSettings | None = None,
+        **fields: Any,
     ) -> None:
         """Prepare to measure; workers start with the first call that needs them.
 
         Args:
             gpu: one GPU or several, as `--gpu` names them: 0, "0:64" or "MIG-…"; None measures on the CPU, for dry
                 runs.
-            half_width: relative half-width of the 95 % interval at which timing stops.
-            **settings: any other field of `HarnessSettings`.
+            half_width: relative half-width of the 95 % interval at which timing stops; 0.01 unless settings say
+                otherwise.
+            settings: how to measure; every field has a sensible default.
+            **fields: fields of `HarnessSettings`, which replace those of `settings`.
         """
-        timing = dataclasses.replace(settings.pop("timing", TimingSettings()), half_width=half_width)
-        self.settings = HarnessSettings(half_width=half_width, timing=timing, **settings)
+        self.settings = dataclasses.replace(settings or HarnessSettings(), **fields)
+        if half_width is not None:
+            timing = dataclasses.replace(self.settings.timing, half_width=half_width)
+            self.settings = dataclasses.replace(self.settings, timing=timing)
         chosen = [gpu] if gpu is None or isinstance(gpu, GpuChoice) else gpu
         self.gpus = tuple(None if one is None else Gpu.of(one) for one in chosen)
         if len({gpu and gpu.sms for gpu in self.gpus}) > 1:
@@ -168,9 +142,7 @@ class Harness:
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
         for number, gpu in enumerate(self.gpus):
-            spares = self.settings.spares if self.settings.spares is not None else 1 if gpu is None else 2
-            settings = DeviceSettings(gpu, seeds, self.settings.fenced, self.settings.timeout_s, spares)
-            self._queues.append(DeviceQueue(number, self._spawner, cache, settings))
+            self._queues.append(DeviceQueue(number, gpu, seeds, self._spawner, cache, self.settings))
         try:
             for queue in self._queues:
                 queue.open()
@@ -251,15 +223,14 @@ class Harness:
         """
         if self.settings.fenced and not check_only:
             raise UserError("a fenced harness can only check; times taken with a fence mean nothing")
-        rejected: list[Measurement] = []
-        yield from self._run(self._jobs(kernels, check_only, rejected.append, fragile), rejected, on_lost)
+        yield from self._run(self._jobs(kernels, check_only, fragile), on_lost)
 
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
         """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""
         jobs: Iterator[Job | None] = (
             Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels)
         )
-        yield from self._run(jobs, [], None)
+        yield from self._run(jobs, None)
 
     def builds(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[KernelSource, Build]]:
         """Build kernels and run nothing; what the compiler says of each, its instruction mix included.
@@ -267,11 +238,9 @@ class Harness:
         A kernel whose build takes too long or kills its process is left out.
         """
         jobs = (Job(number, kernel, {}, compile_only=True, mix=True) for number, kernel in enumerate(kernels))
-        lost: list[str] = []
-        for outcome in self._outcomes(jobs, lost, None):
+        for outcome in self._outcomes(jobs, None):
             if outcome is not None and outcome.job.build is not None:
                 yield outcome.job.kernel, outcome.job.build
-        _report(lost)
 
     def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
         """Compare the kernels of each pair in the same rounds; the outcomes are plain (see `kbench.harness.compare`).
@@ -327,8 +296,7 @@ class Harness:
             )
 
     def _supervisor(self) -> Supervisor:
-        policy = Policy(self.settings.retries, self.settings.allow_unscreened, dry=self.gpus == (None,))
-        return Supervisor(self._ready_planners(), self._queues, policy)
+        return Supervisor(self._ready_planners(), self._queues, self.settings)
 
     def _ready_planners(self) -> Planners:
         self.open()
@@ -336,24 +304,22 @@ class Harness:
         return self._planners
 
     def _run(
-        self,
-        jobs: Iterator[Job | None],
-        rejected: list[Measurement],
-        on_lost: Callable[[KernelSource, str], None] | None,
+        self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
     ) -> Iterator[Measurement]:
-        lost: list[str] = []
-        for outcome in self._outcomes(jobs, lost, on_lost):
-            yield from self._drain(rejected)
+        for outcome in self._outcomes(jobs, on_lost):
             if outcome is not None:
                 yield from self._records(outcome)
-        yield from self._drain(rejected)
-        _report(lost)
 
     def _outcomes(
-        self, jobs: Iterator[Job | None], lost: list[str], on_lost: Callable[[KernelSource, str], None] | None
+        self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
     ) -> Iterator[Outcome | None]:
-        """Outcomes as they are reached; kernels that the machine failed are reported, or else added to `lost`."""
+        """Outcomes as they are reached; `on_lost` is told of kernels that the machine failed.
+
+        Raises:
+            InfrastructureError: at the end, where nobody is told and the machine failed some.
+        """
         supervisor = self._supervisor()
+        lost: list[str] = []
         began = time.monotonic()
         for outcome in supervisor.run(jobs):
             self.tally.wall_s = time.monotonic() - began
@@ -366,6 +332,8 @@ class Harness:
                 lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
             yield None
         self.tally.wall_s = time.monotonic() - began
+        if lost:
+            raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
 
     def close(self) -> None:
         """End all workers."""
@@ -378,30 +346,14 @@ class Harness:
                 spawner.close()
         self._queues, self._planners, self._spawner, self._plan_spawner = [], None, None, None
 
-    @staticmethod
-    def _drain(rejected: list[Measurement]) -> Iterator[Measurement]:
-        while rejected:
-            yield rejected.pop(0)
-
     def _jobs(
-        self,
-        kernels: Iterable[KernelSource | None],
-        check_only: bool,
-        reject: Callable[[Measurement], None],
-        fragile: Collection[str],
+        self, kernels: Iterable[KernelSource | None], check_only: bool, fragile: Collection[str]
     ) -> Iterator[Job | None]:
         for number, kernel in enumerate(kernels):
             if kernel is None:
                 yield None
                 continue
             problem(kernel.problem_id)
-            refused = refusal(adapter_for(kernel.source), kernel.problem_id)
-            if refused is not None:
-                self.tally.kernels += 1
-                for workload in self._workloads(kernel, check_only):
-                    verdict = failure(workload, Status.REJECTED, refused)
-                    reject(self._record(kernel, verdict, Outcome(Job(number, kernel), 0)))
-                continue
             task = MeasureTask(
                 kernel.problem_id,
                 self.settings.timing,
@@ -410,7 +362,12 @@ class Harness:
                 second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
-            yield Job(number, kernel, task_message(task), alone=kernel.kernel_id in fragile)
+            job = Job(number, kernel, task_message(task), alone=kernel.kernel_id in fragile)
+            refused = refusal(adapter_for(kernel.source), kernel.problem_id)
+            if refused is not None:
+                # Nothing is left to plan: the kernel's form alone says that it solves another problem.
+                job.build = Build("", Status.REJECTED.value, refused)
+            yield job
 
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)
@@ -457,11 +414,6 @@ class Harness:
             # Only code that bypassed the harness can send figures that are not numbers.
             workload = self._workloads(kernel, False)[0]
             return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
-
-
-def _report(lost: Sequence[str]) -> None:
-    if lost:
-        raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
 
 
 def _unplanned(outcome: Outcome) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from kbench.harness.harness import GpuChoice, Harness
+from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.queue.job import Outcome
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
-from kbench.schemas import KernelSource, Status
+from kbench.schemas import KernelSource, Status, UserError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,6 +33,20 @@ class Comparison:
         return dataclasses.asdict(self) | {"verdict": self.verdict.value}
 
 
+def compare_files(
+    one: Path, other: Path, problem_id: str, backend: str | None = None, **settings: Any
+) -> list[Comparison]:
+    """Compare the kernels of two files; the settings are those of `compare_kernels`.
+
+    Raises:
+        UserError: the files solve different problems.
+    """
+    first, second = (read_kernel(path, problem_id, backend) for path in (one, other))
+    if first.problem_id != second.problem_id:
+        raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
+    return compare_kernels(first, second, **settings)
+
+
 def compare_kernels(
     first: KernelSource, second: KernelSource, *, gpu: GpuChoice | None = 0, threshold: float = 0.01, **settings: Any
 ) -> list[Comparison]:
@@ -45,10 +61,10 @@ def compare_kernels(
     """
     with Harness(gpu=gpu, **settings) as harness:
         outcome = next(harness.duels([(first, second)], threshold))
-    return list(judge(outcome, threshold))
+    return list(verdicts(outcome, threshold))
 
 
-def judge(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
+def verdicts(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
     """The verdicts of one pair."""
     if outcome.status is not None or outcome.infrastructure is not None:
         why = outcome.reason or outcome.infrastructure or "no result"

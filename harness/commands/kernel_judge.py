@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from kbench.harness.commands.check import checked
+from kbench.harness.commands.measure import verified
 from kbench.harness.harness import GpuChoice, Harness
 from kbench.harness.record import Aggregate, aggregate
 from kbench.schemas import KernelSource
@@ -36,7 +36,7 @@ class KernelJudge:
 
     def _verdict(self, kernel: KernelSource) -> Aggregate:
         dry = self._harness.gpus == (None,)
-        return aggregate(list((checked if dry else Harness.measure)(self._harness, [kernel])))
+        return aggregate(list((verified if dry else Harness.measure)(self._harness, [kernel])))
 
     def close(self) -> None:
         """End the workers."""

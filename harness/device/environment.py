@@ -10,8 +10,8 @@ from typing import Any
 
 from kbench import __version__
 from kbench.harness.device.device import CudaDevice, Device
-from kbench.harness.device.device_facts import facts_of
 from kbench.harness.device.floor import Ceilings
+from kbench.harness.device.target import facts_of
 from kbench.schemas import Environment, from_dict
 from kbench.schemas.ids import content_hash
 

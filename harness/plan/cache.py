@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.harness.device.device_facts import DeviceFacts
-from kbench.harness.device.target import Target, compiler_versions
+from kbench.harness.device.target import DeviceFacts, Target, compiler_versions
 from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 

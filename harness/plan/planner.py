@@ -16,9 +16,8 @@ from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, problem
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
-from kbench.harness.device.device_facts import DeviceFacts, watched
 from kbench.harness.device.driver import LaunchShape
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import DeviceFacts, Target, watched
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.instructions import largest_counts, read_instructions
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, in_host_memory, plain_value, real_device

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kbench.harness.device.device_facts import DeviceFacts
+from kbench.harness.device.target import DeviceFacts
 from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory, real_device
 
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})

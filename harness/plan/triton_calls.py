@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kbench.harness.device.device_facts import DeviceFacts
 from kbench.harness.device.driver import DEFAULT_SHARED_BYTES, LaunchShape
+from kbench.harness.device.target import DeviceFacts
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, typed_value
 from kbench.schemas.records.launch_plan import ArgumentKind, PlanArgument, TensorMapSpec
 

@@ -22,6 +22,7 @@ from kbench.harness.isolate.protocol import KEY_BYTES, ClosedError, ProtocolErro
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.settings import HarnessSettings
 from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import InfrastructureError, Status
@@ -55,38 +56,32 @@ class DeviceWorker:
     """Those of the current job so far."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeviceSettings:
-    """How workers use a device."""
-
-    gpu: Gpu | None
-    """None for the CPU, in dry runs."""
-    seeds: tuple[int, ...]
-    fenced: bool = False
-    stage_timeout_s: float = 10.0
-    """Longest time that a kernel may stay in one stage."""
-    spares: int = 1
-    """Warm workers kept in reserve."""
-
-    @property
-    def role(self) -> str:
-        """The kind of worker kept ready."""
-        return "run" if self.gpu is None else "replay"
-
-
 class DeviceQueue:
     """Runs jobs on one device."""
 
-    def __init__(self, number: int, spawner: Spawner, cache: BuildCache, settings: DeviceSettings) -> None:
+    def __init__(
+        self,
+        number: int,
+        gpu: Gpu | None,
+        seeds: Sequence[int],
+        spawner: Spawner,
+        cache: BuildCache,
+        settings: HarnessSettings,
+    ) -> None:
         """Use a device.
 
         Args:
             number: position among the queues.
+            gpu: the device; None for the CPU, in dry runs.
+            seeds: of the inputs that are drawn for every workload.
             spawner: starts workers.
             cache: where machine code lies.
-            settings: the device, and how it is used.
+            settings: how the device is used.
         """
-        self.number, self.spawner, self.cache, self.settings = number, spawner, cache, settings
+        self.number, self.gpu, self.seeds = number, gpu, tuple(seeds)
+        self.spawner, self.cache, self.settings = spawner, cache, settings
+        self.role = "run" if gpu is None else "replay"
+        """The kind of worker kept ready."""
         self.workers: list[DeviceWorker] = []
         self.waiting: deque[Job] = deque()
         self.facts: dict[str, Any] = {}
@@ -108,7 +103,7 @@ class DeviceQueue:
         Raises:
             InfrastructureError: the device cannot be used.
         """
-        if self.settings.gpu is not None and not self.settings.fenced:
+        if self.gpu is not None and not self.settings.fenced:
             self._start_oracle()
         self._staff()
         first = self.workers[0]
@@ -120,7 +115,7 @@ class DeviceQueue:
         """Start the process that holds the answers."""
         address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=self.spawner.scratch)) / "socket")
         self._oracle_address = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
-        self._oracle = self.spawner.spawn("oracle", gpu=str(self.settings.gpu), **self._oracle_address)
+        self._oracle = self.spawner.spawn("oracle", gpu=str(self.gpu), **self._oracle_address)
         try:
             message = self._oracle.channel.receive()
         except (ClosedError, ProtocolError) as error:
@@ -148,6 +143,11 @@ class DeviceQueue:
             self.facts, self.sandbox = dict(message["facts"]), list(message["sandbox"])
 
     @property
+    def spares(self) -> int:
+        """Warm workers kept in reserve."""
+        return self.settings.spares_on(self.gpu)
+
+    @property
     def load(self) -> int:
         """Jobs waiting or running."""
         return len(self.waiting) + sum(len(worker.jobs) for worker in self.workers)
@@ -170,7 +170,7 @@ class DeviceQueue:
                     self._send(fresh, self.waiting.popleft())
                     continue
                 # A single worker must run dry to be replaced.
-                if fresh is not None or self.dying or not self.settings.spares or not self._overtake():
+                if fresh is not None or self.dying or not self.spares or not self._overtake():
                     return
             worker = busy or next((w for w in self.workers if w.ready and w.role == "replay"), None)
             if worker is None or worker.role != "replay" or len(worker.jobs) >= AHEAD:
@@ -297,7 +297,7 @@ class DeviceQueue:
             stage = worker.jobs[0].stage
             patient = stage in (PREPARING, "context") or (stage == "load" and worker.jobs[0].extension)
             # A kernel does not answer for the time its held-out inputs and their answers take.
-            own_s = self.settings.stage_timeout_s + self.context_s.get(worker.jobs[0].kernel.problem_id, 0.0)
+            own_s = self.settings.timeout_s + self.context_s.get(worker.jobs[0].kernel.problem_id, 0.0)
             limit = CONTEXT_SECONDS if patient else own_s
             if time.monotonic() - worker.since > limit:
                 if machines_stage(worker.jobs[0]):
@@ -387,19 +387,19 @@ class DeviceQueue:
 
     def _staff(self) -> None:
         """Keep the usual workers ready, and a spare for kernels that each need a fresh one."""
-        role = self.settings.role
-        while sum(worker.role == role for worker in self.workers) < 1 + self.settings.spares:
+        role, spares = self.role, self.spares
+        while sum(worker.role == role for worker in self.workers) < 1 + spares:
             self._start(role)
-        wanted = min(sum(job.process for job in self.waiting), 1 + self.settings.spares)
+        wanted = min(sum(job.process for job in self.waiting), 1 + spares)
         while sum(worker.role == "run" for worker in self.workers) < wanted:
             self._start("run")
 
     def _start(self, role: str) -> None:
-        gpu = self.settings.gpu
+        gpu = self.gpu
         settings: dict[str, Any] = {
             "device": "cpu" if gpu is None else "cuda",
             "gpu": str(gpu),
-            "seeds": list(self.settings.seeds),
+            "seeds": list(self.seeds),
             "fenced": self.settings.fenced,
             "ceilings": self.ceilings,
         }

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import edition
-from kbench.harness.device.device_facts import DeviceFacts
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import DeviceFacts, Target
 from kbench.harness.isolate.failures import judge_death, killed_from_outside
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import select
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners
+from kbench.harness.settings import HarnessSettings
 from kbench.schemas import Status
 
 AHEAD = 6
@@ -24,24 +24,14 @@ EXTENSION = "torch extension"
 """The reason given when a kernel that compiles one cannot be planned."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
-    """What becomes of kernels."""
-
-    retries: int = 2
-    """Times work is repeated when the machine fails."""
-    allow_process: bool = False
-    """Run what cannot be planned beside its judge, instead of rejecting it."""
-    dry: bool = False
-    """There is no GPU: everything runs beside its judge, on the CPU."""
-
-
 class Supervisor:
     """Runs jobs to their outcomes."""
 
-    def __init__(self, planners: Planners, queues: list[DeviceQueue], policy: Policy) -> None:
+    def __init__(self, planners: Planners, queues: list[DeviceQueue], settings: HarnessSettings) -> None:
         """Use these planners and devices."""
-        self.planners, self.queues, self.policy = planners, queues, policy
+        self.planners, self.queues, self.settings = planners, queues, settings
+        self.dry = all(queue.gpu is None for queue in queues)
+        """There is no GPU: everything runs beside its judge, on the CPU."""
         self.finished: deque[Outcome] = deque()
         self.starved = False
 
@@ -86,7 +76,7 @@ class Supervisor:
                 return False
             if job.rival is not None:
                 self._queue(job)
-            elif self.planners.add(job):
+            elif job.build is not None or self.planners.add(job):
                 self._planned(job)
         return False
 
@@ -94,14 +84,14 @@ class Supervisor:
         """Decide what becomes of a job whose build is known."""
         build = job.build
         assert build is not None
-        if build.unplannable and self.policy.allow_process:
+        if build.unplannable and self.settings.allow_unscreened:
             self._beside_its_judge(job)
         elif build.error is not None:
             self.finished.append(Outcome(job, -1, status=build.status, reason=build.error))
         elif job.compile_only:
             self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
         else:
-            if self.policy.dry:
+            if self.dry:
                 job.process = True
             self._queue(job)
 
@@ -150,7 +140,7 @@ class Supervisor:
     def _settle(self, outcome: Outcome) -> None:
         """Pass an outcome on, unless the machine failed and the job may be tried again."""
         job = outcome.job
-        if outcome.infrastructure is not None and job.attempts < self.policy.retries:
+        if outcome.infrastructure is not None and job.attempts < self.settings.retries:
             job.attempts += 1
             # Prefer another device: a fault tends to stay where it is.
             others = [queue for queue in self.queues if queue.number != outcome.device] or self.queues

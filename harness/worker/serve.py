@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ from kbench.schemas import InfrastructureError, KernelSource
 
 TRUSTED = frozenset({"replay", "oracle"})
 """Workers that never run foreign Python; they keep the machine's namespaces, which sharing GPU memory needs."""
+
+COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
+EXTENSION_BUILDER = "cpp_extension.py"
 
 
 def preload(*, planning: bool) -> None:
@@ -100,7 +104,7 @@ def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
 
 def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     """Plan one kernel; only a private folder can be written to, and there are neither network nor local services."""
-    from kbench.harness.device.device_facts import DeviceFacts
+    from kbench.harness.device.target import DeviceFacts
     from kbench.harness.plan.accept import as_message
     from kbench.harness.plan.planner import plan_kernel
 
@@ -140,7 +144,6 @@ def close_off(scratch: Path, writable: Sequence[Path]) -> list[str]:
 def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[str, Any]:
     """Import a kernel for the torch extension it compiles; the worker that runs it finds it in the folder."""
     from kbench.harness.kernel.loading import LoadedKernel, LoadError
-    from kbench.harness.worker.extension import missing_tool
     from kbench.schemas import Status
 
     os.environ |= extension_variables(folder, f"{target.major}.{target.minor}")
@@ -152,6 +155,28 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
         status = Status.COMPILE_ERROR.value
         return found | {"status": status, "error": missing or str(error), "machine": missing is not None}
     return found | {"error": "compiles a torch extension", "unplannable": True}
+
+
+def missing_tool(error: BaseException | None) -> str | None:
+    """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
+    if not isinstance(error, OSError | RuntimeError) or not _from_extension(error):
+        return None
+    said = str(error)
+    if "CUDA_HOME environment variable is not set" in said:
+        return "a torch extension needs CUDA's compiler, and no nvcc was found; put it on PATH or set CUDA_HOME"
+    if "mismatches the version that was used to compile" in said:
+        return "a torch extension needs the CUDA that torch was built with: " + " ".join(said.split())[:300]
+    if "Ninja is required" in said:
+        return "a torch extension needs ninja, and none was found; pip install ninja"
+    if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name in COMPILERS:
+        return f"a torch extension needs {Path(str(error.filename)).name}, and none was found; install it"
+    return None
+
+
+def _from_extension(error: BaseException) -> bool:
+    """Whether torch's building of extensions raised it, and not the kernel's text in its words."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(Path(frame.f_code.co_filename).name == EXTENSION_BUILDER for frame, _ in frames)
 
 
 def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.harness.device.device_facts import H200, DeviceFacts
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate import sandbox
 from kbench.harness.plan.accept import accept, as_message
 from kbench.harness.plan.cache import Build

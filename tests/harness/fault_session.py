@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.commands.journal import Journal
-from kbench.harness.commands.session import run_journaled
+from kbench.harness.commands.measure import run_journaled
 from kbench.harness.harness import Harness
 from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.kernel.sources import read_kernel

@@ -12,13 +12,14 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.problems import registry
 from kbench.harness.cli import compare, doctor, measure
-from kbench.harness.commands import check, session
-from kbench.harness.commands.compare import compare_kernels
+from kbench.harness.commands import measure as measuring
+from kbench.harness.commands.compare import compare_files, compare_kernels
 from kbench.harness.commands.doctor import examine, gpu_count
-from kbench.harness.commands.session import CompareOptions, MeasureOptions, compare_files
+from kbench.harness.commands.measure import MeasureOptions
 from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.settings import HarnessSettings
 from kbench.schemas import InfrastructureError, MissingDependencyError, Status, UserError
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -87,12 +88,12 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
         made.append(Harness(gpu=None, cache=tmp_path / "cache", workloads=("tiny",), builders=1))
         return made[-1]
 
-    monkeypatch.setattr(session, "make_harness", on_the_cpu)
+    monkeypatch.setattr(measure, "make_harness", on_the_cpu)
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     other = dataclasses.replace(kernel, source=f"# another\n{kernel.source}")
     options = MeasureOptions(out=tmp_path / "corpus")
-    first = session.measure_files([("a", kernel)], options)
-    again = session.measure_files([("a", kernel), ("b", other)], options)
+    first = measuring.measure_files([("a", kernel)], options)
+    again = measuring.measure_files([("a", kernel), ("b", other)], options)
     assert [name for name, _ in again] == ["a", "b"]
     assert again[0] == first[0]
     assert made[1].tally.kernels == 1
@@ -107,23 +108,23 @@ def test_a_folder_that_holds_kernels_impossible_to_plan_is_not_measured_into_whe
     pytest.importorskip("datasets")
     settings = {"cache": tmp_path / "cache", "workloads": ("tiny",), "builders": 1}
     monkeypatch.setattr(
-        session,
+        measuring,
         "make_harness",
-        lambda options: Harness(gpu=None, allow_unscreened=options.allow_unscreened, **settings),
+        lambda options: Harness(gpu=None, allow_unscreened=options.harness.allow_unscreened, **settings),
     )
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     foul = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y + 0"))
     options = MeasureOptions(out=tmp_path / "corpus", quiet=True)
-    ((_, row),) = session.measure_files([("a", foul)], options)
+    ((_, row),) = measuring.measure_files([("a", foul)], options)
     assert row.status is Status.REJECTED
-    allowed = dataclasses.replace(options, allow_unscreened=True)
+    allowed = dataclasses.replace(options, harness=HarnessSettings(allow_unscreened=True))
     with pytest.raises(UserError, match="1 of these kernels as impossible to plan; give another --out"):
-        session.measure_files([("a", foul)], allowed)
+        measuring.measure_files([("a", foul)], allowed)
 
 
 def test_measuring_a_corpus_again_into_itself_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="another folder"):
-        session.remeasure(MeasureOptions(corpus=str(tmp_path), out=tmp_path))
+        measuring.remeasure(MeasureOptions(corpus=str(tmp_path), out=tmp_path))
 
 
 def test_kernels_that_cannot_be_planned_are_compared_only_when_allowed(tmp_path: Path) -> None:
@@ -157,8 +158,8 @@ def test_on_a_gpu_check_only_is_fenced_and_shows_every_row(monkeypatch: pytest.M
         asked.append(fenced)
         return Harness(gpu=None, cache=tmp_path, builders=1)
 
-    monkeypatch.setattr("kbench.harness.commands.check.gpu_count", lambda: 1)
-    monkeypatch.setattr("kbench.harness.commands.check.make_harness", dry_harness)
+    monkeypatch.setattr("kbench.harness.commands.measure.gpu_count", lambda: 1)
+    monkeypatch.setattr("kbench.harness.commands.measure.make_harness", dry_harness)
     wrong = changed(TRITON, "0.044715", "0.05", tmp_path)
     result = check_only(monkeypatch, tmp_path, TRITON, wrong, "--problem", "gelu_tanh")
     assert asked == [True]
@@ -220,10 +221,10 @@ def test_limits_that_allow_nothing_are_refused(arguments: list[str]) -> None:
 def test_check_only_of_a_corpus_names_the_kernels_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("datasets")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
+    monkeypatch.setattr(measure, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     wrong = dataclasses.replace(kernel, source=kernel.source.replace("0.044715", "0.05"))
-    session.measure_files([("a", kernel), ("b", wrong)], MeasureOptions(out=tmp_path / "corpus", quiet=True))
+    measuring.measure_files([("a", kernel), ("b", wrong)], MeasureOptions(out=tmp_path / "corpus", quiet=True))
     arguments = ["--corpus", str(tmp_path / "corpus"), "--check-only"]
     result = CliRunner().invoke(measure, arguments, catch_exceptions=False)
     failed, total = result.stdout.splitlines()
@@ -254,7 +255,7 @@ def test_kernels_of_two_problems_are_not_compared(tmp_path: Path) -> None:
     ours = tmp_path / "ours.py"
     ours.write_text("def run(x, group): ...\n")
     with pytest.raises(UserError, match=r"solves fp8_quant_float32, .* solves fp8_quant; compare kernels of one"):
-        compare_files(Path(FP8_TASK), ours, CompareOptions(problem_id="fp8_quant"))
+        compare_files(Path(FP8_TASK), ours, "fp8_quant")
 
 
 def test_doctor_reports_versions_and_problems_as_json() -> None:
@@ -296,7 +297,7 @@ def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
 
     monkeypatch.setenv("KBENCH_PROBLEMS", "")
     settings = {"cache": tmp_path / "cache", "builders": 1}
-    monkeypatch.setattr(session, "make_harness", lambda options: Harness(gpu=None, **settings))
+    monkeypatch.setattr(measure, "make_harness", lambda options: Harness(gpu=None, **settings))
     monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 1)
     kernel, problem = tmp_path / "kernel.py", tmp_path / "Tripled.py"
     kernel.write_text(OWN_KERNEL)
@@ -310,7 +311,7 @@ def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
     assert "return 3 * x" in corpus.table("problems").column("reference_source").to_pylist()[0]
 
     again = ["--corpus", str(tmp_path / "corpus"), "--check-only"]
-    monkeypatch.setattr(check, "gpu_count", lambda: 0)
+    monkeypatch.setattr(measuring, "gpu_count", lambda: 0)
     assert CliRunner().invoke(measure, [*again, "--problem", str(problem)]).stdout == "1 kernels checked, 1 ok\n"
     monkeypatch.setenv("KBENCH_PROBLEMS", "")
     assert "'tripled' we have no reference; --problem takes its file" in str(

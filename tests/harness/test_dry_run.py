@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kbench.harness import KernelJudge
-from kbench.harness.commands.compare import judge
-from kbench.harness.commands.session import agreement
+from kbench.harness.commands.compare import verdicts
+from kbench.harness.commands.measure import agreement
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.timing.duel import Verdict
@@ -125,7 +125,7 @@ def test_a_kernel_made_three_times_as_slow_is_never_called_the_same_or_faster(ha
     call = "gelu_kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024, num_warps=4)"
     slow = variant(call, f"{call}\n    {call}\n    {call}")
     (outcome,) = harness.duels([(KERNEL, slow)], 0.01)
-    (found,) = judge(outcome, 0.01)
+    (found,) = verdicts(outcome, 0.01)
     # On a busy host the interval may stay wide; then the honest verdict is that nothing is decided.
     assert found.verdict in (Verdict.SLOWER, Verdict.UNDECIDED)
     assert found.ratio is not None

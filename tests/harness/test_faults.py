@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from kbench.harness.commands.journal import Journal
-from kbench.harness.device.device_facts import H200
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.schemas import KernelSource

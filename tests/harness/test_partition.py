@@ -20,10 +20,9 @@ from kbench.harness.commands import doctor
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device import partition
 from kbench.harness.device.device import CpuDevice, CudaDevice
-from kbench.harness.device.device_facts import H200
 from kbench.harness.device.environment import device_facts, make_environment
 from kbench.harness.device.gpu import Gpu, parse_gpus
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.job import Job

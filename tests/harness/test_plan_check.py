@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.inputs import ITEM_BYTES
-from kbench.harness.device.device_facts import H200
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.plan.accept import MOST_VALUES, accept, as_message
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.check import MOST_BUFFERS, MOST_BYTES, PlanError, read_plan

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.harness.device.device_facts import H200
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.plan.cache import BuildCache

@@ -10,12 +10,14 @@ import pytest
 
 from kbench.benchmark.problems.registry import resolve
 from kbench.harness.cli import show_agreement
-from kbench.harness.commands import session
+from kbench.harness.commands import measure
 from kbench.harness.commands.selection import measurable
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.target import Target
 from kbench.harness.kernel.adapters import adapter_for
 from kbench.harness.record import make_measurement
+from kbench.harness.settings import HarnessSettings
+from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.filters.expression import read_expression
@@ -197,14 +199,14 @@ def test_kernels_the_machine_fails_keep_nobody_else_from_being_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
-    options = session.MeasureOptions(corpus=str(corpus), out=out)
+    options = measure.MeasureOptions(corpus=str(corpus), out=out)
     machine = FailingHarness("cross_entropy_fwd_bwd")
-    monkeypatch.setattr(session, "make_harness", lambda given: machine)
+    monkeypatch.setattr(measure, "make_harness", lambda given: machine)
     with pytest.raises(InfrastructureError, match=r"failed 2 of 5 kernels.*no nvcc was found"):
-        session.remeasure(options)
+        measure.remeasure(options)
     assert set(load(out).to_arrow().column("problem_id").to_pylist()) == {"relu", "fp8_quant_float32"}
     machine = FailingHarness(None)
-    assert session.remeasure(options)["kernels"] == 5
+    assert measure.remeasure(options)["kernels"] == 5
     assert machine.asked == 2, "what was measured the first time is not measured again"
     assert load(out).to_arrow().num_rows == load(out, config="measurements").to_arrow().num_rows == 5
     assert load(out, config="environments").to_arrow().num_rows == 1
@@ -214,9 +216,9 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
-    options = session.MeasureOptions(corpus=str(corpus), where="problem_id = 'fp8_quant'", out=out)
-    monkeypatch.setattr(session, "make_harness", lambda given: FailingHarness(None))
-    report = session.remeasure(options)
+    options = measure.MeasureOptions(corpus=str(corpus), where="problem_id = 'fp8_quant'", out=out)
+    monkeypatch.setattr(measure, "make_harness", lambda given: FailingHarness(None))
+    report = measure.remeasure(options)
     assert report["measured as"] == {"fp8_quant_float32": 1}
     assert "left out" not in report
     show_agreement(report, as_json=False)
@@ -236,15 +238,15 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
 )
 def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str, problems: set[str]) -> None:
     # What compiles a torch extension cannot be planned; the others are.
-    options = session.MeasureOptions(
+    options = measure.MeasureOptions(
         corpus=str(write_corpus(tmp_path / "corpus")),
         where=f"backend='{backend}'",
         out=tmp_path / "measured",
-        half_width=0.02,
-        timeout_s=300.0,
-        allow_unscreened=backend == "cuda",
+        harness=HarnessSettings(
+            timing=TimingSettings(half_width=0.02), timeout_s=300.0, allow_unscreened=backend == "cuda"
+        ),
     )
-    assert session.remeasure(options)["kernels"] == len(problems)
+    assert measure.remeasure(options)["kernels"] == len(problems)
     rows = [row for row in load(tmp_path / "measured", config="measurements").records() if isinstance(row, Measurement)]
     assert {row.problem_id for row in rows} == problems
     assert {(row.status, row.error) for row in rows} == {(Status.OK, None)}

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.device.device_facts import H200
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.queue import device_queue
 from kbench.harness.queue import planners as planners_module
-from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceSettings, DeviceWorker
+from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceWorker
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import RETRIES, Planners
-from kbench.harness.queue.supervisor import Policy, Supervisor
+from kbench.harness.queue.supervisor import Supervisor
+from kbench.harness.settings import HarnessSettings
 from kbench.schemas import Backend, InfrastructureError, KernelSource, Status
 
 KEY, TARGET = bytes(KEY_BYTES), Target(9, 0)
@@ -173,14 +173,15 @@ def device_script(worker: Worker, message: dict[str, Any]) -> None:
 class Bench:
     """A supervisor with one device queue and two planners."""
 
-    def __init__(self, folder: Path, *, gpu: Gpu | None = FIRST_GPU, retries: int = 2, **policy: bool) -> None:
+    def __init__(self, folder: Path, *, gpu: Gpu | None = FIRST_GPU, **fields: Any) -> None:
+        settings = HarnessSettings(timeout_s=0.3, spares=1, **fields)
         self.spawner = Spawner(folder, {"plan": plan_script, "replay": device_script, "run": device_script})
         self.cache = BuildCache(folder / "cache")
         spawner: Any = self.spawner
         self.planners = Planners(spawner, self.cache, TARGET, H200, 2, 5.0)
-        self.queue = DeviceQueue(0, spawner, self.cache, DeviceSettings(gpu, (1,), stage_timeout_s=0.3))
+        self.queue = DeviceQueue(0, gpu, (1,), spawner, self.cache, settings)
         self.queue.facts = dict(FACTS)
-        self.supervisor = Supervisor(self.planners, [self.queue], Policy(retries, **policy))
+        self.supervisor = Supervisor(self.planners, [self.queue], settings)
 
     def known(self, text: str) -> KernelSource:
         """A kernel that was planned before."""
@@ -250,7 +251,7 @@ def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_proc
     (refused,) = bench().run(["unplannable"])
     assert refused.status == Status.REJECTED
     assert (refused.reason or "").startswith("cannot be planned: ")
-    one = bench(allow_process=True)
+    one = bench(allow_unscreened=True)
     found = one.run(["unplannable", "unplannable", one.known("# planned")])
     assert [outcome.results[0]["trust"] for outcome in found] == ["process", "process", "plan"]
     alone = [worker for worker in one.spawner.workers if worker.role == "run" and worker.measured]
@@ -258,7 +259,7 @@ def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_proc
 
 
 def test_a_torch_extension_is_built_before_its_kernel_runs(bench: Callable[..., Bench]) -> None:
-    one = bench(allow_process=True)
+    one = bench(allow_unscreened=True)
     (found,) = one.run(["extension"])
     assert found.results
     assert found.job.extension is not None
@@ -274,7 +275,7 @@ def test_only_the_building_of_extensions_may_blame_the_machine(bench: Callable[.
 
 
 def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Callable[..., Bench]) -> None:
-    one = bench(gpu=None, dry=True)
+    one = bench(gpu=None)
     (found,) = one.run([one.known("# planned")])
     assert found.job.process
     assert found.results[0]["trust"] == "process"
@@ -508,7 +509,7 @@ def test_a_planned_kernel_may_have_many_workloads(bench: Callable[..., Bench]) -
 
 @pytest.mark.parametrize("text", ["odd results", "odd status", "endless"])
 def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Callable[..., Bench]) -> None:
-    one = bench(gpu=None, dry=True)
+    one = bench(gpu=None)
     found = one.run([one.known(text), one.known("# a")])
     assert found[0].status == Status.REJECTED
     assert not found[0].results
@@ -516,7 +517,7 @@ def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, be
 
 
 def test_a_kernel_cannot_tell_the_parent_another_device(bench: Callable[..., Bench]) -> None:
-    one = bench(gpu=None, dry=True)
+    one = bench(gpu=None)
     one.run([one.known("greets")])
     assert one.queue.facts == FACTS
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.commands import session
+from kbench.harness.commands import measure
+from kbench.harness.commands.measure import MeasureOptions
 from kbench.harness.commands.selection import (
     EACH,
     Selection,
@@ -21,7 +22,6 @@ from kbench.harness.commands.selection import (
     select,
     spread,
 )
-from kbench.harness.commands.session import MeasureOptions
 from kbench.harness.device.environment import make_environment
 from kbench.harness.record import make_measurement
 from kbench.loaders.corpus.corpus import load
@@ -121,22 +121,22 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
 ) -> None:
     part = "NVIDIA H200 (48 of 132 SMs)"
     harness = FakeHarness(part)
-    monkeypatch.setattr(session, "make_harness", lambda options: harness)
+    monkeypatch.setattr(measure, "make_harness", lambda options: harness)
     told: dict[str, Any] = {
         "corpus": str(DATASET),
         "where": "problem_id = 'softmax'",
         "limit": 5,
         "out": tmp_path / "out",
     }
-    report = session.remeasure(MeasureOptions(**told, deadline_s=1e-9))
+    report = measure.remeasure(MeasureOptions(**told, deadline_s=1e-9))
     assert (report["kernels"], report["chosen"], report["gpus"]) == (1, 5, [part])
     assert "the deadline left 4 of 5 kernels" in capsys.readouterr().err
-    monkeypatch.setattr(session, "make_harness", lambda options: FakeHarness("another"))
+    monkeypatch.setattr(measure, "make_harness", lambda options: FakeHarness("another"))
     with pytest.raises(UserError, match=r"is being filled on NVIDIA H200 \(48 of 132 SMs\)"):
-        session.remeasure(MeasureOptions(**told))
-    monkeypatch.setattr(session, "make_harness", lambda options: harness)
+        measure.remeasure(MeasureOptions(**told))
+    monkeypatch.setattr(measure, "make_harness", lambda options: harness)
     before = harness.asked
-    report = session.remeasure(MeasureOptions(**told))
+    report = measure.remeasure(MeasureOptions(**told))
     assert (report["kernels"], report["compared"], harness.asked - before) == (5, 0, 4)
     assert report["agreement"] == {}, "figures of another GPU are not compared"
     rows = load(tmp_path / "out").to_arrow().to_pylist()
@@ -150,9 +150,9 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
 
 def test_kernels_that_ended_their_worker_before_are_named_to_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = FakeHarness("NVIDIA H200")
-    monkeypatch.setattr(session, "make_harness", lambda options: harness)
+    monkeypatch.setattr(measure, "make_harness", lambda options: harness)
     where = "problem_id = 'causal_attention' and status in ('launch_error', 'nondeterministic')"
-    session.remeasure(MeasureOptions(corpus=str(DATASET), where=where, limit=40))
+    measure.remeasure(MeasureOptions(corpus=str(DATASET), where=where, limit=40))
     rows = load(str(DATASET), where="problem_id = 'causal_attention'", columns=["kernel_id", "status"]).to_arrow()
     broken = {row["kernel_id"] for row in rows.to_pylist() if row["status"] == "launch_error"}
     assert harness.fragile

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from kbench.harness.device.device_facts import H200, facts_of
+from kbench.harness.device.target import H200, facts_of
 from kbench.harness.plan.recorder import MOST_STEPS, Recorder, UnplannableError, element_bytes, plain_value, typed_value
 from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode, pretending
 from kbench.schemas.records.launch_plan import PlanStep, StepKind

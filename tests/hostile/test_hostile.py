@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.harness.device.device_facts import H200
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.harness import UNPLANNED, Harness
 from kbench.harness.isolate import spawner
 from kbench.harness.kernel.sources import read_kernel

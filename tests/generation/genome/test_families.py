@@ -17,8 +17,7 @@ from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.problems.registry import known
 from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
 from kbench.generation.proposers.genome.registry import families, families_for
-from kbench.harness.device.device_facts import H200
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.kernel.screen import advice
 from kbench.harness.plan.planner import plan_kernel
 from kbench.loaders.source.structure import structure_id

@@ -40,7 +40,7 @@ from pathlib import Path
 import torch
 
 from kbench.harness.plan.cache import build_id
-from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import H200
 from kbench.harness.device.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 
@@ -91,7 +91,7 @@ from pathlib import Path
 import torch
 
 from kbench.harness.plan.cache import build_id
-from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import H200
 from kbench.harness.device.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 
@@ -142,7 +142,7 @@ from pathlib import Path
 import torch
 
 from kbench.harness.plan.cache import build_id
-from kbench.harness.device.device_facts import H200
+from kbench.harness.device.target import H200
 from kbench.harness.device.target import KNOWN_TARGETS, Target
 from kbench.schemas import Backend, KernelSource
 

@@ -21,7 +21,7 @@ import click
 from pool import GPU, make_harness
 
 from kbench.harness.commands.journal import Journal
-from kbench.harness.commands.session import by_kernel
+from kbench.harness.commands.measure import by_kernel
 from kbench.loaders.corpus.corpus import load
 from kbench.schemas import Backend, KernelSource, Status
 

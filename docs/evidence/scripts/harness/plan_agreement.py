@@ -34,8 +34,7 @@ from kbench.harness.bench.context import ContextCache
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.cuda import CudaModule, Prebuilt, architecture
 from kbench.harness.device.device import CudaDevice
-from kbench.harness.device.device_facts import H200
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import H200, Target
 from kbench.harness.kernel.loading import LoadedKernel
 from kbench.harness.plan.planner import Planned, plan_kernel
 from kbench.harness.plan.replay import Replay

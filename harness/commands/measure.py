@@ -1,11 +1,13 @@
-"""Session: what the commands do, between their options and the harness."""
+"""Measure: what `kbench measure` does, between its options and the harness."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,16 +16,21 @@ from typing import Any
 
 import click
 
+from kbench.harness.commands.doctor import gpu_count
 from kbench.harness.commands.journal import Journal, in_corpus
-from kbench.harness.commands.progress import Progress
 from kbench.harness.commands.selection import select
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
+from kbench.harness.device.target import Target
 from kbench.harness.harness import UNPLANNED, Harness
-from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record import aggregate
-from kbench.schemas import InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
+from kbench.harness.settings import HarnessSettings
+from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
 Named = Sequence[tuple[str, KernelSource]]
+Rows = list[tuple[str, Measurement]]
+"""Measurements, each with the name of its kernel."""
+REFRESH_SECONDS = 0.2
+"""Between two states of the line that shows the progress."""
 ENDS_ITS_WORKER = (Status.LAUNCH_ERROR, Status.TIMEOUT)
 """What kernels get that leave the device unusable for the process that ran them."""
 
@@ -34,26 +41,18 @@ class MeasureOptions:
 
     gpus: tuple[Gpu, ...] = (FIRST_GPU,)
     out: Path | None = None
-    half_width: float = 0.01
     corpus: str | None = None
     where: str | None = None
     limit: int | None = None
     deadline_s: float | None = None
     target: str = "sm_90"
-    allow_unscreened: bool = False
-    timeout_s: float = 10.0
     quiet: bool = False
+    harness: HarnessSettings = dataclasses.field(default_factory=HarnessSettings)
 
 
 def make_harness(options: MeasureOptions, *, fenced: bool = False) -> Harness:
     """A harness as the options say."""
-    return Harness(
-        gpu=options.gpus,
-        half_width=options.half_width,
-        timeout_s=options.timeout_s,
-        allow_unscreened=options.allow_unscreened,
-        fenced=fenced,
-    )
+    return Harness(options.gpus, settings=options.harness, fenced=fenced)
 
 
 def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]]:
@@ -68,9 +67,7 @@ def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]
         yield group
 
 
-def measure_files(
-    named: Named, options: MeasureOptions, stored: Mapping[str, Kernel] | None = None
-) -> list[tuple[str, Measurement]]:
+def measure_files(named: Named, options: MeasureOptions, stored: Mapping[str, Kernel] | None = None) -> Rows:
     """Measure kernels, through a journal when there is an output folder.
 
     Args:
@@ -89,9 +86,7 @@ def measure_files(
         return _measure(named, options, journal, stored or {})
 
 
-def _measure(
-    named: Named, options: MeasureOptions, journal: Journal | None, stored: Mapping[str, Kernel]
-) -> list[tuple[str, Measurement]]:
+def _measure(named: Named, options: MeasureOptions, journal: Journal | None, stored: Mapping[str, Kernel]) -> Rows:
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
     lost: list[tuple[KernelSource, str]] = []
@@ -218,25 +213,82 @@ def agreement(
     return {"compared": len(sizes), "agreement": found}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """The options of `kbench compare`."""
-
-    problem_id: str
-    gpu: Gpu = FIRST_GPU
-    backend: str | None = None
-    threshold: float = 0.01
-    allow_unscreened: bool = False
+def verify_only(named: Named, options: MeasureOptions) -> Rows:
+    """Verify kernels and time nothing."""
+    return (verify_fenced if gpu_count() else verify_without_gpu)(named, options)
 
 
-def compare_files(one: Path, other: Path, options: CompareOptions) -> list[dict[str, Any]]:
-    """Verdicts on two files, one per workload."""
-    from kbench.harness.commands.compare import compare_kernels
+def verify_corpus(options: MeasureOptions) -> Rows:
+    """Verify a selection of a corpus; rows are named by their kernel's id."""
+    chosen, _ = select(options.corpus, options.where, options.limit)
+    return verify_only([(key, one.kernel) for key, one in chosen.items()], options)
 
-    first, second = (read_kernel(path, options.problem_id, options.backend) for path in (one, other))
-    if first.problem_id != second.problem_id:
-        raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
-    verdicts = compare_kernels(
-        first, second, gpu=options.gpu, threshold=options.threshold, allow_unscreened=options.allow_unscreened
-    )
-    return [verdict.to_dict() for verdict in verdicts]
+
+def verify_fenced(named: Named, options: MeasureOptions) -> Rows:
+    """Verify kernels on all workloads, on GPUs with nothing mapped right after a tensor."""
+    with make_harness(options, fenced=True) as harness:
+        return collect(named, harness.measure([kernel for _, kernel in named], check_only=True), options.quiet)
+
+
+def verify_without_gpu(named: Named, options: MeasureOptions) -> Rows:
+    """Verify kernels for a target as far as that goes without a GPU."""
+    target = Target.named(options.target)
+    with Harness(None, target=target, allow_unscreened=options.harness.allow_unscreened) as harness:
+        return collect(named, verified(harness, [kernel for _, kernel in named]), options.quiet)
+
+
+def verified(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Measurement]:
+    """Compile kernels, and verify Triton kernels through the interpreter on the tiny workload.
+
+    A CUDA kernel can only be compiled here: its record says ok when it does, and carries no error figures.
+
+    Args:
+        harness: one without a GPU.
+        kernels: what to verify.
+    """
+    compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
+    interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
+    return itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
+
+
+def collect(named: Named, stream: Iterator[Measurement], quiet: bool) -> Rows:
+    """All rows with their kernels' names, counted per kernel as they arrive."""
+    names = {kernel.kernel_id: name for name, kernel in named}
+    rows: Rows = []
+    progress = Progress(len(named), quiet=quiet)
+    for group in by_kernel(stream):
+        rows += [(names[row.kernel_id], row) for row in group]
+        progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
+    progress.finish()
+    return rows
+
+
+class Progress:
+    """Counts finished kernels."""
+
+    def __init__(self, total: int, *, quiet: bool = False) -> None:
+        """Expect `total` kernels; say nothing when quiet or not on a terminal."""
+        self.total, self.done = total, 0
+        self.statuses: Counter[str] = Counter()
+        self.began = self._shown = time.monotonic()
+        self._live = sys.stderr.isatty() and not quiet
+
+    def add(self, status: str) -> None:
+        """Count one kernel."""
+        self.done += 1
+        self.statuses[status] += 1
+        if self._live and time.monotonic() - self._shown > REFRESH_SECONDS:
+            self._shown = time.monotonic()
+            click.echo(f"\r{self.line()}\033[K", err=True, nl=False)
+
+    def line(self) -> str:
+        """The line now."""
+        rate = self.done / max(time.monotonic() - self.began, 1e-9)
+        left = (self.total - self.done) / rate if rate else 0.0
+        counts = ", ".join(f"{count} {status}" for status, count in self.statuses.most_common())
+        return f"{self.done}/{self.total} kernels, {rate:.1f}/s, {left:.0f} s left ({counts})"
+
+    def finish(self) -> None:
+        """Leave the last state standing."""
+        if self._live:
+            click.echo(f"\r{self.line()}\033[K", err=True)

@@ -88,7 +88,7 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
         made.append(Harness(gpu=None, cache=tmp_path / "cache", workloads=("tiny",), builders=1))
         return made[-1]
 
-    monkeypatch.setattr(measure, "make_harness", on_the_cpu)
+    monkeypatch.setattr(measuring, "make_harness", on_the_cpu)
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     other = dataclasses.replace(kernel, source=f"# another\n{kernel.source}")
     options = MeasureOptions(out=tmp_path / "corpus")
@@ -221,7 +221,7 @@ def test_limits_that_allow_nothing_are_refused(arguments: list[str]) -> None:
 def test_check_only_of_a_corpus_names_the_kernels_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("datasets")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(measure, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
+    monkeypatch.setattr(measuring, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
     kernel = read_kernel(Path(TRITON), "gelu_tanh")
     wrong = dataclasses.replace(kernel, source=kernel.source.replace("0.044715", "0.05"))
     measuring.measure_files([("a", kernel), ("b", wrong)], MeasureOptions(out=tmp_path / "corpus", quiet=True))
@@ -297,7 +297,7 @@ def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
 
     monkeypatch.setenv("KBENCH_PROBLEMS", "")
     settings = {"cache": tmp_path / "cache", "builders": 1}
-    monkeypatch.setattr(measure, "make_harness", lambda options: Harness(gpu=None, **settings))
+    monkeypatch.setattr(measuring, "make_harness", lambda options: Harness(gpu=None, **settings))
     monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 1)
     kernel, problem = tmp_path / "kernel.py", tmp_path / "Tripled.py"
     kernel.write_text(OWN_KERNEL)

@@ -20,8 +20,8 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.forecast.brier import brier_rows
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.problems.registry import input_count
-from kbench.benchmark.surrogates.language.local import digits
 from kbench.benchmark.surrogates.language.parse import parse
+from kbench.benchmark.surrogates.lm import read_digits
 from kbench.schemas import Backend, KernelSource, Status, bins
 
 Completion = str | Sequence[Mapping[str, str]]
@@ -103,7 +103,7 @@ def _forecast_reward(
 def _stated(completion: Completion) -> tuple[int, tuple[float, ...]] | None:
     """The bin and the distribution an answer states; None where it states none."""
     text = text_of(completion)
-    found = digits.read(text)
+    found = read_digits(text)
     shares = None if found is not None else parse(text, "0" * 16).probabilities
     return found if shares is None else (int(np.argmax(shares)) + 1, shares)
 

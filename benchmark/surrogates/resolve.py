@@ -33,7 +33,7 @@ BUILT_IN: Mapping[str, str] = {
     "static": "static.surrogate:StaticSurrogate",
     "static-compiler": "static.surrogate:CompiledStaticSurrogate",
     "llm": "language.llm:LlmSurrogate",
-    "lm": "language.local.surrogate:LmSurrogate",
+    "lm": "lm:LmSurrogate",
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 CALIBRATED, STACK = "calibrated", "stack"

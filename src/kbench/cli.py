@@ -55,7 +55,6 @@ COMMANDS = {
         "Inspect, query, assemble, import, export, pull and push corpora.",
         adds=("kbench.benchmark.training.cli:export", "kbench.generation.cli:assemble"),
     ),
-    "train": CommandEntry("kbench.benchmark.training.lm.cli:train", "Train a local language model to forecast."),
     "leaderboard": CommandEntry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),
 }
 

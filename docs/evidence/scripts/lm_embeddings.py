@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 import numpy as np
-
 from kbench.benchmark.surrogates.language.local.prompt import VERSION, prompt_tokens
 from kbench.benchmark.surrogates.language.local.weights import digit_tokens, load_network, load_tokenizer
 from kbench.benchmark.training.lm.prompts import Prompts

@@ -1,1 +1,0 @@
-"""Training of local language models as forecasters: supervised, or by reinforcement with calibration rewards."""

@@ -19,7 +19,7 @@ from kbench.loaders.options import echo_json, json_option
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.compiler import Compiler
+    from kbench.benchmark.surrogates.protocol import Compiler
 
 shots_option = click.option(
     "--shots",

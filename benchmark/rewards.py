@@ -20,7 +20,7 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.forecast.brier import brier_rows
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.problems.registry import input_count
-from kbench.benchmark.surrogates.language.parse import parse
+from kbench.benchmark.surrogates.llm import parse
 from kbench.benchmark.surrogates.lm import read_digits
 from kbench.schemas import Backend, KernelSource, Status, bins
 

@@ -12,7 +12,7 @@ from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 
 if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.compiler import Compiler
+    from kbench.benchmark.surrogates.protocol import Compiler
     from kbench.benchmark.tasks.asked import Tables
     from kbench.benchmark.tasks.questions import Questions
 from kbench.loaders.storage.atomic import replace_together

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable, align
+from kbench.benchmark.surrogates.forecasts import ForecastTable, align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.benchmark.tasks.versions import benchmark_of

@@ -16,8 +16,8 @@ from kbench.benchmark.evaluation.terminal import terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN
 from kbench.benchmark.scoring.compare import Comparison, skill_over
 from kbench.benchmark.scoring.score import score
-from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.language.llm import WRITTEN
+from kbench.benchmark.surrogates.llm import WRITTEN
+from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tasks.asked import Tables, version_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbench.benchmark.evaluation.run import Evaluation, Options
 from kbench.benchmark.evaluation.run import evaluate as evaluate_on
-from kbench.benchmark.surrogates.compiler import Compiler
+from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.loaders.corpus.corpus import Corpus
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kbench.benchmark.evaluation.results import EvaluationResults
 from kbench.benchmark.evaluation.run import Evaluation, Options
 from kbench.benchmark.evaluation.submission import UNKNOWN, submission
-from kbench.benchmark.surrogates.forecasts.table import DATASET_KEY, forecasts_file
+from kbench.benchmark.surrogates.forecasts import DATASET_KEY, forecasts_file
 from kbench.benchmark.surrogates.protocol import ENTRY_INPUTS
 from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
 from kbench.benchmark.tasks import Questions

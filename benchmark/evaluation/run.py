@@ -11,15 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
-from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.forecasts.ensemble import ensembled
-from kbench.benchmark.surrogates.forecasts.limits import REPEATS
-from kbench.benchmark.surrogates.forecasts.store import ForecastStore
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
-from kbench.benchmark.surrogates.isolation.confine import Confinement
-from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate
-from kbench.benchmark.surrogates.isolation.runner import Run, run
-from kbench.benchmark.surrogates.protocol import Surrogate, SurrogateFacts
+from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
+from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
+from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
+from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tasks import Questions, build_questions, training_pairs

@@ -15,7 +15,7 @@ from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
 from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
 from kbench.benchmark.scoring.slices import slices
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable
+from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tasks.labels import Strings, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import FORECAST, PAIR_TRACKS, RANK, SEARCH, VALIDITY

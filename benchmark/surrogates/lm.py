@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.surrogates.language.prompt import ANCHORS
+from kbench.benchmark.surrogates.llm import ANCHORS
 from kbench.schemas import Forecast, PairKind, Query, UserError, bins
 
 if TYPE_CHECKING:

@@ -16,32 +16,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate
+from kbench.benchmark.surrogates.protocol import INPUTS, Compiler, Surrogate
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.ids import content_hash
 
 BUILT_IN: Mapping[str, str] = {
-    "uniform": "baselines.prior:UniformSurrogate",
-    "prior": "baselines.prior:PriorSurrogate",
-    "length": "baselines.binned:LengthSurrogate",
-    "roofline": "baselines.binned:RooflineSurrogate",
-    "nearest": "baselines.nearest:NearestSurrogate",
-    "lookup": "baselines.lookup:LookupSurrogate",
-    "transfer": "baselines.transfer:TransferSurrogate",
+    "uniform": "baselines:UniformSurrogate",
+    "prior": "baselines:PriorSurrogate",
+    "length": "baselines:LengthSurrogate",
+    "roofline": "baselines:RooflineSurrogate",
+    "nearest": "nearest:NearestSurrogate",
+    "lookup": "nearest:LookupSurrogate",
+    "transfer": "baselines:TransferSurrogate",
     "online": "online:OnlineSurrogate",
     "static": "static.surrogate:StaticSurrogate",
     "static-compiler": "static.surrogate:CompiledStaticSurrogate",
-    "llm": "language.llm:LlmSurrogate",
+    "llm": "llm:LlmSurrogate",
     "lm": "lm:LmSurrogate",
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 CALIBRATED, STACK = "calibrated", "stack"
-COMBINED = "combined.surrogate:combined"
+COMBINED = "stack:combined"
 """Makes both of those."""
 VALIDATION_FORECASTS, VALIDATION_LIMIT = "validation_forecasts", "validation_limit"
 """Arguments of a combined surrogate: forecasts of validation queries made earlier, and how many to ask at most."""
-REPLAY = "baselines.replay:ReplaySurrogate"
+REPLAY = "baselines:ReplaySurrogate"
 BASELINES = ("uniform", "prior", "length", "roofline", "nearest", "lookup", "static")
 """Built-ins that need no endpoint and no file."""
 DOCUMENTED = frozenset(BUILT_IN) - {"llm", "lm"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from kbench.benchmark.surrogates.language.prompt import SYSTEM, render
+from kbench.benchmark.surrogates.llm import SYSTEM, render
 from kbench.benchmark.tasks.build import answered_pairs
 from kbench.benchmark.training.material import Material
 from kbench.benchmark.training.rows import ForecastPrompt, Message, WritePrompt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kbench.benchmark.surrogates.compiler import Compiler
+from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.build import TRAIN_SPLITS

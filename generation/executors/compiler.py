@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.harness.device.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build

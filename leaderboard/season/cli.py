@@ -14,7 +14,7 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.compiler import Compiler
+    from kbench.benchmark.surrogates.protocol import Compiler
     from kbench.benchmark.tasks.asked import Tables
 
 name_argument = click.argument("name")

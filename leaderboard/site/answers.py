@@ -18,7 +18,7 @@ from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank.order import SPEARMAN
 from kbench.benchmark.metrics.rank.regret import CAPPED_REGRET
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, rank_rows, ranked_pools
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable
+from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import pairs_only

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Booleans
-from kbench.benchmark.surrogates.forecasts.limits import NUMBERS, allowed, described
-from kbench.benchmark.surrogates.forecasts.table import column_of
+from kbench.benchmark.surrogates.forecasts import NUMBERS, allowed, column_of, described
 from kbench.leaderboard.submission.untrusted import shown
 from kbench.schemas import bins
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.surrogates.forecasts.limits import REPEATS
-from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
+from kbench.benchmark.surrogates.ask import INTERRUPTED
+from kbench.benchmark.surrogates.forecasts import REPEATS
 from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE, read_files
 from kbench.leaderboard.submission.characters import oddity

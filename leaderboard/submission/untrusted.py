@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.surrogates.forecasts.table import conform
+from kbench.benchmark.surrogates.forecasts import conform
 from kbench.schemas import DataError, Forecast, arrow_schema
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kbench.loaders.options import NearGroup
 from kbench.schemas.errors import KbenchError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.surrogates.compiler import CompilerFacts
+    from kbench.benchmark.surrogates.protocol import CompilerFacts
     from kbench.schemas import KernelSource
 
 

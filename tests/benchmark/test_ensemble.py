@@ -9,8 +9,7 @@ import pytest
 
 from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.surrogates.forecasts.ensemble import ensembled
-from kbench.benchmark.surrogates.forecasts.table import align, read_forecasts
+from kbench.benchmark.surrogates.forecasts import align, ensembled, read_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.benchmark.cli import evaluate, parse_arguments
-from kbench.benchmark.surrogates.forecasts.table import read_forecasts
+from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.schemas import KbenchError, Submission, UserError, from_dict
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
-from kbench.benchmark.surrogates.forecasts.table import read_forecasts
+from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.schemas import UserError
 
 MODEL = """
@@ -160,7 +160,7 @@ def test_an_interrupted_run_leaves_an_earlier_one_s_results(
     def interrupt(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kbench.benchmark.surrogates.isolation.process.ProcessSurrogate.forecast", interrupt)
+    monkeypatch.setattr("kbench.benchmark.surrogates.process.ProcessSurrogate.forecast", interrupt)
     result = CliRunner().invoke(
         evaluate, ["--dataset", str(corpus_path), "--surrogate", model, "--out", str(out), "--no-report",
                    "--tracks", "forecast", "--resamples", "10"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,10 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
-from kbench.benchmark.surrogates.baselines.nearest import NearestSurrogate
-from kbench.benchmark.surrogates.isolation import messages
 from kbench.benchmark.surrogates.known import CENTERS, at_known_level
-from kbench.benchmark.surrogates.language.prompt import render
+from kbench.benchmark.surrogates.llm import render
+from kbench.benchmark.surrogates.nearest import NearestSurrogate
 from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
@@ -74,8 +74,7 @@ def test_labels_stay_with_their_queries(questions: Questions, shown: Questions) 
 
 def test_known_kernels_reach_a_surrogate_and_a_prompt(shown: Questions) -> None:
     queries = [query for query in shown.queries if query.known][:4]
-    packed = messages.decode(messages.encode(messages.Ask(messages.PackedQueries.of(queries)))).queries
-    assert packed.queries() == queries
+    assert pickle.loads(pickle.dumps(queries)) == queries
     assert from_dict(Query, to_dict(queries[0])) == queries[0]
     text = render(queries[0])
     for kernel in queries[0].known:

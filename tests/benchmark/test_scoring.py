@@ -16,7 +16,7 @@ from kbench.benchmark.metrics.search import drawn_orders, replay
 from kbench.benchmark.scoring.ceiling import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable, from_forecasts
+from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.language.prompt import render
+from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.tasks import Questions, build_questions, training_kernels, training_pairs
 from kbench.benchmark.tasks.questions import with_prompt_edges
 from kbench.benchmark.tasks.render import gpu_facts, stripped

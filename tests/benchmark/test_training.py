@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import kbench
 from kbench.benchmark.llm.extract import extract
 from kbench.benchmark.rewards import kernel_score
-from kbench.benchmark.surrogates.language.prompt import render
+from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.tasks.build import training_pairs
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.training.formats import FORMATS

@@ -16,8 +16,7 @@ import pytest
 
 from kbench.benchmark.evaluation.command import Command
 from kbench.benchmark.evaluation.run import Options, SilentProgress, evaluate
-from kbench.benchmark.surrogates.baselines.prior import PriorSurrogate
-from kbench.benchmark.surrogates.baselines.transfer import TransferSurrogate, moved, normal_shares
+from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved, normal_shares
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.surrogates.static.training.held_out import HeldOut

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.generation.assembly.mixes import compile_mixes, training_sources
 from kbench.schemas import Backend, KernelSource

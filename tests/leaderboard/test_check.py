@@ -19,7 +19,7 @@ from beside import module_at
 
 from kbench.benchmark.evaluation.folder import write_folder
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.surrogates.isolation.runner import INTERRUPTED
+from kbench.benchmark.surrogates.ask import INTERRUPTED
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import expected_of

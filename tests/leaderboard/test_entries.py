@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kbench.benchmark.scoring.score import BootstrapSettings, score
-from kbench.benchmark.surrogates.forecasts.table import align
+from kbench.benchmark.surrogates.forecasts import align
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, part_name, shipped, submission_paths

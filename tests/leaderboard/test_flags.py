@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.surrogates.forecasts.table import align
+from kbench.benchmark.surrogates.forecasts import align
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.flags import flags

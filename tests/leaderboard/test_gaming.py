@@ -13,7 +13,7 @@ import pytest
 
 from kbench.benchmark.metrics.validity import auroc
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable
+from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.leaderboard.probe.probe import RANK_LIMIT, VALIDITY_LIMIT, Probe, probe

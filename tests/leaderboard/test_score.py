@@ -21,7 +21,7 @@ import scipy.special
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.rows import pool_scores
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.surrogates.forecasts.table import from_forecasts
+from kbench.benchmark.surrogates.forecasts import from_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.board import score_all
@@ -50,7 +50,7 @@ class Absent:
         if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from kbench.benchmark.surrogates.forecasts.table import read_forecasts
+from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.schemas import Submission, from_dict

@@ -13,7 +13,7 @@ import pytest
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.scoring.score import BootstrapSettings, score
-from kbench.benchmark.surrogates.forecasts.table import ForecastTable
+from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.schemas import bins

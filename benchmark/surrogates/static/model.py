@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, Rows
 from kbench.benchmark.surrogates.static.forest import Forest

@@ -27,7 +27,7 @@ import numpy as np
 from kbench.benchmark.evaluation.run import Options, evaluate
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.scoring.compare import Comparison
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.features import compiler as columns
 from kbench.benchmark.surrogates.static.training import kernels, material
 from kbench.benchmark.surrogates.static.training.fitting import Effort

@@ -10,7 +10,7 @@ import numpy as np
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.forecast.rps import skill_over_problems
 from kbench.benchmark.scoring.rows import pair_rows
-from kbench.benchmark.surrogates.forecasts.table import align
+from kbench.benchmark.surrogates.forecasts import align
 from kbench.leaderboard.season.life import ENTRIES, KERNELS, LABELS, QUERIES, SEASONS
 from kbench.leaderboard.submission.check import check
 from kbench.leaderboard.submission.labels import read_labels, read_queries

@@ -14,9 +14,9 @@ import click
 from kbench.benchmark.evaluation.run import Evaluation, evaluate
 from kbench.benchmark.metrics.registry import BY_NAME
 from kbench.benchmark.scoring.compare import Comparison
-from kbench.benchmark.surrogates.combined.choice import Choice
-from kbench.benchmark.surrogates.combined.surrogate import CombinedSurrogate
+from kbench.benchmark.surrogates.maps import Choice
 from kbench.benchmark.surrogates.resolve import locate, resolve
+from kbench.benchmark.surrogates.stack import CombinedSurrogate
 from kbench.leaderboard.board import SUBMISSIONS
 from kbench.loaders.corpus.corpus import Corpus
 

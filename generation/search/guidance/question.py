@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
-from kbench.benchmark.surrogates.combined.surrogate import CombinedSurrogate
-from kbench.benchmark.surrogates.compiler import Compiler
-from kbench.benchmark.surrogates.protocol import Surrogate
+from kbench.benchmark.surrogates.protocol import Compiler, Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
+from kbench.benchmark.surrogates.stack import CombinedSurrogate
 from kbench.benchmark.tasks.render import render_query
 from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.generation.search.guidance.filter import expected_log2, in_order

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
-from kbench.benchmark.surrogates.forecasts.store import ForecastStore
-from kbench.benchmark.surrogates.isolation.confine import Confinement
-from kbench.benchmark.surrogates.isolation.process import NoAnswerError, ProcessSurrogate
-from kbench.benchmark.surrogates.isolation.runner import Run, run
+from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
+from kbench.benchmark.surrogates.baselines import UniformSurrogate
+from kbench.benchmark.surrogates.process import Confinement, NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.benchmark.tasks import Questions, training_pairs
@@ -85,7 +83,7 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
         ("return None", "NoneType", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=object()) for q in queries]", "TypeError", 8),
         ("os.write(int(sys.argv[1]), b'hello\\n')\n" + ANSWER, "sent no message", 8),
-        ("os.write(int(sys.argv[1]), b'{\"@type\": \"Fitted\"}\\n'); time.sleep(1)\n" + ANSWER, "sent no answer", 8),
+        ("os.write(int(sys.argv[1]), b'{\"fit\": true}\\n'); time.sleep(1)\n" + ANSWER, "sent no answer", 8),
     ],
     ids=["raises", "exits", "exits-politely", "is-killed", "too-few", "twice", "sum", "negative", "nan", "two-bins",
          "nothing", "objects", "too-many", "unknown-field", "dictionary", "none", "object", "noise", "other-message"],

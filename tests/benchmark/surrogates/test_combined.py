@@ -16,14 +16,11 @@ from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast.ece import ece
 from kbench.benchmark.metrics.forecast.log_score import log_score
 from kbench.benchmark.metrics.forecast.rps import rps
-from kbench.benchmark.surrogates.baselines.transfer import normal_shares
-from kbench.benchmark.surrogates.combined.choice import choose
-from kbench.benchmark.surrogates.combined.maps import Sample, isotonic, matrix, pool, pool_weights
-from kbench.benchmark.surrogates.combined.part import Part
-from kbench.benchmark.surrogates.combined.surrogate import CombinedSurrogate
-from kbench.benchmark.surrogates.combined.validation import Validation
+from kbench.benchmark.surrogates.baselines import normal_shares
+from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import resolve
+from kbench.benchmark.surrogates.stack import CombinedSurrogate, Part, Validation
 from kbench.benchmark.tasks.labels import strings
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, Forecast, Pair, PairKind, Query, UserError, bins

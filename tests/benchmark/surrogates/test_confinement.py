@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from kbench.benchmark.surrogates.isolation.confine import Confinement
-from kbench.benchmark.surrogates.isolation.process import NoAnswerError, ProcessSurrogate
+from kbench.benchmark.surrogates.process import Confinement, NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.benchmark.tasks import Questions
 from kbench.schemas import UserError
@@ -97,7 +96,7 @@ def test_a_killed_evaluation_leaves_no_process_and_no_file(number: signal.Signal
     code = (
         # Under nohup, SIGHUP is ignored by everything that is started.
         "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); from pathlib import Path\n"
-        "from kbench.benchmark.surrogates.isolation.process import ProcessSurrogate\n"
+        "from kbench.benchmark.surrogates.process import ProcessSurrogate\n"
         "from kbench.benchmark.surrogates.resolve import locate\n"
         "with ProcessSurrogate(locate(sys.argv[1]), {}, None, Path('log')) as process: process.fit([])"
     )

@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.surrogates.language.llm import LlmSurrogate
-from kbench.benchmark.surrogates.language.parse import parse
-from kbench.benchmark.surrogates.language.prompt import answer_schema, render
+from kbench.benchmark.surrogates.llm import LlmSurrogate, answer_schema, parse, render
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, Forecast, UserError, bins

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kbench.benchmark.surrogates.baselines.lookup import LookupSurrogate
+from kbench.benchmark.surrogates.nearest import LookupSurrogate
 from kbench.schemas import Backend, Pair, PairKind, Query, bins
 from kbench.schemas.ids import content_hash
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
+from kbench.benchmark.surrogates.baselines import UniformSurrogate
 from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, construct, locate, resolve
 from kbench.schemas import UnknownNameError, UserError
 
@@ -37,7 +37,7 @@ def test_every_built_in_has_its_name_and_can_be_made(name: str) -> None:
 
 
 def test_entry_point_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("theirs", "kbench.benchmark.surrogates.baselines.prior:UniformSurrogate", "kbench.surrogates")
+    entry = EntryPoint("theirs", "kbench.benchmark.surrogates.baselines:UniformSurrogate", "kbench.surrogates")
 
     def entry_points(**wanted: str) -> EntryPoints:
         return EntryPoints([entry]).select(**wanted)

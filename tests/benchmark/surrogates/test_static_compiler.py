@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.evaluation.run import Options, evaluate
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static.features.rows import KernelPool
 from kbench.benchmark.surrogates.static.surrogate import CompiledStaticSurrogate, StaticSurrogate, compiled_facts

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.features.compiler import MIX_NAMES, NAMES, mix_rows
 from kbench.benchmark.surrogates.static.features.rows import RowLayout, capability
 from kbench.benchmark.surrogates.static.model import StaticModel

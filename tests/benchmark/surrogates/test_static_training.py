@@ -9,7 +9,7 @@ import pytest
 
 from kbench.benchmark.metrics.forecast.ece import ece
 from kbench.benchmark.metrics.forecast.log_score import log_score
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
 from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows
 from kbench.benchmark.surrogates.static.features.rows import RowLayout

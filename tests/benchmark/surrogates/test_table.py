@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.benchmark.surrogates.baselines.prior import UniformSurrogate
-from kbench.benchmark.surrogates.baselines.replay import ReplaySurrogate
-from kbench.benchmark.surrogates.forecasts.store import ForecastStore
-from kbench.benchmark.surrogates.forecasts.table import (
+from kbench.benchmark.surrogates.ask import ForecastStore
+from kbench.benchmark.surrogates.baselines import ReplaySurrogate, UniformSurrogate
+from kbench.benchmark.surrogates.forecasts import (
     align,
     conform,
     forecasts_file,

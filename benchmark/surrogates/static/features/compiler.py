@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.features.text import names_in
 
 Rows = npt.NDArray[np.float32]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.baselines.binned import floor_us
+from kbench.benchmark.surrogates.baselines import floor_us
 
 Row = npt.NDArray[np.float32]
 Numbers = dict[str, float]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.features import compiler as compiler_features
 from kbench.benchmark.surrogates.static.features import launch as launch_features
 from kbench.benchmark.surrogates.static.features import problem as problem_features

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.surrogates.compiler import CompilerFacts
+from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, capability
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.schemas import Query, Status, UserError

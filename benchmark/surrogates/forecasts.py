@@ -1,22 +1,24 @@
-"""Forecasts as columns, aligned with the queries they answer; and the files they are kept in."""
+"""Forecasts as columns aligned with the queries they answer, their files, and what their numbers may be."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.forecasts.limits import REPEATS, allowed
-from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE
+from kbench.benchmark.surrogates.protocol import SUM_TOLERANCE, failure
 from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import DataError, Forecast, arrow_schema, bins, to_dict
+from kbench.schemas import DataError, Forecast, Record, Submission, arrow_schema, bins, to_dict
+from kbench.schemas.record import Limit, field_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -248,3 +250,81 @@ def _spread(
     if name == "confidence":
         column[failed] = 0.0
     return column.reshape(shape)
+
+
+def _limit(record: type[Record], name: str) -> Limit:
+    return field_types(record)[name].limit or Limit()
+
+
+REPEATS = int(_limit(Submission, "repeats").maximum or 1)
+"""Most forecasts of one query: tables are as large as the largest repeat says, so one row must not say a million."""
+CAPS = {"repeat": REPEATS - 1, "input_tokens": 1e9, "output_tokens": 1e9, "elapsed_s": 1e6}
+"""Low enough that sums over any file stay finite and exact."""
+NUMBERS = tuple(name for name, kind in field_types(Forecast).items() if kind.base in (int, float))
+"""Fields that hold one number."""
+
+
+def _largest(name: str) -> float:
+    stated = _limit(Forecast, name).maximum
+    return min(np.inf if stated is None else stated, CAPS.get(name, np.inf))
+
+
+def allowed(name: str, values: Floats) -> npt.NDArray[np.bool_]:
+    """Which values a field may hold; NaN is not one of them."""
+    limit = _limit(Forecast, name)
+    low = -np.inf if limit.minimum is None else limit.minimum
+    floor = -np.inf if limit.exclusive_minimum is None else limit.exclusive_minimum
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(values) & (values >= low) & (values > floor) & (values <= _largest(name))
+
+
+def described(name: str) -> str:
+    """The same rule in words."""
+    limit, words = _limit(Forecast, name), ["must be finite"]
+    if limit.minimum is not None:
+        words.append(f"at least {limit.minimum:g}")
+    if limit.exclusive_minimum is not None:
+        words.append(f"more than {limit.exclusive_minimum:g}")
+    if np.isfinite(_largest(name)):
+        words.append(f"at most {_largest(name):,.0f}")
+    return ", ".join(words)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def ensembled(forecasts: Iterable[Forecast]) -> list[Forecast]:
+    """One forecast per query, in the order in which queries first appear: the mean over the repeats that answered."""
+    by_query: dict[str, list[Forecast]] = {}
+    for forecast in forecasts:
+        by_query.setdefault(forecast.query_id, []).append(forecast)
+    return [_averaged(repeats) for repeats in by_query.values()]
+
+
+def _averaged(repeats: Sequence[Forecast]) -> Forecast:
+    """Probabilities and P(valid) by their mean, speedups by their geometric mean; costs add up."""
+    answered = [forecast for forecast in repeats if forecast.probabilities is not None]
+    query_id, elapsed_s = repeats[0].query_id, _sum([forecast.elapsed_s for forecast in repeats])
+    if not answered:
+        return failure(query_id, repeats[0].failure or "", elapsed_s=elapsed_s)
+    columns = zip(*(forecast.probabilities for forecast in answered if forecast.probabilities), strict=True)
+    logs = [math.log(forecast.speedup) for forecast in answered if forecast.speedup is not None]
+    return Forecast(
+        query_id=query_id,
+        probabilities=tuple(fmean(column) for column in columns),
+        speedup=math.exp(fmean(logs)) if logs else None,
+        p_valid=_mean([forecast.p_valid for forecast in answered]),
+        input_tokens=_sum([forecast.input_tokens for forecast in repeats]),
+        output_tokens=_sum([forecast.output_tokens for forecast in repeats]),
+        elapsed_s=elapsed_s,
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

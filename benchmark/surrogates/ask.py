@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
 
 from kbench.benchmark.llm.chat import GIVE_UP_AFTER, NOT_ASKED
-from kbench.benchmark.surrogates.forecasts.store import ForecastStore
-from kbench.benchmark.surrogates.isolation.process import NoAnswerError
+from kbench.benchmark.surrogates.process import NoAnswerError
 from kbench.benchmark.surrogates.protocol import Surrogate, accept, failure
-from kbench.schemas import Forecast, Query
+from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
+from kbench.schemas import DataError, Forecast, Query, from_dict, to_dict
 
 INTERRUPTED = f"{NOT_ASKED}: interrupted"
 """The failure of queries that a user's interruption left unasked."""
@@ -171,3 +174,53 @@ def _finished(batches: Sequence[Batch], askers: Sequence[_Asker]) -> Iterator[Fi
                 yield result
     finally:
         stop.set()
+
+
+Key = tuple[str, int]
+"""Query id and repeat."""
+
+
+class ForecastStore:
+    """Appends forecasts as they come; on opening, gives back every success. Failures are tried again."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open.
+
+        Args:
+            path: the file, made when absent; None keeps nothing.
+
+        Raises:
+            UserError: another evaluation is writing the file, or it cannot be opened.
+            DataError: names the line that is damaged.
+        """
+        self.done: dict[Key, Forecast] = {}
+        self._lines: LineWriter | None = None
+        if path is not None:
+            self._lines = LineWriter(path, _forecast)
+            made = (forecast for forecast, _ in read_lines(path, _forecast))
+            self.done = {(f.query_id, f.repeat): f for f in made if f.failure is None}
+
+    def add(self, forecasts: Iterable[Forecast]) -> None:
+        """Keep forecasts; they are on disk when this returns.
+
+        Raises:
+            InfrastructureError: the disk does not take them.
+        """
+        made = list(forecasts)
+        self.done.update({(f.query_id, f.repeat): f for f in made if f.failure is None})
+        if self._lines is not None:
+            self._lines.append(json.dumps(to_dict(forecast)) for forecast in made)
+
+    def __enter__(self) -> ForecastStore:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._lines is not None:
+            self._lines.close()
+
+
+def _forecast(text: str, where: str) -> Forecast:
+    try:
+        return from_dict(Forecast, parse_json(text, where))
+    except DataError as error:
+        raise DataError(f"{where} is not a forecast ({error}); remove the file to start over") from None

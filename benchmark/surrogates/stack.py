@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats, encode
-from kbench.benchmark.surrogates.combined.choice import Choice, choose
-from kbench.benchmark.surrogates.combined.maps import Sample
-from kbench.benchmark.surrogates.combined.part import Part, Train
-from kbench.benchmark.surrogates.combined.validation import Validation
-from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, failure
+from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
+from kbench.benchmark.surrogates.forecasts import ensembled
+from kbench.benchmark.surrogates.maps import Choice, Sample, choose
+from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
 from kbench.benchmark.tasks.build import build_questions, training_pairs
-from kbench.schemas import Forecast, PairKind, Query, UserError, bins
+from kbench.benchmark.tasks.labels import Strings, strings
+from kbench.benchmark.tasks.questions import Questions
+from kbench.benchmark.tasks.render import reference_query_id
+from kbench.schemas import Forecast, Pair, PairKind, Query, UserError, bins
 
 LEAST = 200
 """Fewest validation answers that a map is learned from."""
@@ -214,3 +216,113 @@ def _both(chances: Floats) -> Floats:
 def _sum(said: Sequence[Forecast], name: str) -> Any:
     known = [value for each in said if (value := getattr(each, name)) is not None]
     return sum(known) if known else None
+
+
+Train = Sequence[tuple[Query, Pair]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A surrogate, and where its answers to validation queries come from."""
+
+    name: str
+    surrogate: Surrogate
+    recorded: Surrogate | None = None
+    """Answers validation queries in its place: forecasts made earlier."""
+
+    def forecasts(self, queries: Sequence[Query]) -> list[Forecast]:
+        """One forecast per query, in their order, repeats averaged; a failure where there is no answer."""
+        return answers(self.surrogate, queries)
+
+    def held_out(self, queries: Sequence[Query], train: Train, corpus: Any) -> list[Forecast]:
+        """Answers to validation queries by a surrogate that learned nothing from validation problems.
+
+        What learns is fitted on the `train` split alone. Then it is fitted on everything, as without calibration.
+
+        Args:
+            queries: the validation queries.
+            train: training pairs of both training splits.
+            corpus: the corpus they come from; None where only the pairs are known.
+        """
+        fit = getattr(self.surrogate, "fit", None)
+        fit_corpus = getattr(self.surrogate, "fit_corpus", None) if corpus is not None else None
+        without_validation = getattr(self.surrogate, "without_validation", None)
+        found = None
+        if self.recorded is not None:
+            found = answers(self.recorded, queries)
+        elif without_validation is not None:
+            found = answers(without_validation(corpus), queries)
+        elif fit is not None:
+            fit([(query, pair) for query, pair in train if pair.split == "train"])
+            found = self.forecasts(queries)
+        if fit_corpus is not None:
+            fit_corpus(corpus)
+        elif fit is not None:
+            fit(train)
+        return self.forecasts(queries) if found is None else found
+
+
+def answers(surrogate: Surrogate, queries: Sequence[Query]) -> list[Forecast]:
+    """What a surrogate says, one forecast per query, in their order, repeats averaged."""
+    rows = answer_rows(surrogate.forecast(queries), queries)
+    given = [accept(row) if isinstance(row, Forecast) else checked(row) for row in rows]
+    found = {each.query_id: each for each in ensembled(given)}
+    missing = "no answer to this query among those returned"
+    return [found.get(query.query_id) or failure(query.query_id, missing) for query in queries]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Validation:
+    """Queries, the bins of their pairs, and which kernels are valid."""
+
+    queries: Sequence[Query]
+    query: Ints
+    """Position of each pair's query."""
+    bin: Ints
+    problem: Strings
+    level: Booleans
+    """Whether the pair is against the PyTorch reference."""
+    kernel: Ints
+    """Position of the query that asks about each measured kernel; none where only pairs are known."""
+    valid: Booleans
+    kernel_problem: Strings
+
+    @classmethod
+    def of(cls, questions: Questions) -> Validation:
+        """The questions of the validation split."""
+        pairs, pools = questions.pairs, questions.pools.take(questions.pools.asked_valid)
+        level = pairs.kind == PairKind.REFERENCE.value
+        return cls(
+            questions.queries, pairs.query, pairs.bin, pairs.problem, level, pools.query, pools.valid, pools.problem
+        )
+
+    @classmethod
+    def of_pairs(cls, train: Sequence[tuple[Query, Pair]], limit: int | None) -> Validation:
+        """The validation pairs among training pairs, under the ids that the questions of the split have.
+
+        Those of one GPU, as the questions are: the one with the most pairs.
+        """
+        count = Counter(pair.gpu for _, pair in train if pair.split == "validation")
+        gpu = min(count, key=lambda name: (-count[name], name), default=None)
+        chosen = {
+            _query_id(query, pair): (query, pair)
+            for query, pair in train
+            if pair.split == "validation" and pair.bin is not None and pair.gpu == gpu
+        }
+        rows = [(dataclasses.replace(chosen[each][0], query_id=each), chosen[each][1]) for each in sorted(chosen)]
+        rows = rows[:limit]
+        return cls(
+            queries=[query for query, _ in rows],
+            query=np.arange(len(rows)),
+            bin=np.array([pair.bin for _, pair in rows], dtype=np.int64),
+            problem=strings([pair.problem_id for _, pair in rows]),
+            level=np.array([pair.kind is PairKind.REFERENCE for _, pair in rows], dtype=np.bool_),
+            kernel=np.zeros(0, dtype=np.int64),
+            valid=np.zeros(0, dtype=np.bool_),
+            kernel_problem=strings([]),
+        )
+
+
+def _query_id(query: Query, pair: Pair) -> str:
+    reference = pair.kind is PairKind.REFERENCE and pair.anchor_id is None
+    return reference_query_id(pair.candidate_id, pair.gpu) if reference else query.query_id

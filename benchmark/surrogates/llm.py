@@ -1,10 +1,18 @@
-"""`llm`: any model behind an OpenAI-compatible endpoint, asked live or through Batch files."""
+"""`llm`: any model behind an OpenAI-compatible endpoint, asked live or through Batch files.
+
+The question is rendered from a query; bins, labels and the form of the answer derive from the one constant. Reading an
+answer is strict about what it means and tolerant about how it is wrapped.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
+import math
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,10 +21,8 @@ from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
 from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.llm.kept import KeptReplies
 from kbench.benchmark.llm.meter import Meter
-from kbench.benchmark.surrogates.language.parse import parse
-from kbench.benchmark.surrogates.language.prompt import SYSTEM, answer_schema, render
-from kbench.benchmark.surrogates.protocol import failure
-from kbench.schemas import Forecast, Query, UserError
+from kbench.benchmark.surrogates.protocol import failure, normalised
+from kbench.schemas import Forecast, PairKind, Query, UserError, bins
 
 TOKENS_PER_ANSWER = 400
 WRITTEN = "request written; answer it, then use responses_file"
@@ -188,3 +194,178 @@ def _forecast(asked: Asked, reply: Reply) -> Forecast:
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,
     )
+
+
+SYSTEM = "You forecast the speed of GPU kernels. You answer with one JSON object and nothing else."
+ANCHORS = {
+    PairKind.REFERENCE: "the PyTorch reference",
+    PairKind.PARENT_EDIT: "the kernel the candidate was edited from",
+    PairKind.SIBLING: "another kernel for the same problem",
+}
+
+
+def bins_text() -> str:
+    """The bins, one per line, as numbers and edges."""
+    return "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
+
+
+def answer_schema() -> dict[str, Any]:
+    """JSON Schema of the answer."""
+    number = {"type": "number"}
+    probabilities = _object({str(each): number for each in bins.NUMBERS})
+    return _object({"probabilities": probabilities, "speedup": number, "p_valid": number})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _known(query: Query) -> str:
+    """Kernels measured before, where the query names any."""
+    if not query.known:
+        return ""
+    kernels = [
+        f"## S = {kernel.speedup:.3f} against the PyTorch reference ({kernel.backend.value})\n"
+        f"```python\n{kernel.source.strip()}\n```\n"
+        for kernel in query.known
+    ]
+    return "\n".join(["# Kernels of this problem that were measured on this GPU", *kernels, ""])
+
+
+def render(query: Query) -> str:
+    """The question in plain text."""
+    example = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.0, "p_valid": 0.9})
+    facts = {key: value for key, value in json.loads(query.gpu_facts_json).items() if value is not None}
+    return f"""Two programs solve the same problem on the same GPU. S = anchor time / candidate time, so S > 1 means the
+candidate is faster. Over several workloads S is the geometric mean. Times are device times with a cold L2 cache.
+
+# Problem
+{query.problem_text.strip()}
+
+# GPU
+{json.dumps(facts)}
+
+{_known(query)}# Anchor: {ANCHORS[query.kind]}
+```python
+{query.anchor_source.strip()}
+```
+
+# Candidate ({query.backend.value})
+```python
+{query.candidate_source.strip()}
+```
+
+# Question
+Into which bin does S fall?
+{bins_text()}
+A lower edge belongs to the bin above it. Give the probability of each bin (they sum to 1), your point forecast of S,
+and the probability that the candidate compiles, runs and is correct. Answer with this JSON object alone:
+{example}
+"""
+
+
+LONGEST = 200_000
+"""Characters of an answer that are looked at."""
+LONGEST_REASON = 200
+LARGEST_SHARE = 1e6
+"""A larger share is no probability, in whatever unit; sums of smaller ones are exact."""
+MOST_OBJECTS = 1000
+"""Places at the end of an answer where an object is looked for: each may cost as much as the answer is long."""
+OBJECT = re.compile(r'\{\s*"')
+KEY = re.compile(r"^(?:bin[ _]?)?([1-9])$", re.IGNORECASE)
+
+
+class AnswerError(ValueError):
+    """The answer holds no distribution; the message says why."""
+
+
+def parse(text: str, query_id: str, repeat: int = 0) -> Forecast:
+    """The forecast an answer states; a failure where it states none. Never raises.
+
+    Sums other than one are kept as `raw_sum` and normalised; all zero is a failure.
+    """
+    try:
+        found = _answer(text[:LONGEST])
+        shares = _shares(found)
+    except AnswerError as error:
+        return failure(query_id, f"answer not understood: {str(error)[:LONGEST_REASON]}", repeat)
+    base = Forecast(
+        query_id=query_id,
+        repeat=repeat,
+        speedup=_number(found.get("speedup"), low=1e-6, high=1e6),
+        p_valid=_number(found.get("p_valid"), low=0.0, high=1.0),
+        confidence=_number(found.get("confidence"), low=0.0, high=1.0),
+    )
+    return normalised(base, shares)
+
+
+def _answer(text: str) -> Mapping[str, Any]:
+    """The last JSON object that speaks of probabilities: models think aloud before they answer."""
+    found: Mapping[str, Any] | None = None
+    for value in _objects(text):
+        if "probabilities" in value or "bin_probabilities" in value or sum(map(_is_bin, value)) == bins.COUNT:
+            found = value
+    if found is None:
+        raise AnswerError("no JSON object with probabilities")
+    return found
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    decoder = json.JSONDecoder()
+    end = 0
+    for start in [found.start() for found in OBJECT.finditer(text)][-MOST_OBJECTS:]:
+        if start >= end:
+            with contextlib.suppress(ValueError, RecursionError):
+                value, end = decoder.raw_decode(text, start)
+                yield value
+
+
+def _is_bin(key: object) -> bool:
+    return KEY.match(str(key).strip()) is not None
+
+
+def _shares(found: Mapping[str, Any]) -> list[float]:
+    given = found.get("probabilities", found.get("bin_probabilities", found))
+    by_bin: dict[int, float] = {}
+    if isinstance(given, list) and given and all(isinstance(item, dict) for item in given):
+        pairs = [(item.get("bin"), item.get("p", item.get("probability"))) for item in given]
+    elif isinstance(given, list):
+        if len(given) != bins.COUNT:
+            raise AnswerError(f"{len(given)} probabilities; {bins.COUNT} are needed")
+        pairs = list(zip(bins.NUMBERS, given, strict=True))
+    elif isinstance(given, dict):
+        pairs = [(key, value) for key, value in given.items() if _is_bin(key)]
+    else:
+        raise AnswerError(f"probabilities are {type(given).__name__}")
+    for key, value in pairs:
+        match = KEY.match(str(key).strip())
+        if match is None or int(match[1]) not in bins.NUMBERS:
+            raise AnswerError(f"bin {key!r} does not exist")
+        if int(match[1]) in by_bin:
+            raise AnswerError(f"bin {key!r} is given twice")
+        by_bin[int(match[1])] = _share(value, int(match[1]))
+    missing = [number for number in bins.NUMBERS if number not in by_bin]
+    if missing:
+        raise AnswerError(f"bins {missing} are missing")
+    if not math.fsum(by_bin.values()) > 0:
+        raise AnswerError("all probabilities are zero")
+    return [by_bin[number] for number in bins.NUMBERS]
+
+
+def _share(value: Any, number: int) -> float:
+    if isinstance(value, str):
+        scale = 100 if value.strip().endswith("%") else 1
+        with contextlib.suppress(ValueError):
+            value = float(value.strip().rstrip("%")) / scale
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_SHARE:
+        shown = repr(value) if isinstance(value, float | str | bool | None) else type(value).__name__
+        raise AnswerError(f"probability of bin {number} is {shown[:40]}")
+    return float(value)
+
+
+def _number(value: Any, low: float, high: float) -> float | None:
+    """An optional figure; what is out of bounds was not given."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if low <= value <= high else None

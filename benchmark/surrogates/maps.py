@@ -8,7 +8,8 @@ log score is convex for each.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -207,3 +208,75 @@ def _fitted(sample: Sample, basis: Floats, ridge: float, positive: int) -> LogLi
 
     free: Sequence[tuple[float | None, None]] = [(0.0, None)] * positive + [(None, None)] * (len(origin) - positive)
     return unpacked(minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=free).x)
+
+
+FOLDS = 10
+RIDGES = (1e-1, 1e-2)
+"""How strongly free coefficients are held to the equal pool; cross-validation chooses."""
+RIDGED = {
+    f"{fit.__name__}, ridge {ridge:g}": functools.partial(fit, ridge=ridge)
+    for fit in (vector, matrix)
+    for ridge in RIDGES
+}
+LINEAR: Mapping[str, Fit] = {"pool": pool, **RIDGED}
+BY_KIND: Mapping[str, Fit] = {f"{name}, by kind": by_kind(fit) for name, fit in LINEAR.items()}
+"""For samples with both kinds of question."""
+OF_ONE_PART: Mapping[str, Fit] = {"isotonic": isotonic}
+SIMPLEST_FIRST: Mapping[str, Fit] = {
+    "unchanged": equal_pool,
+    **{name: fit for both in zip(LINEAR.items(), BY_KIND.items(), strict=True) for name, fit in both},
+    **OF_ONE_PART,
+}
+"""A pool of one part is temperature scaling."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """The map chosen, fitted on every row."""
+
+    name: str
+    map: Map
+    log_scores: Mapping[str, float]
+    """Cross-validated log score of every candidate, every problem counting alike."""
+    weights: Floats
+    """Weight of each part in the log-linear pool, whichever map was chosen; they sum to one."""
+
+
+def choose(sample: Sample) -> Choice:
+    """Cross-validate every candidate over problems and apply the one-standard-error rule.
+
+    The simplest candidate is taken whose log score exceeds the best one's by at most one standard error of the
+    difference, paired by problem. With a single problem nothing can be held out, and the forecasts stay unchanged.
+    """
+    from threadpoolctl import threadpool_limits
+
+    problems, number = np.unique(sample.problem, return_inverse=True)
+    both_kinds = 0 < sample.level.sum() < len(sample)
+    left_out = {*(() if both_kinds else BY_KIND), *(OF_ONE_PART if sample.given.shape[1] > 1 else ())}
+    fits = {name: fit for name, fit in SIMPLEST_FIRST.items() if name not in left_out}
+    fold = (number % min(FOLDS, len(problems))).astype(np.int64)
+    # On one thread: sums over threads differ from run to run, and waiting threads burn cores.
+    with threadpool_limits(limits=1):
+        losses = {}
+        if len(problems) > 1:
+            losses = {name: _held_out(fit, sample, fold, number) for name, fit in fits.items()}
+        name = _simplest(losses) if losses else "unchanged"
+        scores = {each: float(found.mean()) for each, found in losses.items()}
+        return Choice(name, fits[name](sample), scores, pool_weights(pool(sample), sample.given.shape[1]))
+
+
+def _simplest(losses: Mapping[str, Floats]) -> str:
+    best = losses[min(losses, key=lambda name: float(losses[name].mean()))]
+    errors = {name: (found - best).std(ddof=1) / np.sqrt(len(best)) for name, found in losses.items()}
+    return next(name for name, found in losses.items() if (found - best).mean() <= errors[name])
+
+
+def _held_out(fit: Fit, sample: Sample, fold: Ints, problem: Ints) -> Floats:
+    """Log score of each problem by a map fitted on other folds."""
+    losses = np.zeros(len(sample))
+    for each in np.unique(fold):
+        held = np.flatnonzero(fold == each)
+        shares = fit(sample.take(fold != each)).applied(sample.given[held], sample.level[held])
+        losses[held] = -np.log(np.maximum(shares[np.arange(len(held)), sample.truth[held]], FLOOR))
+    means: Floats = np.bincount(problem, weights=losses) / np.bincount(problem)
+    return means

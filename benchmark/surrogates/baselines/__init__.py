@@ -1,1 +1,0 @@
-"""Surrogates that show what little knowledge scores, and `replay`."""

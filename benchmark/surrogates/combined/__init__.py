@@ -1,1 +1,0 @@
-"""Surrogates made of surrogates: `calibrated:NAME` and `stack:A+B`, learned on validation problems."""

@@ -1,1 +1,0 @@
-"""`llm`: a language model asked for a distribution over bins."""

@@ -16,7 +16,6 @@ from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.schemas import KernelSource, Status
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = sorted((ROOT / "environments").iterdir())
 GOOD, BAD, NONE = "```python\ndef run(x):\n    return x\n```", "```python\ndef run(x):\n    return 0\n```", "I cannot."
 
 
@@ -39,7 +38,7 @@ class Found:
 def test_a_written_kernel_earns_its_speedup_or_without_a_gpu_its_correctness(
     timed: bool, expected: dict[str, dict[str, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scoring = import_file(ROOT / "environments/kbench_write/kbench_write/scoring.py")
+    scoring = import_file(ROOT / "environments/kbench_write/scoring.py")
     monkeypatch.setattr(scoring, "judge", lambda timed: lambda kernel: Found(kernel, timed))
     assert {reply: scoring.score(reply, "relu", "triton", timed=timed) for reply in expected} == expected
 
@@ -54,17 +53,41 @@ def test_the_evaluator_for_openevolve_scores_a_program(tmp_path: Path, monkeypat
     assert evaluator.evaluate(str(program)) == {"combined_score": -5.0, "speedup": 0.0}
 
 
-def test_frameworks_are_bounded_in_their_packages_and_never_needed_by_the_core() -> None:
+def test_frameworks_are_bounded_extras_and_never_needed_by_the_core() -> None:
     def stated(folder: Path) -> dict[str, Any]:
         return dict(tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"])
 
-    needed = {folder.name: stated(folder)["dependencies"] for folder in PACKAGES}
-    frameworks = [one for found in needed.values() for one in found if not one.startswith("kbench-gpu")]
-    assert {name: len(found) for name, found in needed.items()} == dict.fromkeys(needed, 2)
-    assert all(">=" in one and "<" in one for one in frameworks)
-    core = stated(ROOT)
-    extras = [one for group in core["optional-dependencies"].values() for one in group]
-    assert not [one for one in (*core["dependencies"], *extras) if one.startswith(("verifiers", "inspect"))]
+    package, core = stated(ROOT / "environments"), stated(ROOT)
+    assert package["dependencies"] == ["kbench-gpu>=0.1"]
+    assert all(">=" in one and "<" in one for name in ("verifiers", "inspect") for one in extras(package)[name])
+    needed = [*core["dependencies"], *(one for group in extras(core).values() for one in group)]
+    assert not [one for one in needed if one.startswith(("verifiers", "inspect"))]
+
+
+def extras(project: dict[str, Any]) -> dict[str, list[str]]:
+    return dict(project["optional-dependencies"])
+
+
+WITHOUT_TORCH = """
+import sys
+from unittest.mock import MagicMock
+
+registered = []
+framework = MagicMock(task=lambda function: registered.append(function.__name__) or function)
+names = ("", ".dataset", ".model", ".scorer", ".solver")
+sys.modules |= {f"inspect_ai{name}": framework for name in names} | {"torch": None, "triton": None}
+import kbench_inspect.tasks
+print(*registered)
+"""
+
+
+def test_inspect_ai_finds_its_tasks_in_an_installation_without_torch() -> None:
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "environments")])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["forecast", "write"]
 
 
 @pytest.mark.environments

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from inspect_ai import Task, task
@@ -15,7 +13,6 @@ from inspect_ai.solver import TaskState, generate
 
 import kbench
 from kbench.benchmark import rewards
-from kbench.harness import KernelJudge
 
 FIGURES = [mean(), stderr()]
 
@@ -68,18 +65,16 @@ def distribution() -> Scorer:
     return score
 
 
-@functools.cache
-def _judge(timed: bool) -> Callable[[kbench.KernelSource], rewards.Verdict]:
-    return functools.cache(KernelJudge(gpu=0 if timed else None))
-
-
 @scorer(metrics={"*": FIGURES})
 def kernel(timed: bool) -> Scorer:
     """Correctness of the kernel in a reply, and log2 of its speedup where kernels are timed."""
 
     async def score(state: TaskState, target: Target) -> Score:
+        # The harness needs torch; forecasts do not, and inspect_ai imports this module for both.
+        from kbench_write.scoring import judge
+
         kinds = [rewards.correctness, *([rewards.log_speedup] if timed else [])]
-        judged = [rewards.judged(kind, _judge(timed)) for kind in kinds]
+        judged = [rewards.judged(kind, judge(timed)) for kind in kinds]
         return Score(value=await asyncio.to_thread(_values, state, judged), answer=state.output.completion)
 
     return score

@@ -10,8 +10,7 @@ from typing import Any
 
 from kbench.benchmark.llm.batch import read_responses
 from kbench.benchmark.llm.chat import Body, Reply, with_account
-from kbench.benchmark.llm.endpoint import Endpoint
-from kbench.benchmark.llm.meter import Meter
+from kbench.benchmark.llm.endpoint import Endpoint, Meter
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
 from kbench.schemas.ids import content_hash
 

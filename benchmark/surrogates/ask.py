@@ -24,6 +24,8 @@ INTERRUPTED = f"{NOT_ASKED}: interrupted"
 Batch = Sequence[Query]
 Finished = tuple[list[Forecast], int]
 """Forecasts of a batch, and the number of answers that nobody asked for."""
+Key = tuple[str, int]
+"""Query id and repeat."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +176,6 @@ def _finished(batches: Sequence[Batch], askers: Sequence[_Asker]) -> Iterator[Fi
                 yield result
     finally:
         stop.set()
-
-
-Key = tuple[str, int]
-"""Query id and repeat."""
 
 
 class ForecastStore:

@@ -23,6 +23,24 @@ from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Forecast, Pair, PairKind, Query, Status, UserError, bins
 
 Shares = tuple[float, ...]
+GROUPS = 8
+"""Quantile groups of the number, within each kind of pair."""
+DEFAULT_BANDWIDTH_GBS = 2000.0
+DEFAULT_TFLOPS = 60.0
+LAUNCH_US = 3.0
+"""What a launch costs: below it neither arithmetic nor memory decides."""
+COLUMNS = ["problem_id", "backend", "gpu", "source", "status", "runtime_us", "speedup"]
+USUAL_SPREAD = 0.2
+"""Standard deviation of a log speedup between two GPUs, where training has one GPU and shows none."""
+LEAST_SPREAD = 0.02
+MIXED_IN = 0.05
+"""Weight of the prior: some kernels move further than a normal distribution allows."""
+VALID_AGAIN, VALID_ANEW = 0.99, 0.05
+"""Probability that a kernel is correct that was, and was not, on the training GPUs."""
+Key = tuple[str, str, str]
+"""Problem, backend and source without comments."""
+Figures = Mapping[str, tuple[float, float] | None]
+"""Runtime and speedup by GPU; None where the kernel failed."""
 
 
 def shares(numbers: Sequence[int]) -> Shares:
@@ -72,14 +90,6 @@ class PriorSurrogate:
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The frequencies of the query's kind."""
         return [Forecast(query_id=query.query_id, probabilities=self._shares[query.kind]) for query in queries]
-
-
-GROUPS = 8
-"""Quantile groups of the number, within each kind of pair."""
-DEFAULT_BANDWIDTH_GBS = 2000.0
-DEFAULT_TFLOPS = 60.0
-LAUNCH_US = 3.0
-"""What a launch costs: below it neither arithmetic nor memory decides."""
 
 
 class BinnedSurrogate(ABC):
@@ -149,21 +159,6 @@ class RooflineSurrogate(BinnedSurrogate):
     def number(self, query: Query) -> float:
         """Log of the roofline's floor."""
         return math.log(floor_us(query.workloads_json, query.gpu_facts_json))
-
-
-COLUMNS = ["problem_id", "backend", "gpu", "source", "status", "runtime_us", "speedup"]
-USUAL_SPREAD = 0.2
-"""Standard deviation of a log speedup between two GPUs, where training has one GPU and shows none."""
-LEAST_SPREAD = 0.02
-MIXED_IN = 0.05
-"""Weight of the prior: some kernels move further than a normal distribution allows."""
-VALID_AGAIN, VALID_ANEW = 0.99, 0.05
-"""Probability that a kernel is correct that was, and was not, on the training GPUs."""
-
-Key = tuple[str, str, str]
-"""Problem, backend and source without comments."""
-Figures = Mapping[str, tuple[float, float] | None]
-"""Runtime and speedup by GPU; None where the kernel failed."""
 
 
 class TransferSurrogate:

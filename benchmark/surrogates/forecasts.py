@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 DATASET_KEY = b"kbench.dataset"
 UNIFORM = np.full(bins.COUNT, 1 / bins.COUNT)
+NUMBERS = tuple(name for name, kind in field_types(Forecast).items() if kind.base in (int, float))
+"""Fields that hold one number."""
+Number = TypeVar("Number", int, float)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +263,6 @@ REPEATS = int(_limit(Submission, "repeats").maximum or 1)
 """Most forecasts of one query: tables are as large as the largest repeat says, so one row must not say a million."""
 CAPS = {"repeat": REPEATS - 1, "input_tokens": 1e9, "output_tokens": 1e9, "elapsed_s": 1e6}
 """Low enough that sums over any file stay finite and exact."""
-NUMBERS = tuple(name for name, kind in field_types(Forecast).items() if kind.base in (int, float))
-"""Fields that hold one number."""
 
 
 def _largest(name: str) -> float:
@@ -288,9 +289,6 @@ def described(name: str) -> str:
     if np.isfinite(_largest(name)):
         words.append(f"at most {_largest(name):,.0f}")
     return ", ".join(words)
-
-
-Number = TypeVar("Number", int, float)
 
 
 def ensembled(forecasts: Iterable[Forecast]) -> list[Forecast]:

@@ -18,9 +18,8 @@ from typing import Any, ClassVar
 
 from kbench.benchmark.llm.batch import read_responses, write_requests
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
-from kbench.benchmark.llm.endpoint import Endpoint
+from kbench.benchmark.llm.endpoint import Endpoint, Meter
 from kbench.benchmark.llm.kept import KeptReplies
-from kbench.benchmark.llm.meter import Meter
 from kbench.benchmark.surrogates.protocol import failure, normalised
 from kbench.schemas import Forecast, PairKind, Query, UserError, bins
 
@@ -30,6 +29,21 @@ WRITTEN = "request written; answer it, then use responses_file"
 REPLIES = "replies.jsonl"
 Asked = tuple[str, int]
 """Query id and repeat."""
+SYSTEM = "You forecast the speed of GPU kernels. You answer with one JSON object and nothing else."
+ANCHORS = {
+    PairKind.REFERENCE: "the PyTorch reference",
+    PairKind.PARENT_EDIT: "the kernel the candidate was edited from",
+    PairKind.SIBLING: "another kernel for the same problem",
+}
+LONGEST = 200_000
+"""Characters of an answer that are looked at."""
+LONGEST_REASON = 200
+LARGEST_SHARE = 1e6
+"""A larger share is no probability, in whatever unit; sums of smaller ones are exact."""
+MOST_OBJECTS = 1000
+"""Places at the end of an answer where an object is looked for: each may cost as much as the answer is long."""
+OBJECT = re.compile(r'\{\s*"')
+KEY = re.compile(r"^(?:bin[ _]?)?([1-9])$", re.IGNORECASE)
 
 
 @dataclasses.dataclass(slots=True)
@@ -196,14 +210,6 @@ def _forecast(asked: Asked, reply: Reply) -> Forecast:
     )
 
 
-SYSTEM = "You forecast the speed of GPU kernels. You answer with one JSON object and nothing else."
-ANCHORS = {
-    PairKind.REFERENCE: "the PyTorch reference",
-    PairKind.PARENT_EDIT: "the kernel the candidate was edited from",
-    PairKind.SIBLING: "another kernel for the same problem",
-}
-
-
 def bins_text() -> str:
     """The bins, one per line, as numbers and edges."""
     return "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
@@ -263,17 +269,6 @@ A lower edge belongs to the bin above it. Give the probability of each bin (they
 and the probability that the candidate compiles, runs and is correct. Answer with this JSON object alone:
 {example}
 """
-
-
-LONGEST = 200_000
-"""Characters of an answer that are looked at."""
-LONGEST_REASON = 200
-LARGEST_SHARE = 1e6
-"""A larger share is no probability, in whatever unit; sums of smaller ones are exact."""
-MOST_OBJECTS = 1000
-"""Places at the end of an answer where an object is looked for: each may cost as much as the answer is long."""
-OBJECT = re.compile(r'\{\s*"')
-KEY = re.compile(r"^(?:bin[ _]?)?([1-9])$", re.IGNORECASE)
 
 
 class AnswerError(ValueError):

@@ -20,6 +20,9 @@ FLOOR = 1e-4
 """Least probability whose logarithm is taken: zeros of language models are not infinitely certain."""
 LEAST_ROWS = 100
 """Fewest rows of a kind for coefficients of its own."""
+FOLDS = 10
+RIDGES = (1e-1, 1e-2)
+"""How strongly free coefficients are held to the equal pool; cross-validation chooses."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -210,9 +213,6 @@ def _fitted(sample: Sample, basis: Floats, ridge: float, positive: int) -> LogLi
     return unpacked(minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=free).x)
 
 
-FOLDS = 10
-RIDGES = (1e-1, 1e-2)
-"""How strongly free coefficients are held to the equal pool; cross-validation chooses."""
 RIDGED = {
     f"{fit.__name__}, ridge {ridge:g}": functools.partial(fit, ridge=ridge)
     for fit in (vector, matrix)

@@ -20,6 +20,12 @@ WIDTH = 1 << 14
 CHUNK = 512
 KNOWN_WEIGHT = 8.0
 """How much more a kernel of the same problem tells than one of another problem."""
+LEVELS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)
+"""Similarities at which trust in a neighbour changes."""
+PRIOR_WEIGHT = 8.0
+"""Weight of the kind's bin frequencies in each cell of the table of outcomes, in pairs."""
+EVERY = 4
+"""One training pair in so many is looked up while fitting; validation pairs all are."""
 
 
 class NearestSurrogate:
@@ -95,16 +101,6 @@ class NearestSurrogate:
         candidates = counts[[texts[q.candidate_source] for q in queries]]
         changes = candidates - counts[[texts[q.anchor_source] for q in queries]]
         return normalize(hstack([normalize(candidates), normalize(changes)]).tocsr())
-
-
-LEVELS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)
-"""Similarities at which trust in a neighbour changes."""
-PRIOR_WEIGHT = 8.0
-"""Weight of the kind's bin frequencies in each cell of the table of outcomes, in pairs."""
-
-
-EVERY = 4
-"""One training pair in so many is looked up while fitting; validation pairs all are."""
 
 
 class LookupSurrogate:

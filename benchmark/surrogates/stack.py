@@ -29,6 +29,7 @@ LEAST = 200
 LEAST_FAILED = 20
 """Fewest failed kernels, and fewest correct ones, that P(valid) is learned from."""
 LOG_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
+Train = Sequence[tuple[Query, Pair]]
 
 
 class CombinedSurrogate:
@@ -216,9 +217,6 @@ def _both(chances: Floats) -> Floats:
 def _sum(said: Sequence[Forecast], name: str) -> Any:
     known = [value for each in said if (value := getattr(each, name)) is not None]
     return sum(known) if known else None
-
-
-Train = Sequence[tuple[Query, Pair]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

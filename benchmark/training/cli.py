@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from kbench.benchmark.tasks.versions import benchmark_of
+from kbench.benchmark.training.examples import Material
 from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
-from kbench.benchmark.training.material import Material
 from kbench.loaders.cli import filter_options, select_rows
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.exporters.export import FORMATS as ROW_FORMATS

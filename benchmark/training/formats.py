@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
 from kbench.benchmark.tasks.versions import benchmark_of
-from kbench.benchmark.training.kernels import demonstrations, scored_kernels
-from kbench.benchmark.training.material import Material
-from kbench.benchmark.training.preference import preferences
-from kbench.benchmark.training.prompts import forecast_prompts, write_prompts
+from kbench.benchmark.training.examples import (
+    Material,
+    demonstrations,
+    forecast_prompts,
+    preferences,
+    scored_kernels,
+    search_steps,
+    write_prompts,
+)
 from kbench.benchmark.training.rows import (
     Demonstration,
     ForecastPrompt,
@@ -23,7 +28,6 @@ from kbench.benchmark.training.rows import (
     TrainingRow,
     WritePrompt,
 )
-from kbench.benchmark.training.trajectories import search_steps
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.storage.atomic import replacing
 from kbench.schemas import UnknownNameError, UserError, arrow_schema, to_dict
@@ -93,9 +97,7 @@ def format_of(form: str, task: str) -> TrainingFormat:
     return WRITE if (form, task) == ("trl-prompt", "write") else FORMATS[form]
 
 
-def write_training_file(
-    chosen: TrainingFormat, material: Material, path: Path, advance: Callable[[int], object] = lambda _: None
-) -> int:
+def write_training_file(chosen: TrainingFormat, material: Material, path: Path) -> int:
     """Write one format's rows as JSON lines, or as Parquet when the name ends in .parquet.
 
     Returns:
@@ -106,20 +108,14 @@ def write_training_file(
     """
     try:
         with replacing(path) as file:
-            return write_rows(chosen, material, file, path.suffix == ".parquet", advance)
+            return write_rows(chosen, material, file, path.suffix == ".parquet")
     except OSError as error:
         raise UserError(f"path {str(path)!r} cannot be written: {error.strerror}; choose another target") from error
 
 
-def write_rows(
-    chosen: TrainingFormat,
-    material: Material,
-    file: IO[bytes],
-    parquet: bool = False,
-    advance: Callable[[int], object] = lambda _: None,
-) -> int:
+def write_rows(chosen: TrainingFormat, material: Material, file: IO[bytes], parquet: bool = False) -> int:
     """Write one format's rows to an open file."""
-    rows = _counted((to_dict(row) for row in chosen.rows(material)), advance)
+    rows = (to_dict(row) for row in chosen.rows(material))
     if parquet:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -135,9 +131,3 @@ def write_rows(
     if not written:
         raise UserError(f"split {material.split!r} gives no row of this format; choose other filters")
     return written
-
-
-def _counted(rows: Iterable[dict[str, Any]], advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        yield row
-        advance(1)

@@ -19,9 +19,8 @@ from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.tasks.build import training_pairs
 from kbench.benchmark.tasks.versions import benchmark_of
+from kbench.benchmark.training.examples import Material, search_steps
 from kbench.benchmark.training.formats import FORMATS
-from kbench.benchmark.training.material import Material
-from kbench.benchmark.training.trajectories import search_steps
 from kbench.cli import cli
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.stripped import stripped

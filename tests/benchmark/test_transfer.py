@@ -26,8 +26,8 @@ from kbench.benchmark.tasks.build import training_kernels, training_pairs
 from kbench.benchmark.tasks.trained import TrainedOn
 from kbench.benchmark.tasks.transfer import HeldOutGpu
 from kbench.benchmark.tasks.versions import LineageCorpus, benchmark_of
-from kbench.benchmark.training.material import Material as Exported
-from kbench.benchmark.training.preference import preferences
+from kbench.benchmark.training.examples import Material as Exported
+from kbench.benchmark.training.examples import preferences
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.splits.lineage import lineage_splits

@@ -1,0 +1,290 @@
+"""Training examples of every format, made from the kernels of one split and their problems."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from kbench.benchmark.rewards import kernel_score
+from kbench.benchmark.surrogates.llm import SYSTEM, render
+from kbench.benchmark.tasks.asked import Tables
+from kbench.benchmark.tasks.build import answered_pairs, problems_of
+from kbench.benchmark.training.rows import (
+    Candidate,
+    Demonstration,
+    ForecastPrompt,
+    Message,
+    Preference,
+    ScoredKernel,
+    SearchStep,
+    WritePrompt,
+)
+from kbench.loaders.source.stripped import stripped
+from kbench.loaders.summary.searches import gpus_searched
+from kbench.schemas import Backend, Status, UserError
+
+Row = Mapping[str, Any]
+
+WRITE_SYSTEM = (
+    "You write GPU kernels that are correct first and as fast as the hardware allows. You answer with exactly one "
+    "Python code block: the whole kernel file. It defines run with the inputs in the order given and returns the "
+    "outputs."
+)
+HOW = {
+    Backend.TRITON: "Write it in Triton: @triton.jit functions that run() launches.",
+    Backend.CUDA: "Write it in CUDA C++: a raw string compiled by kbench.harness.cuda.CudaModule, launched from run().",
+}
+Origin = tuple[str, tuple[str, ...]]
+"""Operator and parents of a candidate."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Material:
+    """The measured kernels that an export may show: those of one split that match the filters."""
+
+    corpus: Tables
+    """A corpus as a version of the benchmark splits it."""
+    split: str
+    filters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Further conditions on kernels, as `kbench.load` takes them."""
+    comments: bool = False
+    """Whether sources keep their comments; queries never show them."""
+    best: int = 4
+    """Most kernels that `sft` takes for a problem, backend and GPU."""
+
+    @functools.cached_property
+    def problems(self) -> Mapping[str, Row]:
+        """The corpus's problems, or the registry's when it brings none."""
+        return problems_of(self.corpus)
+
+    @functools.cached_property
+    def kernels(self) -> Mapping[tuple[str, str], Row]:
+        """Rows by kernel and GPU, in the corpus's order. Kernels of undescribed problems have no prompt and stay out.
+
+        Raises:
+            UserError: nothing is left.
+        """
+        table = self.corpus.table("kernels", split=self.split, **self.filters)
+        rows = {
+            (row["kernel_id"], row["gpu"]): row
+            for row in table.to_pylist()
+            if row["status"] and row["gpu"] and row["backend"] in HOW and row["problem_id"] in self.problems
+        }
+        if not rows:
+            raise UserError(f"split {self.split!r} holds no measured kernel that matches; choose other filters")
+        return rows
+
+    def correct(self) -> Iterator[Row]:
+        """The kernels with a measured speedup."""
+        return (row for row in self.kernels.values() if row["speedup"] is not None)
+
+    def source(self, row: Row) -> str:
+        """A kernel's text as queries show it, or as written when comments are kept."""
+        return str(row["source"]) if self.comments else stripped(row["source"])
+
+    def answer(self, row: Row) -> tuple[Message, ...]:
+        """A kernel as what a model would have answered."""
+        return (Message(role="assistant", content=f"```python\n{self.source(row).strip()}\n```"),)
+
+    def where(self, row: Row) -> dict[str, Any]:
+        """The columns that say where a row belongs."""
+        return {name: row[name] for name in ("problem_id", "family", "gpu")} | {
+            "backend": Backend(row["backend"]),
+            "split": self.split,
+        }
+
+    def task(self, row: Row) -> dict[str, Any]:
+        """The same columns with the prompt that asks for a kernel of the row's problem, backend and GPU."""
+        return {"prompt": self._write_prompt(row["problem_id"], row["backend"], row["gpu"]), **self.where(row)}
+
+    def _write_prompt(self, problem_id: str, backend: str, gpu: str) -> tuple[Message, ...]:
+        text = self.problems[problem_id]["prompt"].strip()
+        user = f"# Problem\n{text}\n\n# Task\nWrite the fastest correct kernel you can for one {gpu}. "
+        return (
+            Message(role="system", content=WRITE_SYSTEM),
+            Message(role="user", content=user + HOW[Backend(backend)]),
+        )
+
+
+def preferences(material: Material) -> Iterator[Preference]:
+    """The corpus's pairs of two kernels of the split that differ beyond both intervals, each pair of texts once a GPU.
+
+    The prompt names the GPU, so another GPU's answer is another row, also where it is the reverse.
+    """
+    told: set[tuple[str, str, str]] = set()
+    for pair in material.corpus.table("pairs", split=material.split).to_pylist():
+        anchor = material.kernels.get((pair["anchor_id"], pair["gpu"]))
+        candidate = material.kernels.get((pair["candidate_id"], pair["gpu"]))
+        if anchor is None or candidate is None or anchor["backend"] != candidate["backend"]:
+            continue
+        chosen, rejected = (candidate, anchor) if (pair["speedup"] or 0) > 1 else (anchor, candidate)
+        texts = material.source(chosen), material.source(rejected)
+        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in told:
+            continue
+        told.add((*texts, pair["gpu"]))
+        yield Preference(
+            **material.task(chosen),
+            chosen=material.answer(chosen),
+            rejected=material.answer(rejected),
+            margin=abs(math.log2(pair["speedup"])),
+            pair_id=pair["pair_id"],
+            chosen_id=chosen["kernel_id"],
+            rejected_id=rejected["kernel_id"],
+            chosen_speedup=chosen["speedup"],
+            rejected_speedup=rejected["speedup"],
+        )
+
+
+def beyond_doubt(faster: Row, slower: Row) -> bool:
+    """Whether two 95 % intervals are known and do not touch."""
+    low, high = faster["speedup_low"], slower["speedup_high"]
+    return low is not None and high is not None and low > high
+
+
+def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
+    """Every pair whose kernels are in the split, asked as language models are asked in an evaluation.
+
+    Raises:
+        UserError: comments were asked for.
+    """
+    if material.comments:
+        raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")
+    for query, pair in answered_pairs(material.corpus, material.split):
+        asked = {kernel for kernel in (pair.anchor_id, pair.candidate_id) if kernel is not None}
+        # A test split also asks about candidates that failed: they have no speedup to forecast.
+        if pair.speedup is None or any((kernel, pair.gpu) not in material.kernels for kernel in asked):
+            continue
+        yield ForecastPrompt(
+            prompt=(Message(role="system", content=SYSTEM), Message(role="user", content=render(query))),
+            **material.where(material.kernels[pair.candidate_id, pair.gpu]),
+            query_id=query.query_id,
+            kind=pair.kind,
+            speedup=pair.speedup,
+            speedup_low=pair.speedup_low,
+            speedup_high=pair.speedup_high,
+            bin=pair.bin,
+        )
+
+
+def write_prompts(material: Material) -> Iterator[WritePrompt]:
+    """One prompt per problem, backend and GPU of the split."""
+
+    def cell(row: object) -> tuple[str, str, str]:
+        assert isinstance(row, dict)
+        return row["problem_id"], row["backend"], row["gpu"]
+
+    for _, rows in groupby(sorted(material.kernels.values(), key=cell), key=cell):
+        found = list(rows)
+        speedups = [row["speedup"] for row in found if row["speedup"] is not None]
+        yield WritePrompt(**material.task(found[0]), best_speedup=max(speedups, default=None))
+
+
+def demonstrations(material: Material) -> Iterator[Demonstration]:
+    """The best kernels of each problem, backend and GPU, best first, one of each near-duplicate cluster."""
+    ranks: Counter[tuple[str, str, str]] = Counter()
+    clusters: set[tuple[str, ...]] = set()
+    best_first = sorted(
+        material.correct(),
+        key=lambda row: (row["problem_id"], row["backend"], row["gpu"], -row["speedup"], row["kernel_id"]),
+    )
+    for row in best_first:
+        cell = (row["problem_id"], row["backend"], row["gpu"])
+        if ranks[cell] == material.best or (*cell, row["cluster_id"]) in clusters:
+            continue
+        ranks[cell] += 1
+        clusters.add((*cell, row["cluster_id"]))
+        yield Demonstration(
+            **material.task(row),
+            completion=material.answer(row),
+            kernel_id=row["kernel_id"],
+            rank=ranks[cell],
+            speedup=row["speedup"],
+        )
+
+
+def scored_kernels(material: Material) -> Iterator[ScoredKernel]:
+    """Every measured kernel, failures included; a correct one whose origin states no speedup has no score."""
+    for row in material.kernels.values():
+        if row["status"] == Status.OK and row["speedup"] is None:
+            continue
+        yield ScoredKernel(
+            **material.task(row),
+            completion=material.answer(row),
+            kernel_id=row["kernel_id"],
+            score=kernel_score(row["status"], row["speedup"]),
+            status=Status(row["status"]),
+            speedup=row["speedup"],
+            speedup_low=row["speedup_low"],
+            speedup_high=row["speedup_high"],
+        )
+
+
+def search_steps(material: Material) -> Iterator[SearchStep]:
+    """The steps of every run, in order; kernels of other splits are left out, and so are diffs from them."""
+    origins = proposals(material.corpus)
+    seen = gpus_searched(material.corpus.table("kernels", columns=["run_id", "gpu"]))
+    runs: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in material.kernels.values():
+        if (row["gpu"] or "") == seen[row["run_id"]]:
+            runs[row["run_id"]][row["step"]].append(row)
+    for _, steps in sorted(runs.items()):
+        best: float | None = None
+        for number, rows in sorted(steps.items()):
+            rows.sort(key=lambda row: str(row["kernel_id"]))
+            speedups = [row["speedup"] for row in rows if row["speedup"] is not None]
+            after = max([*speedups, *([best] if best else [])], default=None)
+            yield SearchStep(
+                **material.task(rows[0]),
+                run_id=rows[0]["run_id"],
+                search_method=rows[0]["search_method"],
+                step=number,
+                best_before=best,
+                best_after=after,
+                candidates=tuple(_candidate(material, row, origins) for row in rows),
+            )
+            best = after
+
+
+def _candidate(material: Material, row: Row, origins: Mapping[tuple[str, str], Origin]) -> Candidate:
+    parent_id = row["parent_id"]
+    parent = None if parent_id is None else material.kernels.get((parent_id, row["gpu"]))
+    operator, parents = origins.get((row["run_id"], row["kernel_id"]), (None, (parent_id,) if parent_id else ()))
+    facts: dict[str, Any] = {
+        name: row[name] for name in ("kernel_id", "proposer", "edit", "speedup", "speedup_low", "speedup_high")
+    }
+    return Candidate(
+        **facts,
+        source=material.source(row),
+        operator=operator,
+        parent_ids=parents,
+        diff=None if parent is None else unified_diff(material.source(parent), material.source(row)),
+        status=Status(row["status"]),
+        parent_speedup=None if parent is None else parent["speedup"],
+    )
+
+
+def proposals(corpus: Tables) -> dict[tuple[str, str], Origin]:
+    """Operator and parents of every candidate, by run and kernel, as the corpus's events tell them."""
+    found: dict[tuple[str, str], Origin] = {}
+    requests: dict[str, list[dict[str, Any]]] = {}
+    for event in corpus.table("events", where="kind == 'step_started' or kind == 'candidate_proposed'").to_pylist():
+        payload = json.loads(event["payload_json"])
+        if event["kind"] == "step_started":
+            requests[event["run_id"]] = payload["requests"]
+            continue
+        parents = tuple(payload[name] for name in ("parent_id", "other_id") if payload[name] is not None)
+        operator = requests[event["run_id"]][payload["slot"]]["operator"]
+        found[event["run_id"], payload["kernel_id"]] = operator, parents
+    return found
+
+
+def unified_diff(before: str, after: str) -> str:
+    """The change between two texts, three lines of context around each."""
+    return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), "parent", "child", lineterm=""))

@@ -33,6 +33,7 @@ from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample
 from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label
+from kbench.harness.timing.stamps import disagreement
 from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
 
@@ -273,6 +274,10 @@ class Auditor:
         if warm_us:
             said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
             self.verdict.fail(Status.REJECTED, said)
+        # Times on adversarial inputs do not count, and there are few.
+        counted = [label for label in self.times if label not in map(adversarial_label, self._subjects)]
+        if (reason := disagreement([sample for label in counted for sample in self.times[label].samples])) is not None:
+            self.verdict.fail(Status.REJECTED, reason)
         self._judge_kept([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]

@@ -3,7 +3,8 @@
 One whose outputs vary has a whole look of ordinary calls judged, because comparing bytes says nothing about it, and
 none of its calls may take less than half the median. One whose calls do not all take about as long is called on
 adversarial inputs again, many times: it may take a shortcut in some calls that is wrong on those alone. One that takes
-longer on held-out inputs must do so no more when it meets many.
+longer on held-out inputs must do so no more when it meets many. One whose batches took longer on the host than time
+stamps account for has hidden work from them, unless it was the host that was late.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
+from kbench.harness.timing.stamps import UNSEEN_US, unseen_us
 from kbench.schemas import Status
 
 SLOWER, SLOWER_US = 1.25, 2.0
@@ -48,6 +50,8 @@ class SecondLook:
         if verdict.ok and self.candidate.label in self.auditor.varies:
             self.refuse_short_calls()
             self.judge_ordinary_calls()
+        if verdict.ok:
+            self.refuse_unseen_work()
         if verdict.ok and self.uneven:
             self.judge_adversarial_calls()
         if verdict.ok and self.suspicious:
@@ -60,6 +64,16 @@ class SecondLook:
         if self._is_gpu and least < MUCH_FASTER * usual:
             said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs"
             self._reject(f"{said}: it leaves work out")
+
+    def refuse_unseen_work(self) -> None:
+        """Refuse a kernel when the host waits for something in each of many batches that no time stamp shows."""
+        for look in range(LOOKS + 1):
+            least_us = unseen_us(self._times.samples)
+            if least_us <= UNSEEN_US:
+                return
+            if look < LOOKS and not self._look(range(ROUNDS), RoundPlan(1, 0, (ROUNDS,))):
+                return
+        self._reject(f"keeps the device busy for {least_us:.0f} us more per batch than its time stamps account for")
 
     def judge_ordinary_calls(self) -> None:
         """Judge every call of a look in which nothing is new to the kernel.

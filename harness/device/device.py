@@ -19,6 +19,7 @@ from kbench.harness.device.kernels.hold import Hold
 from kbench.harness.device.kernels.mask import Mask, mask_by_torch
 from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
 from kbench.harness.device.kernels.scrub import Scrubber
+from kbench.harness.device.kernels.stamp import StampClock
 from kbench.harness.device.partition import Partition
 from kbench.schemas import InfrastructureError
 
@@ -68,6 +69,19 @@ class Device(Protocol):
 
     def elapsed_us(self, start: Any, end: Any) -> float:
         """Device time between two marks that have passed."""
+
+    def stamp(self, *, first: bool = False) -> int | None:
+        """Queue a time stamp of the harness's own.
+
+        Args:
+            first: of a batch of stamps, which are read together.
+
+        Returns:
+            Its place in the batch; None where the device has no such clock.
+        """
+
+    def stamps_us(self) -> Sequence[float | None]:
+        """Times of the batch's stamps since its first, None for those that were tampered with; waits for them."""
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
@@ -154,6 +168,7 @@ class CudaDevice:
         self._same: SameBytes | None = None
         self._sums: ByteSums | None = None
         self._mask: Mask | None = None
+        self._stamps: StampClock | None = None
         self._marks: list[torch.cuda.Event] = []
         self._used = 0
         self._cycles_per_us = self._calibrate_spin()
@@ -181,6 +196,7 @@ class CudaDevice:
         self._same = SameBytes(self.properties, self.stream)
         self._sums = ByteSums(self.properties, self.stream)
         self._mask = Mask(self.properties, self.stream)
+        self._stamps = StampClock(self.properties, self.stream)
         self._scrubber = self.scrubber
         # Fills of the same form as torch's, which take longer to queue.
         fills = [self.scrubber.filling(e.data_ptr(), e.nbytes, bytes(e.element_size())) for e in self._evictors]
@@ -235,6 +251,16 @@ class CudaDevice:
 
     def elapsed_us(self, start: Any, end: Any) -> float:
         return float(self._elapsed(start, end)) * 1e3
+
+    def stamp(self, *, first: bool = False) -> int | None:
+        if self._stamps is None:
+            return None
+        if first:
+            self._stamps.begin()
+        return self._stamps.queue()
+
+    def stamps_us(self) -> Sequence[float | None]:
+        return () if self._stamps is None else self._stamps.read()
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
@@ -320,6 +346,12 @@ class CpuDevice:
 
     def elapsed_us(self, start: Any, end: Any) -> float:
         return float(end - start) / 1e3
+
+    def stamp(self, *, first: bool = False) -> int | None:
+        return None
+
+    def stamps_us(self) -> Sequence[float | None]:
+        return ()
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.harness.device.device import Device
 from kbench.harness.timing.leftovers import Leftovers
 from kbench.harness.timing.null_kernel import NULL_KERNEL, NullKernel
+from kbench.harness.timing.stamps import UNSTAMPED, StampOffset, Witness, witnesses
 
 if TYPE_CHECKING:
     from kbench.harness.bench.context import Stage
@@ -81,6 +82,14 @@ class Sample:
     """Too little was queued after the call when the stream reached it."""
     warm_us: float | None = None
     """Time of the flush before the call, where it was far too short."""
+    stamped_us: float | None = None
+    """Time of the call by the harness's own stamps, less what they take around an empty kernel."""
+    tampered: bool = False
+    """One of its stamps is not the one that was queued."""
+    lead_us: float | None = None
+    """By the stamps, time from the end of the call before to the start of this one."""
+    unseen_us: float | None = None
+    """How much longer the host saw its batch take than the stamps did."""
 
     @property
     def good(self) -> bool:
@@ -98,6 +107,8 @@ class Queued:
     end: Any
     exposed: bool
     kept: Any
+    stamps: tuple[int, int] | None
+    """Places of the stamps before its start mark and after its end mark."""
     thin: bool = False
 
 
@@ -126,6 +137,7 @@ class Sampler:
         self.flush_us = 0.0
         """The usual time of a flush, once there were enough."""
         self.exposed = 0
+        self.stamp_offset = StampOffset()
         self._served: object = None
         self._rng = random.Random(0)
 
@@ -224,6 +236,7 @@ class Sampler:
         """
         device = self.device
         device.hold(self._hold_us(slots))
+        device.stamp(first=True)
         queued: list[Queued] = []
         for slot in slots:
             queued.append(self._queue(slot))
@@ -235,11 +248,16 @@ class Sampler:
         self.tail_us = 1e6 * (time.perf_counter() - began)
         for entry in queued[-LEAD:]:
             entry.thin = device.passed(entry.start)
+        device.stamp()
+        released = time.perf_counter()
         device.resume()
         if watch is not None:
             self._watch(queued, watch)
         device.synchronize()
-        return [self._sample(entry) for entry in queued]
+        host_us = 1e6 * (time.perf_counter() - released)
+        places = [entry.stamps for entry in queued if entry.stamps is not None]
+        told = witnesses(device.stamps_us(), places, host_us) if places else itertools.repeat(UNSTAMPED)
+        return [self._sample(entry, witness) for entry, witness in zip(queued, told, strict=False)]
 
     def _queue(self, slot: Slot) -> Queued:
         device = self.device
@@ -251,14 +269,17 @@ class Sampler:
                 queue()
         opened = device.mark()
         device.flush()
+        before = device.stamp()
         start = device.mark()
         output = slot.call()
         end = device.mark()
+        after = device.stamp()
         exposed = device.passed(start)
         kept = slot.after(output) if slot.after is not None else None
         self._leave(output, slot)
         self._learn_host((slot.label, slot.before is not None), 1e6 * (time.perf_counter() - began))
-        return Queued(slot, opened, start, end, exposed, kept)
+        stamps = None if before is None or after is None else (before, after)
+        return Queued(slot, opened, start, end, exposed, kept, stamps)
 
     def _leave(self, output: Any, slot: Slot) -> None:
         if slot.stage is not None:
@@ -271,7 +292,7 @@ class Sampler:
                 pass
             watch(number)
 
-    def _sample(self, entry: Queued) -> Sample:
+    def _sample(self, entry: Queued, witness: Witness) -> Sample:
         device, slot = self.device, entry.slot
         spent = device.elapsed_us(entry.opened, entry.end)
         known = self.device_us.get(slot.label, spent)
@@ -279,7 +300,14 @@ class Sampler:
         taken = device.elapsed_us(entry.start, entry.end)
         flushed = spent - taken
         warm_us = flushed if device.is_gpu and flushed < WARM * self.flush_us else None
-        sample = Sample(slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin, warm_us)
+        offset_us, call_us = self.stamp_offset.value_us, witness.call_us
+        sample = Sample(
+            slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin, warm_us,
+            stamped_us=None if call_us is None or offset_us is None else call_us - offset_us,
+            tampered=witness.tampered, lead_us=witness.lead_us, unseen_us=witness.unseen_us,
+        )  # fmt: skip
+        if slot.label == NULL_KERNEL and sample.good and call_us is not None:
+            self.stamp_offset.learn(call_us, taken)
         if slot.label == NULL_KERNEL and sample.good and len(self.flushes_us) < USUAL_FLUSHES:
             self.flushes_us.append(flushed)
             enough = len(self.flushes_us) == USUAL_FLUSHES

@@ -89,6 +89,9 @@ class Clockwork:
         self.events.append("mark")
         return self.now_us
 
+    def stamp(self, *, first: bool = False) -> None:
+        return None
+
     def flush(self) -> None:
         self.now_us += 30.0
         self.events.append("flush")

@@ -1,0 +1,165 @@
+"""Two clocks per call, and the host's: what they agree on is believed."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from kbench.harness.device.kernels import mixing
+from kbench.harness.timing.batch import Sample, Sampler, Slot
+from kbench.harness.timing.null_kernel import NULL_KERNEL
+from kbench.harness.timing.stamps import OFFSETS, UNSEEN_US, StampOffset, disagreement, unseen_us, witnesses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HONEST = Sample("k", 0, 10.0, False, None, stamped_us=10.1)
+
+
+def test_stamps_tell_the_time_of_each_call_and_of_what_precedes_it() -> None:
+    times_us = [0.0, 40.0, 55.0, 90.0, 100.0, 140.0]
+    first, second = witnesses(times_us, [(1, 2), (3, 4)], 150.0)
+    assert (first.call_us, first.lead_us, first.tampered, first.unseen_us) == (15.0, 40.0, False, 10.0)
+    assert (second.call_us, second.lead_us) == (10.0, 35.0)
+
+
+def test_a_stamp_with_a_wrong_tag_is_tampering_and_nothing_else_is_read_from_it() -> None:
+    first, second = witnesses([0.0, 40.0, None, 90.0, 100.0, 140.0], [(1, 2), (3, 4)], 150.0)
+    assert first.tampered
+    assert first.call_us is None
+    assert not second.tampered
+    assert second.lead_us is None, "where the call before ended is not known"
+
+
+def test_the_offset_between_the_clocks_is_learnt_once_so_that_no_kernel_can_move_it() -> None:
+    offset = StampOffset()
+    for _ in range(OFFSETS):
+        assert offset.value_us is None
+        offset.learn(7.0, 3.0)
+    offset.learn(500.0, 3.0)
+    assert offset.value_us == 4.0
+
+
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [
+        ([HONEST] * 9, None),
+        ([dataclasses.replace(HONEST, stamped_us=None)] * 9, None),
+        ([dataclasses.replace(HONEST, stamped_us=18.0), *[HONEST] * 40], None),
+        ([dataclasses.replace(HONEST, time_us=20.0, stamped_us=185.0)] * 9, "20.00 us by events, 185.00 us by stamps"),
+        ([dataclasses.replace(HONEST, time_us=9.0)] * 9, "9.00 us by events, 10.10 us by stamps"),
+        ([*[dataclasses.replace(HONEST, stamped_us=30.0)] * 4, *[HONEST] * 30], "two clocks disagree about the k"),
+        ([HONEST, dataclasses.replace(HONEST, tampered=True)], "tampered with"),
+        ([HONEST] * 9 + [dataclasses.replace(HONEST, label="anchor", time_us=90.0)] * 9, "about the anchor"),
+    ],
+)
+def test_times_that_two_clocks_do_not_agree_on_are_refused_with_both_figures(
+    samples: Sequence[Sample], reason: str | None
+) -> None:
+    found = disagreement(samples)
+    assert (found is None) if reason is None else (reason in (found or ""))
+
+
+def test_the_host_counts_as_late_unless_every_batch_hides_something() -> None:
+    hiding = dataclasses.replace(HONEST, unseen_us=10 * UNSEEN_US)
+    assert unseen_us([hiding, hiding]) > UNSEEN_US
+    assert unseen_us([hiding, dataclasses.replace(HONEST, unseen_us=8.0)]) < UNSEEN_US
+    assert unseen_us([HONEST]) == 0.0
+
+
+class Stamping:
+    """A device whose stamps are honest and whose marks a kernel can move."""
+
+    is_gpu, model = True, "a GPU"
+
+    def __init__(self) -> None:
+        """Begin at time zero."""
+        self.now_us, self.marks, self.stamped = 0.0, [], []  # type: tuple[float, list[list[float]], list[float]]
+
+    def stamp(self, *, first: bool = False) -> int:
+        self.stamped = [] if first else self.stamped
+        self.now_us += 1.0
+        self.stamped.append(self.now_us)
+        return len(self.stamped) - 1
+
+    def stamps_us(self) -> list[float]:
+        return [at - self.stamped[0] for at in self.stamped]
+
+    def mark(self) -> list[float]:
+        self.now_us += 1.0
+        self.marks.append([self.now_us])
+        return self.marks[-1]
+
+    def forge(self) -> None:
+        self.now_us += 150.0
+        self.marks[-1][0] += 140.0
+
+    def flush(self) -> None:
+        self.now_us += 30.0
+
+    def nothing(self) -> None:
+        self.now_us += 2.0
+
+    def elapsed_us(self, start: list[float], end: list[float]) -> float:
+        return end[0] - start[0]
+
+    def passed(self, mark: Any) -> bool:
+        return False
+
+    def idle(self, *args: Any) -> None:
+        return None
+
+    hold = resume = synchronize = idle
+
+
+def test_a_kernel_that_moves_its_start_mark_is_found_out() -> None:
+    device = Stamping()
+    sampler = Sampler(device)  # type: ignore[arg-type]
+    sampler._rng = random.Random(3)
+    sampler.run([Slot(NULL_KERNEL, 0, device.nothing) for _ in range(OFFSETS)])
+    honest = sampler.run([Slot("k", 0, lambda: setattr(device, "now_us", device.now_us + 150.0)) for _ in range(6)])
+    forged = sampler.run([Slot("k", 0, device.forge) for _ in range(6)])
+    assert disagreement(honest) is None
+    assert max(s.time_us for s in forged) < 20.0, "by the marks alone it would be believed"
+    assert "by stamps" in str(disagreement(forged))
+
+
+def test_a_tag_of_many_stamps_is_the_tag_of_each() -> None:
+    times, places = np.array([5, 2**63 + 1], dtype=np.uint64), np.array([0, 1], dtype=np.uint64)
+    tags = mixing.pad(7, times, places, mixing.STAMPS)
+    assert [int(tag) for tag in tags] == [
+        mixing.pad(7, int(t), int(p), mixing.STAMPS) for t, p in zip(times, places, strict=True)
+    ]
+    assert tags[0] != mixing.pad(7, 6, 0, mixing.STAMPS)
+    assert tags[0] != mixing.pad(8, 5, 0, mixing.STAMPS)
+    assert tags[0] != mixing.pad(7, 5, 1, mixing.STAMPS)
+
+
+@pytest.mark.gpu
+def test_stamps_on_a_gpu_agree_with_events_and_show_when_they_were_changed() -> None:
+    import torch
+
+    from kbench.harness.device.device import CudaDevice
+
+    device = CudaDevice(0)
+    device.compile()
+    assert device._stamps is not None
+    device.stamp(first=True)
+    device.stamp()
+    start = device.mark()
+    torch.cuda._sleep(1_000_000)
+    end = device.mark()
+    device.stamp()
+    opened, before, after = device.stamps_us()
+    assert opened == 0.0
+    assert before is not None
+    assert after is not None
+    assert after - before == pytest.approx(device.elapsed_us(start, end), abs=12.0)
+    device._stamps._table[1, 0] += 1
+    assert [at is None for at in device.stamps_us()] == [False, True, False]
+    device.stamp(first=True)
+    assert None not in device.stamps_us()

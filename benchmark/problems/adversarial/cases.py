@@ -191,12 +191,17 @@ def wide(*names: str, decades: float, atol_scale: float = 1.0, rtol_scale: float
 
 
 def mixed_rows(
-    *names: str, factor: float = 32.0, dims: tuple[int, ...] = (-1,), atol_scale: float = 1.0, rtol_scale: float = 1.0
+    *names: str,
+    factor: float = 32.0,
+    dims: tuple[int, ...] = (-1,),
+    atol_scale: float = 1.0,
+    rtol_scale: float = 1.0,
+    case: str = "mixed_rows",
 ) -> InputCase:
     """A few rows far larger, far smaller or zero among ordinary ones."""
     text = "A few rows of another magnitude, or of zeros, find shortcuts that a sample of ordinary rows seems to allow."
     changes = dict.fromkeys(names, few_rows(factor, 1.0 / factor, 0.0, dims=dims))
-    return InputCase("mixed_rows", text, changes, atol_scale, rtol_scale)
+    return InputCase(case, text, changes, atol_scale, rtol_scale)
 
 
 def mixed_elements(
@@ -210,7 +215,9 @@ def mixed_elements(
     )
 
 
-def mixed_values(*names: str, values: tuple[float, ...], atol_scale: float = 1.0) -> InputCase:
+def mixed_values(
+    *names: str, values: tuple[float, ...], atol_scale: float = 1.0, case: str = "mixed_values"
+) -> InputCase:
     """A few elements at the ends of their type's range among ordinary ones."""
     text = "A few codes at the ends of the range find signs, offsets and tables that hold for the usual ones alone."
-    return InputCase("mixed_values", text, dict.fromkeys(names, few_values(*values)), atol_scale)
+    return InputCase(case, text, dict.fromkeys(names, few_values(*values)), atol_scale)

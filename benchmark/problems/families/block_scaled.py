@@ -1,0 +1,233 @@
+"""Products of block-scaled operands: float8 with scales of 128 × 128, mxfp8, mxfp4 and nvfp4."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.adversarial.cases import mixed_elements, mixed_rows, mixed_values, one_hot, zero_rows
+from kbench.benchmark.problems.definition import ProblemDefinition, Size
+from kbench.benchmark.problems.families.matrices import product_flops, sized
+from kbench.benchmark.problems.families.precision import bf16, fp8, wide
+from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
+from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec, integers, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BF16, FP8 = "bfloat16", "float8_e4m3fn"
+BLOCK = 128
+"""Elements along k, and rows of a weight, that share one float32 scale."""
+MX, NV = 32, 16
+"""Elements along k that share one scale in the mx formats and in nvfp4."""
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""The 4-bit floats without their sign bit."""
+FP4 = "4-bit floats (e2m1: one sign bit, then 0, 0.5, 1, 1.5, 2, 3, 4, 6), two a byte with the lower four bits first"
+LAYER_CASES = (
+    mixed_rows("x", factor=16.0, atol_scale=16.0),
+    mixed_elements("x", factor=16.0, atol_scale=6.0),
+    one_hot("x"),
+)
+
+
+def power_of_two(byte: Tensor, dtype: torch.dtype) -> Tensor:
+    """The scale that a byte stands for in the mx formats: two to the byte less 127."""
+    return torch.exp2(byte.to(dtype) - 127)
+
+
+def fp4_numbers(packed: Tensor, dtype: torch.dtype) -> Tensor:
+    """4-bit floats as numbers of a wider type."""
+    table = torch.tensor((*E2M1, *(-x for x in E2M1)), device=packed.device, dtype=dtype)
+    return table[nibbles(packed).int()]
+
+
+def scaled_blocks(x: Tensor, scale: Tensor, width: int) -> Tensor:
+    """Each run of `width` neighbours times its scale."""
+    return (x.view(*scale.shape, width) * scale.unsqueeze(-1)).view(x.shape)
+
+
+def fp8_block_decode(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    scales = weight_scale.repeat_interleave(128, dim=0)
+    return F.linear(bf16(scaled_blocks(wide(x), x_scale, 128)), bf16(scaled_blocks(wide(weight), scales, 128)))
+
+
+def fp8_quantise_linear(x: Tensor, weight: Tensor, weight_scale: Tensor) -> Tensor:
+    groups = wide(x).view(x.shape[0], -1, 128)
+    x_scale = groups.abs().amax(-1).clamp(min=1e-10) / 448.0
+    rounded = wide(fp8(groups / x_scale.unsqueeze(-1))).view(x.shape)
+    scales = weight_scale.repeat_interleave(128, dim=0)
+    return F.linear(bf16(scaled_blocks(rounded, x_scale, 128)), bf16(scaled_blocks(wide(weight), scales, 128)))
+
+
+def mxfp8_linear(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    left = scaled_blocks(wide(x), power_of_two(x_scale, wide(x).dtype), 32)
+    right = scaled_blocks(wide(weight), power_of_two(weight_scale, wide(x).dtype), 32)
+    return F.linear(bf16(left), bf16(right))
+
+
+def mxfp4_linear_bias(x: Tensor, packed: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    weight = scaled_blocks(fp4_numbers(packed, x.dtype), power_of_two(scale, x.dtype), 32)
+    return F.linear(x, weight, bias)
+
+
+def nvfp4_weight_linear(x: Tensor, packed: Tensor, scale: Tensor, overall: Tensor) -> Tensor:
+    weight = scaled_blocks(fp4_numbers(packed, x.dtype), scale.to(x.dtype), 16)
+    return bf16(wide(F.linear(x, weight)) * overall)
+
+
+def nvfp4_linear(x: Tensor, packed: Tensor, x_scale: Tensor, scale: Tensor, overall: Tensor) -> Tensor:
+    kind = torch.float64 if overall.dtype is torch.float64 else torch.bfloat16
+    left = scaled_blocks(fp4_numbers(x, kind), x_scale.to(kind), 16)
+    right = scaled_blocks(fp4_numbers(packed, kind), scale.to(kind), 16)
+    return bf16(wide(F.linear(left, right)) * overall)
+
+
+def _block_inputs(p: Params) -> tuple[InputSpec, ...]:
+    unit = p["k"] ** -0.5
+    return (
+        TensorSpec("x", (p["m"], p["k"]), FP8),
+        TensorSpec("weight", (p["n"], p["k"]), FP8),
+        TensorSpec("x_scale", (p["m"], p["k"] // BLOCK), fill=uniform(0.5, 1.5)),
+        TensorSpec("weight_scale", (p["n"] // BLOCK, p["k"] // BLOCK), fill=uniform(0.5 * unit, 1.5 * unit)),
+    )
+
+
+def _quantise_inputs(p: Params) -> tuple[InputSpec, ...]:
+    _, weight, _, scale = _block_inputs(p)
+    return TensorSpec("x", (p["m"], p["k"]), BF16), weight, scale
+
+
+def _mxfp8_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["m"], p["k"]), FP8),
+        TensorSpec("weight", (p["n"], p["k"]), FP8),
+        TensorSpec("x_scale", (p["m"], p["k"] // MX), "uint8", integers(126, 129)),
+        TensorSpec("weight_scale", (p["n"], p["k"] // MX), "uint8", scale_bytes(p["k"])),
+    )
+
+
+def scale_bytes(k: int, size: float = 1.0) -> Fill:
+    """Bytes of scales that give sums of k products of numbers of this size about unit variance."""
+    middle = 127 - round(0.5 * (k.bit_length() - 1)) - round(size)
+    return integers(middle - 1, middle + 2)
+
+
+def _mxfp4_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["m"], p["k"]), BF16),
+        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
+        TensorSpec("scale", (p["n"], p["k"] // MX), "uint8", scale_bytes(p["k"], 2.0)),
+        TensorSpec("bias", (p["n"],), BF16),
+    )
+
+
+def _nvfp4_inputs(p: Params) -> tuple[InputSpec, ...]:
+    unit = p["k"] ** -0.5 / 3
+    return (
+        TensorSpec("x", (p["m"], p["k"]), BF16),
+        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
+        TensorSpec("scale", (p["n"], p["k"] // NV), FP8, uniform(0.5, 1.5)),
+        TensorSpec("overall", (1,), fill=uniform(0.8 * unit, 1.2 * unit)),
+    )
+
+
+def _nvfp4_both_inputs(p: Params) -> tuple[InputSpec, ...]:
+    unit = p["k"] ** -0.5 / 9
+    return (
+        TensorSpec("x", (p["m"], p["k"] // 2), "uint8", integers(0, 256)),
+        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
+        TensorSpec("x_scale", (p["m"], p["k"] // NV), FP8, uniform(0.5, 1.5)),
+        TensorSpec("scale", (p["n"], p["k"] // NV), FP8, uniform(0.5, 1.5)),
+        TensorSpec("overall", (1,), fill=uniform(0.8 * unit, 1.2 * unit)),
+    )
+
+
+problem = functools.partial(
+    ProblemDefinition, family="block_scaled", outputs=tensors("y: bfloat16[m,n]"), flops=product_flops,
+    tolerance=NARROW_WEIGHTS, compute_unit="bf16", tiny=Size("tiny", sized(9, 128, 256)),
+)  # fmt: skip
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="fp8_block_decode", title="Block-scaled float8 linear layer of a decode batch", reference=fp8_block_decode,
+        description="y = X @ W.T in bfloat16, where X[i, j] = x[i, j] * x_scale[i, j // 128] and W[i, j] = weight[i, "
+            "j] * weight_scale[i // 128, j // 128]; x and weight are float8_e4m3fn and the sums fp32. Few rows of x: "
+            "reading the weight once is most of the work.",
+        inputs=_block_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        sizes=(
+            Size("deepseek_v3_out_m16", sized(16, 7168, 16384), "DeepSeek-V3 attention output projection, 16 tokens"),
+            Size("deepseek_v3_up_m64", sized(64, 36864, 7168), "DeepSeek-V3 dense MLP gate and up, 64 tokens"),
+            Size("deepseek_v3_down_m128", sized(128, 7168, 18432), "DeepSeek-V3 dense MLP down, 128 tokens"),
+        ),
+        cases=(*LAYER_CASES, mixed_rows("x_scale", factor=8.0, dims=(), atol_scale=8.0, case="mixed_scales")),
+    ),
+    problem(
+        id="fp8_quantise_linear", title="Linear layer that rounds its input to block-scaled float8",
+        reference=fp8_quantise_linear,
+        description="Every 128 neighbours of a row of bfloat16 x are divided by their scale, the largest magnitude (at "
+            "least 1e-10) over 448, and rounded to float8_e4m3fn. The product of these, times their scales, with W[i, "
+            "j] = weight[i, j] * weight_scale[i // 128, j // 128] (float8_e4m3fn and float32) is the bfloat16 result.",
+        inputs=_quantise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        sizes=(
+            Size("deepseek_v3_up_m64", sized(64, 36864, 7168), "DeepSeek-V3 dense MLP gate and up, 64 tokens"),
+            Size("deepseek_v3_q_m2048", sized(2048, 24576, 1536), "DeepSeek-V3 query up projection, 2048 tokens"),
+            Size("qwen3_32b_m512", sized(512, 51200, 5120), "Qwen3-32B-FP8 MLP gate and up, 512 tokens"),
+        ),
+        cases=(*LAYER_CASES, mixed_rows("weight_scale", factor=8.0, dims=(), atol_scale=8.0, case="mixed_scales")),
+    ),
+    problem(
+        id="mxfp8_linear", title="Linear layer with mxfp8 operands", reference=mxfp8_linear,
+        description="y = X @ W.T in bfloat16 with fp32 sums, where each 32 neighbours along k of x and of weight "
+            "(float8_e4m3fn) share a scale byte s that stands for 2 ** (s - 127).",
+        inputs=_mxfp8_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        sizes=(
+            Size("llama3_8b_m4096", sized(4096, 28672, 4096), "Llama-3-8B MLP gate and up projections, 4096 tokens"),
+            Size("llama3_70b_m64", sized(64, 57344, 8192), "Llama-3-70B MLP gate and up projections, 64 tokens"),
+            Size("qwen3_32b_m1024", sized(1024, 5120, 25600), "Qwen3-32B MLP down projection, 1024 tokens"),
+        ),
+        cases=(*LAYER_CASES, mixed_values("x_scale", values=(118, 132), atol_scale=32.0)),
+    ),
+    problem(
+        id="mxfp4_linear_bias", title="Linear layer with mxfp4 weights and bias", reference=mxfp4_linear_bias,
+        description=f"y = x @ W.T + bias in bfloat16 with fp32 sums. Weights are {FP4}; 32 neighbours along k share a "
+            "scale byte s that stands for 2 ** (s - 127).",
+        inputs=_mxfp4_inputs,
+        sizes=(
+            Size("llama3_70b_m1", sized(1, 57344, 8192), "Llama-3-70B MLP gate and up projections, one token"),
+            Size("qwen3_32b_m32", sized(32, 51200, 5120), "Qwen3-32B MLP gate and up projections, 32 tokens"),
+            Size("llama3_8b_m256", sized(256, 28672, 4096), "Llama-3-8B MLP gate and up projections, 256 tokens"),
+        ),
+        cases=(*LAYER_CASES, mixed_values("packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=2.0)),
+    ),
+    problem(
+        id="nvfp4_weight_linear", title="Linear layer with nvfp4 weights", reference=nvfp4_weight_linear,
+        description=f"y = (x @ W.T) * overall in bfloat16 with fp32 sums. Weights are {FP4}; 16 neighbours along k "
+            "share a float8_e4m3fn scale, and overall is one float32 number.",
+        inputs=_nvfp4_inputs,
+        sizes=(
+            Size("llama3_70b_m4", sized(4, 57344, 8192), "Llama-3-70B MLP gate and up projections, 4 tokens"),
+            Size("llama3_70b_m64", sized(64, 10240, 8192), "Llama-3-70B query, key and value projections, 64 tokens"),
+            Size("qwen3_32b_m256", sized(256, 51200, 5120), "Qwen3-32B MLP gate and up projections, 256 tokens"),
+        ),
+        cases=(
+            *LAYER_CASES, mixed_values("packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=2.0), zero_rows("scale"),
+        ),
+    ),
+    problem(
+        id="nvfp4_linear", title="Linear layer with nvfp4 operands", reference=nvfp4_linear,
+        description=f"y = (X @ W.T) * overall in bfloat16 with fp32 sums. x and packed hold {FP4}; 16 neighbours along "
+            "k share a float8_e4m3fn scale (x_scale, scale), and overall is one float32 number.",
+        inputs=_nvfp4_both_inputs,
+        sizes=(
+            Size("llama3_8b_m2048", sized(2048, 28672, 4096), "Llama-3-8B MLP gate and up projections, 2048 tokens"),
+            Size("llama3_70b_m128", sized(128, 57344, 8192), "Llama-3-70B MLP gate and up projections, 128 tokens"),
+            Size("qwen3_32b_m512", sized(512, 5120, 25600), "Qwen3-32B MLP down projection, 512 tokens"),
+        ),
+        cases=(
+            mixed_values("x", "packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=4.0),
+            mixed_rows("x_scale", factor=16.0, dims=(-1,), atol_scale=16.0), zero_rows("scale"),
+        ),
+    ),
+)  # fmt: skip

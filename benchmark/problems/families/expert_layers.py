@@ -1,0 +1,411 @@
+"""Whole mixture-of-experts layers in bfloat16, float8 and 4 bits, their gradients, and the steps around them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, mixed_values, one_hot
+from kbench.benchmark.problems.adversarial.changes import crowd_one
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.families.precision import bf16, fp8, wide
+from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
+from kbench.benchmark.problems.families.quantized_matmul import group_offsets
+from kbench.benchmark.problems.families.weight_quantised import nibbles
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, torch
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+BF16, FP8 = "bfloat16", "float8_e4m3fn"
+BLOCK = 128
+"""Elements along k, and rows of a weight, that share one float32 scale."""
+LAYER = Tolerance(
+    3e-2,
+    3e-2,
+    "bfloat16 rounds weights, the hidden layer and each expert's output by 2^-9 relative before they are summed",
+)
+ROUTED = (
+    "Token t goes to the experts experts[t] (int32, all different) with weights share[t] (float32). An expert maps a "
+    "row x to (silu(x Gᵀ) * (x Uᵀ)) Dᵀ, where G and U are the upper and lower half of its matrix up and D is its "
+    "matrix down; a token's result is the weighted sum over its experts, in bfloat16."
+)
+
+
+def few_favourites(generator: Generator, experts: Tensor) -> Tensor:
+    """About a third of the tokens all go to the experts of the first token; the others stay."""
+    picked = torch.rand((len(experts), 1), generator=generator, device=experts.device) < 0.3
+    return torch.where(picked, experts[:1], experts)
+
+
+LAYER_CASES = (
+    mixed_rows("x", factor=8.0, atol_scale=64.0),
+    mixed_elements("x", factor=8.0, atol_scale=16.0),
+    InputCase(
+        "favourites", "Experts with far more tokens than others find grids made for even loads.",
+        {"experts": few_favourites},
+    ),
+    one_hot("share"),
+)  # fmt: skip
+
+
+def routed_layer(x: Tensor, experts: Tensor, share: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """The layer with bfloat16 matrices (expert, output, input): rows sorted by expert, two grouped products."""
+    chosen = experts.flatten().long()
+    order = chosen.argsort(stable=True)
+    counts = torch.zeros(len(up), dtype=torch.int32, device=x.device)
+    ends = counts.scatter_add(0, chosen, torch.ones_like(chosen, dtype=torch.int32)).cumsum(0).to(torch.int32)
+    rows = x[order // experts.shape[1]]
+    gate, raised = F.grouped_mm(rows, up.transpose(1, 2), offs=ends).chunk(2, dim=-1)
+    answers = F.grouped_mm(F.silu(gate) * raised, down.transpose(1, 2), offs=ends)
+    places = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=x.device))
+    return bf16((wide(answers)[places].view(*experts.shape, -1) * share.unsqueeze(-1)).sum(1))
+
+
+def exact_layer(
+    x: Tensor, experts: Tensor, share: Tensor, up: Callable[[int], Tensor], down: Callable[[int], Tensor], count: int
+) -> Tensor:
+    """The layer in float64, one expert at a time; `up` and `down` give an expert's matrices."""
+    y = torch.zeros(len(x), down(0).shape[0], dtype=torch.float64, device=x.device)
+    for number in range(count):
+        gate, raised = (x.double() @ up(number).T).chunk(2, dim=-1)
+        part = (share.double() * (experts == number)).sum(1, keepdim=True)
+        y += part * ((F.silu(gate) * raised) @ down(number).T)
+    return y
+
+
+def moe_layer(x: Tensor, experts: Tensor, share: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    return routed_layer(x, experts, share, up, down)
+
+
+def _layer_oracle(x: Tensor, experts: Tensor, share: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    return exact_layer(x, experts, share, lambda e: up[e].double(), lambda e: down[e].double(), len(up))
+
+
+def blocks(weight: Tensor, scale: Tensor, kind: torch.dtype) -> Tensor:
+    """Matrices times one scale for each 128 × 128 elements."""
+    spread = scale.to(kind).repeat_interleave(BLOCK, dim=-2).repeat_interleave(BLOCK, dim=-1)
+    return weight.to(kind) * spread
+
+
+def moe_layer_fp8(
+    x: Tensor, experts: Tensor, share: Tensor, up: Tensor, up_scale: Tensor, down: Tensor, down_scale: Tensor
+) -> Tensor:
+    raising = blocks(up, up_scale, torch.float32).to(x.dtype)
+    return routed_layer(x, experts, share, raising, blocks(down, down_scale, torch.float32).to(x.dtype))
+
+
+def _fp8_oracle(
+    x: Tensor, experts: Tensor, share: Tensor, up: Tensor, up_scale: Tensor, down: Tensor, down_scale: Tensor
+) -> Tensor:
+    return exact_layer(
+        x, experts, share,
+        lambda e: blocks(up[e], up_scale[e], torch.float64), lambda e: blocks(down[e], down_scale[e], torch.float64),
+        len(up),
+    )  # fmt: skip
+
+
+def int4_matrices(packed: Tensor, scale: Tensor) -> Tensor:
+    """(nibble - 8) times one scale for each 128 neighbours."""
+    numbers = nibbles(packed).to(scale.dtype) - 8
+    return (numbers.view(*scale.shape, BLOCK) * scale.unsqueeze(-1)).flatten(-2)
+
+
+def moe_layer_int4(
+    x: Tensor, experts: Tensor, share: Tensor, up: Tensor, up_scale: Tensor, down: Tensor, down_scale: Tensor
+) -> Tensor:
+    return routed_layer(x, experts, share, int4_matrices(up, up_scale), int4_matrices(down, down_scale))
+
+
+def _int4_oracle(
+    x: Tensor, experts: Tensor, share: Tensor, up: Tensor, up_scale: Tensor, down: Tensor, down_scale: Tensor
+) -> Tensor:
+    return exact_layer(
+        x, experts, share,
+        lambda e: int4_matrices(up[e], up_scale[e].double()), lambda e: int4_matrices(down[e], down_scale[e].double()),
+        len(up),
+    )  # fmt: skip
+
+
+def grouped_fp8_linear(x: Tensor, weight: Tensor, offsets: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    expert = torch.searchsorted(offsets.long(), torch.arange(len(x), device=x.device), right=True)
+    y = F.grouped_mm(x.to(torch.bfloat16), weight.to(torch.bfloat16).transpose(1, 2), offs=offsets)
+    return (y.float() * x_scale[:, None] * weight_scale[expert]).to(torch.bfloat16)
+
+
+def _grouped_oracle(x: Tensor, weight: Tensor, offsets: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
+    parts = [
+        (x[a:b].double() @ weight[e].double().T) * x_scale[a:b].double()[:, None] * weight_scale[e].double()
+        for e, (a, b) in enumerate(itertools.pairwise([0, *offsets.tolist()]))
+    ]
+    return torch.cat(parts)
+
+
+def grouped_wgrad(x: Tensor, dy: Tensor, offsets: Tensor) -> Tensor:
+    return F.grouped_mm(dy.t(), x, offs=offsets)
+
+
+def _wgrad_oracle(x: Tensor, dy: Tensor, offsets: Tensor) -> Tensor:
+    ends = itertools.pairwise([0, *offsets.tolist()])
+    return torch.stack([dy[a:b].double().T @ x[a:b].double() for a, b in ends])
+
+
+def moe_combine(rows: Tensor, places: Tensor, share: Tensor, shared: Tensor) -> Tensor:
+    gathered = wide(rows)[places.long()] * share.unsqueeze(-1)
+    return bf16(gathered.sum(1) + wide(shared))
+
+
+def moe_gather_quantise(x: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    groups = wide(x)[tokens.long()].view(len(tokens), -1, 128)
+    scales = groups.abs().amax(-1).clamp(min=1e-10) / 448.0
+    return fp8(groups / scales.unsqueeze(-1)).view(len(tokens), -1), scales
+
+
+def routes(experts: int) -> Callable[[Generator, TensorSpec, str], Tensor]:
+    """Different experts for each token."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        drawn = torch.rand((spec.shape[0], experts), generator=generator, device=device)
+        return drawn.argsort(dim=1)[:, : spec.shape[1]].to(torch.int32)
+
+    return fill
+
+
+def permutation(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Every number once, in random order."""
+    return torch.rand(spec.numel, generator=generator, device=device).argsort().view(spec.shape).to(torch.int32)
+
+
+def repeated_tokens(tokens: int) -> Callable[[Generator, TensorSpec, str], Tensor]:
+    """Every token equally often, in random order."""
+
+    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+        return (torch.rand(spec.numel, generator=generator, device=device).argsort() % tokens).to(torch.int32)
+
+    return fill
+
+
+def _routing(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["tokens"], p["hidden"]), BF16),
+        TensorSpec("experts", (p["tokens"], p["chosen"]), "int32", routes(p["experts"])),
+        TensorSpec("share", (p["tokens"], p["chosen"]), fill=uniform(0.2, 1.0)),
+    )
+
+
+def _layer_inputs(p: Params) -> tuple[InputSpec, ...]:
+    h, n = p["hidden"], p["n"]
+    return (
+        *_routing(p), TensorSpec("up", (p["experts"], 2 * n, h), BF16, normal(h**-0.5)),
+        TensorSpec("down", (p["experts"], h, n), BF16, normal(1.5 * n**-0.5)),
+    )  # fmt: skip
+
+
+def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
+    e, h, n = p["experts"], p["hidden"], p["n"]
+    u, d = h**-0.5, 1.5 * n**-0.5
+    return (
+        *_routing(p), TensorSpec("up", (e, 2 * n, h), FP8),
+        TensorSpec("up_scale", (e, 2 * n // BLOCK, h // BLOCK), fill=uniform(0.7 * u, 1.3 * u)),
+        TensorSpec("down", (e, h, n), FP8),
+        TensorSpec("down_scale", (e, h // BLOCK, n // BLOCK), fill=uniform(0.7 * d, 1.3 * d)),
+    )  # fmt: skip
+
+
+def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
+    e, h, n = p["experts"], p["hidden"], p["n"]
+    u, d = (21.5 * h) ** -0.5, 1.5 * (21.5 * n) ** -0.5
+    return (
+        *_routing(p), TensorSpec("up", (e, 2 * n, h // 2), "uint8", integers(0, 256)),
+        TensorSpec("up_scale", (e, 2 * n, h // BLOCK), BF16, uniform(0.7 * u, 1.3 * u)),
+        TensorSpec("down", (e, h, n // 2), "uint8", integers(0, 256)),
+        TensorSpec("down_scale", (e, h, n // BLOCK), BF16, uniform(0.7 * d, 1.3 * d)),
+    )  # fmt: skip
+
+
+def _grouped_inputs(p: Params) -> tuple[InputSpec, ...]:
+    unit = p["k"] ** -0.5
+    return (
+        TensorSpec("x", (p["rows"], p["k"]), FP8), TensorSpec("weight", (p["experts"], p["n"], p["k"]), FP8),
+        TensorSpec("offsets", (p["experts"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+        TensorSpec("x_scale", (p["rows"],), fill=uniform(0.5, 1.5)),
+        TensorSpec("weight_scale", (p["experts"], p["n"]), fill=uniform(0.5 * unit, 1.5 * unit)),
+    )  # fmt: skip
+
+
+def _wgrad_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("x", (p["rows"], p["k"]), BF16),
+        TensorSpec("dy", (p["rows"], p["n"]), BF16, normal((p["rows"] / p["experts"]) ** -0.5)),
+        TensorSpec("offsets", (p["experts"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+    )
+
+
+def _combine_inputs(p: Params) -> tuple[InputSpec, ...]:
+    return (
+        TensorSpec("rows", (p["tokens"] * p["chosen"], p["hidden"]), BF16),
+        TensorSpec("places", (p["tokens"], p["chosen"]), "int32", permutation),
+        TensorSpec("share", (p["tokens"], p["chosen"]), fill=uniform(0.1, 1.0)),
+        TensorSpec("shared", (p["tokens"], p["hidden"]), BF16),
+    )
+
+
+def _gather_inputs(p: Params) -> tuple[InputSpec, ...]:
+    rows = p["tokens"] * p["chosen"]
+    return (
+        TensorSpec("x", (p["tokens"], p["hidden"]), BF16),
+        TensorSpec("tokens", (rows,), "int32", repeated_tokens(p["tokens"])),
+    )
+
+
+def _layer_bytes(p: Params, bits: int) -> int:
+    """The matrices of experts that some token goes to, and tokens in and out."""
+    draws = p["tokens"] * p["chosen"]
+    used = max(p["chosen"], 0.9 * p["experts"] * (1 - (1 - 1 / p["experts"]) ** draws))
+    return int(used * 3 * p["hidden"] * p["n"] * bits / 8 + 4 * p["tokens"] * p["hidden"])
+
+
+def _layer_flops(p: Params) -> int:
+    return int(6 * p["tokens"] * p["chosen"] * p["hidden"] * p["n"])
+
+
+def _layer(tokens: int, experts: int, chosen: int, hidden: int, n: int) -> dict[str, int]:
+    return {"tokens": tokens, "experts": experts, "chosen": chosen, "hidden": hidden, "n": n}
+
+
+def _rows(rows: int, experts: int, n: int, k: int) -> dict[str, int]:
+    return {"rows": rows, "experts": experts, "n": n, "k": k}
+
+
+problem = functools.partial(
+    ProblemDefinition, family="expert_layers", outputs=tensors("y: bfloat16[tokens,hidden]"), flops=_layer_flops,
+    tolerance=LAYER, compute_unit="bf16", cases=LAYER_CASES, tiny=Size("tiny", _layer(12, 5, 2, 128, 128)),
+)  # fmt: skip
+
+PROBLEMS: tuple[ProblemDefinition, ...] = (
+    problem(
+        id="moe_layer", title="A whole layer of experts", reference=moe_layer, oracle=_layer_oracle,
+        description=f"{ROUTED} All matrices are bfloat16.",
+        inputs=_layer_inputs, min_bytes=lambda p: _layer_bytes(p, 16),
+        sizes=(
+            Size("qwen3_30b_b64", _layer(64, 128, 8, 2048, 768), "Qwen3-30B-A3B experts, 64 tokens"),
+            Size("mixtral_8x7b_b16", _layer(16, 8, 2, 4096, 14336), "Mixtral-8x7B experts, 16 tokens"),
+            Size("deepseek_v2_lite_1k", _layer(1024, 64, 6, 2048, 1408), "DeepSeek-V2-Lite experts, 1024 tokens"),
+        ),
+    ),
+    problem(
+        id="moe_layer_fp8", title="A whole layer of experts with float8 weights", reference=moe_layer_fp8,
+        oracle=_fp8_oracle,
+        description=f"{ROUTED} Matrices are float8_e4m3fn with one float32 scale (up_scale, down_scale) for each 128 × "
+            "128 elements; they may be rounded to bfloat16 after scaling.",
+        inputs=_fp8_inputs, min_bytes=lambda p: _layer_bytes(p, 8),
+        sizes=(
+            Size("qwen3_30b_b32", _layer(32, 128, 8, 2048, 768), "Qwen3-30B-A3B-FP8 experts, 32 tokens"),
+            Size("deepseek_v3_ep16", _layer(128, 16, 2, 7168, 2048), "DeepSeek-V3 experts on one of 16 GPUs"),
+            Size("qwen3_30b_1k", _layer(1024, 128, 8, 2048, 768), "Qwen3-30B-A3B-FP8 experts, 1024 tokens"),
+        ),
+    ),
+    problem(
+        id="moe_layer_int4", title="A whole layer of experts with 4-bit weights", reference=moe_layer_int4,
+        oracle=_int4_oracle,
+        description=f"{ROUTED} Matrices hold 4-bit weights, two a byte with the lower four bits first: (nibble - 8) "
+            "times a bfloat16 scale (up_scale, down_scale) for each 128 neighbours; they may be rounded to bfloat16.",
+        inputs=_int4_inputs, min_bytes=lambda p: _layer_bytes(p, 4),
+        sizes=(
+            Size("mixtral_8x7b_b8", _layer(8, 8, 2, 4096, 14336), "Mixtral-8x7B-AWQ experts, 8 tokens"),
+            Size("qwen3_30b_b128", _layer(128, 128, 8, 2048, 768), "Qwen3-30B-A3B-GPTQ experts, 128 tokens"),
+            Size("qwen3_30b_b16", _layer(16, 128, 8, 2048, 768), "Qwen3-30B-A3B-GPTQ experts, 16 tokens"),
+        ),
+        cases=(*LAYER_CASES[:3], mixed_values("up", "down", values=(0, 15, 240, 255), atol_scale=4.0)),
+    ),
+    problem(
+        id="grouped_fp8_linear", title="Grouped product of experts in float8", reference=grouped_fp8_linear,
+        oracle=_grouped_oracle,
+        description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] "
+            "their start (0 for the first). An expert's rows are multiplied by its matrix weight[g] (n by k), both "
+            "float8_e4m3fn, then by a float32 scale per row and one per expert and column; bfloat16 out, fp32 sums.",
+        inputs=_grouped_inputs, outputs=tensors("y: bfloat16[rows,n]"),
+        flops=lambda p: 2 * p["rows"] * p["n"] * p["k"], tolerance=FP8_SUMS, compute_unit="fp8",
+        sizes=(
+            Size("qwen3_30b", _rows(16384, 128, 1536, 2048), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),
+            Size("deepseek_v3_ep16", _rows(8192, 16, 4096, 7168), "DeepSeek-V3 experts on one of 16 GPUs, 8192 rows"),
+            Size("mixtral_8x7b", _rows(1024, 8, 28672, 4096), "Mixtral-8x7B experts, 512 tokens to 2 experts each"),
+        ),
+        tiny=Size("tiny", _rows(88, 5, 48, 64)),
+        cases=(
+            mixed_rows("x", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=6.0),
+            one_hot("x"),
+            InputCase("crowded", "An expert with most rows finds grids made for even loads.", {"offsets": crowd_one}),
+        ),
+    ),
+    problem(
+        id="grouped_wgrad", title="Weight gradients of all experts", reference=grouped_wgrad, oracle=_wgrad_oracle,
+        description="Rows of x and dy are sorted by expert; offsets[g] (int32) is the end of expert g's rows and "
+            "offsets[g-1] their start (0 for the first). Output g is dyᵀ x (n by k) over expert g's rows; bfloat16 "
+            "with fp32 sums.",
+        inputs=_wgrad_inputs, outputs=tensors("dw: bfloat16[experts,n,k]"),
+        flops=lambda p: 2 * p["rows"] * p["n"] * p["k"],
+        tolerance=Tolerance(2e-2, 2e-2, "one rounding to bfloat16 is 2e-3 relative; fp32 accumulation adds far less"),
+        sizes=(
+            Size("qwen3_30b", _rows(32768, 128, 1536, 2048), "Qwen3-30B-A3B experts, 4096 tokens to 8 experts each"),
+            Size("olmoe_1b_7b", _rows(32768, 64, 2048, 2048), "OLMoE-1B-7B experts, 4096 tokens to 8 experts each"),
+            Size("mixtral_8x7b", _rows(8192, 8, 14336, 4096), "Mixtral-8x7B experts, 4096 tokens to 2 experts each"),
+        ),
+        tiny=Size("tiny", _rows(96, 4, 48, 64)),
+        cases=(
+            mixed_rows("dy", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=8.0),
+            InputCase(
+                "crowded", "An expert with most of the rows finds sums made for even loads.", {"offsets": crowd_one},
+                atol_scale=8.0,
+            ),
+        ),
+    ),
+    problem(
+        id="moe_combine", title="Weighted sum of experts' rows", reference=moe_combine,
+        description="Token t's result is shared[t] plus the sum over j of share[t, j] (float32) times "
+            "rows[places[t, j]], with int32 places in no order; bfloat16 in and out, summed in fp32.",
+        inputs=_combine_inputs, flops=lambda p: 2 * p["tokens"] * p["chosen"] * p["hidden"],
+        tolerance=Tolerance(1e-2, 1e-2, "one rounding to bfloat16 of a sum of up to nine rows"),
+        compute_unit="fp32",
+        sizes=(
+            Size("deepseek_v3", _layer(4096, 256, 8, 7168, 2048), "DeepSeek-V3, 4096 tokens to 8 experts each"),
+            Size("qwen3_30b", _layer(8192, 128, 8, 2048, 768), "Qwen3-30B-A3B, 8192 tokens to 8 experts each"),
+            Size("mixtral_8x7b", _layer(8192, 8, 2, 4096, 14336), "Mixtral-8x7B, 8192 tokens to 2 experts each"),
+        ),
+        cases=(
+            mixed_rows("rows", factor=32.0, atol_scale=32.0), mixed_elements("rows", factor=32.0), one_hot("share"),
+        ),
+    ),
+    problem(
+        id="moe_gather_quantise", title="Rows of experts gathered and rounded to float8", reference=moe_gather_quantise,
+        description="Row i is x[tokens[i]] (bfloat16, int32 tokens in no order). Every 128 neighbours of a row are "
+            "divided by their scale, the largest magnitude (at least 1e-10) over 448, and rounded to float8_e4m3fn, "
+            "the first output; the float32 scales are the second.",
+        inputs=_gather_inputs,
+        outputs=lambda p: (
+            TensorSpec("quantised", (p["tokens"] * p["chosen"], p["hidden"]), FP8),
+            TensorSpec("scales", (p["tokens"] * p["chosen"], p["hidden"] // BLOCK)),
+        ),
+        flops=lambda p: 2 * p["tokens"] * p["chosen"] * p["hidden"],
+        tolerance=Tolerance(
+            1e-6, 1e-3,
+            "bfloat16 inputs often land on ties between two float8 values, where multiplying by the reciprocal scale "
+            "may round the other way",
+            mismatch_share=5e-3,
+        ),
+        compute_unit="fp32",
+        sizes=(
+            Size("deepseek_v3", _layer(2048, 256, 8, 7168, 2048), "DeepSeek-V3, 2048 tokens to 8 experts each"),
+            Size("qwen3_30b", _layer(8192, 128, 8, 2048, 768), "Qwen3-30B-A3B, 8192 tokens to 8 experts each"),
+            Size("kimi_k2", _layer(1024, 384, 8, 7168, 2048), "Kimi-K2, 1024 tokens to 8 experts each"),
+        ),
+        # Powers of two, so that quotients round as those of the drawn values do.
+        cases=(
+            mixed_rows("x", factor=2.0**15, atol_scale=1.0), mixed_elements("x", factor=64.0, atol_scale=1.0),
+            one_hot("x"),
+        ),
+    ),
+)  # fmt: skip

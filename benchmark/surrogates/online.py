@@ -1,6 +1,6 @@
-"""The `online` surrogate: a Gaussian process over token counts, refitted on a search's own measurements.
+"""`online`: a Gaussian process over token counts, fitted to the known kernels of each query.
 
-It needs nothing but numpy and milliseconds, so it can sit inside a search that measures dozens of kernels per second.
+It needs nothing but numpy and milliseconds. Searches use its features and distances in a process over genes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,57 @@ COMMENT = re.compile(r"#(?!\s*(?:include|define|pragma|if|else|endif|undef)\b)[^
 """Comments of Python and C++, found quickly: a `#` inside a string costs a feature, a full parse costs the search."""
 
 
+NOISE = 0.1
+"""Variance of the target that tokens cannot explain, relative to the variance of the target."""
+TYPICAL_SPREAD = 0.7
+"""Standard deviation of log2 speedup within a pool."""
+DOUBT = 2.0
+"""Imagined kernels whose speed spreads as in a typical pool, beside the known ones."""
+
+
+class OnlineSurrogate:
+    """Forecasts log2 speedup with a standard error, from what a query's known kernels reached."""
+
+    inputs = "source"
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """A distribution for each query that names known kernels; a failure for one that names none."""
+        return [self._answer(query) for query in queries]
+
+    def _answer(self, query: Query) -> Forecast:
+        if not query.known:
+            return Forecast(query_id=query.query_id, failure="nothing measured yet to learn from")
+        sources = [kernel.source for kernel in query.known]
+        targets = np.log2([kernel.speedup for kernel in query.known])
+        if query.kind is PairKind.REFERENCE:
+            (mean,), (error,) = predict(sources, targets, [query.candidate_source])
+        else:
+            (own, anchor), errors = predict(sources, targets, [query.candidate_source, query.anchor_source])
+            # Both errors are counted in full: kernels that are alike err alike, but how much is not known.
+            mean, error = own - anchor, math.hypot(*errors)
+        # Every known kernel is correct: nothing here says that this one may fail.
+        return Forecast(
+            query_id=query.query_id, probabilities=distribution(mean, error), speedup=2.0**mean, p_valid=1.0
+        )
+
+
+def predict(sources: Sequence[str], targets: Matrix, asked: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Means and standard errors of what is asked, given measured sources and their log2 speedups."""
+    rows = features([*sources, *asked])
+    rows = rows[:, np.ptp(rows, axis=0) > 0]
+    known, new = rows[: len(sources)], rows[len(sources) :]
+    distances = squared_distances(known, known)
+    apart = distances[distances > 1e-9]
+    scale = 2 * (float(np.median(apart)) if apart.size else 1.0)
+    across = np.exp(-squared_distances(new, known) / scale)
+    solved = np.linalg.solve(np.exp(-distances / scale) + NOISE * np.eye(len(targets)), across.T)
+    means = targets.mean() + solved.T @ (targets - targets.mean())
+    shares = np.clip(1.0 + NOISE - np.einsum("ij,ji->i", across, solved), NOISE, None)
+    variance = len(targets) * targets.var() + DOUBT * TYPICAL_SPREAD**2
+    spread = max(math.sqrt(variance / (len(targets) + DOUBT)), 0.05)
+    return means.tolist(), (np.sqrt(shares) * spread).tolist()
+
+
 @functools.lru_cache(maxsize=20_000)
 def _counts(source: str) -> Counter[int]:
     counts: Counter[int] = Counter()
@@ -48,112 +99,10 @@ def features(sources: Sequence[str]) -> Matrix:
     return logs
 
 
-NOISE = 0.1
-"""Variance of the target that tokens cannot explain, relative to the variance of the target."""
-TYPICAL_SPREAD = 0.7
-"""Standard deviation of log2 speedup within a pool."""
-KNOWN_DOUBT = 2.0
-"""Imagined kernels beside the known ones of a query."""
-MOST = 128
-"""Newest observations kept: the fit is cubic in their number."""
-
-
-class OnlineSurrogate:
-    """Forecasts log2 speedup over the reference with a standard error, and the chance of being valid."""
-
-    inputs = "source"
-
-    def __init__(self, doubt: float = 0.0) -> None:
-        """Know nothing.
-
-        Args:
-            doubt: imagined kernels whose speed spreads as in a typical pool, for when few were measured.
-        """
-        self._doubt = doubt
-        self._sources: list[str] = []
-        self._targets: list[float | None] = []
-
-    def learn(self, observations: Sequence[tuple[str, float | None]]) -> None:
-        """Replace what is known: (source, speedup over the reference), None for a kernel that failed."""
-        kept = list(observations)[-MOST:]
-        self._sources = [source for source, _ in kept]
-        self._targets = [math.log2(speedup) if speedup else None for _, speedup in kept]
-
-    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """A distribution for each query, learned from its known kernels where it names any.
-
-        A failure while no correct kernel was seen.
-        """
-        return [forecast for query in queries for forecast in self._with_known(query)]
-
-    def _with_known(self, query: Query) -> list[Forecast]:
-        learner = self
-        if query.known:
-            learner = OnlineSurrogate(doubt=KNOWN_DOUBT)
-            learner.learn([(kernel.source, kernel.speedup) for kernel in query.known])
-        asked = [(query.query_id, query.candidate_source)]
-        if query.kind is PairKind.REFERENCE or not learner._sources:
-            return learner.forecast_sources(asked)
-        (mean, anchor), (error, other), (valid, _) = learner._predict([query.candidate_source, query.anchor_source])
-        # Both errors are counted in full: kernels that are alike err alike, but how much is not known.
-        shares = distribution(mean - anchor, math.hypot(error, other))
-        return [Forecast(query_id=query.query_id, probabilities=shares, speedup=2.0 ** (mean - anchor), p_valid=valid)]
-
-    def forecast_sources(self, asked: Sequence[tuple[str, str]]) -> list[Forecast]:
-        """The same for (query id, source), so that a search need not make whole queries."""
-        if not any(target is not None for target in self._targets):
-            reason = "nothing measured yet to learn from"
-            return [Forecast(query_id=key, failure=reason) for key, _ in asked]
-        means, errors, valid = self._predict([source for _, source in asked])
-        return [
-            Forecast(query_id=key, probabilities=distribution(mean, error), speedup=2.0**mean, p_valid=chance)
-            for (key, _), mean, error, chance in zip(asked, means, errors, valid, strict=True)
-        ]
-
-    def _predict(self, sources: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
-        known, asked = features(self._sources), features(sources)
-        known, asked = _keep_varying(known, asked)
-        scale = _typical_distance(known)
-        correct = np.array([target is not None for target in self._targets])
-        targets = np.array([target for target in self._targets if target is not None])
-        center, spread = float(targets.mean()), self._spread(targets)
-        among = _similarity(known[correct], known[correct], scale)
-        across = _similarity(asked, known[correct], scale)
-        solved = np.linalg.solve(among + NOISE * np.eye(len(targets)), across.T)
-        means = center + solved.T @ (targets - center)
-        variances = np.clip(1.0 + NOISE - np.einsum("ij,ji->i", across, solved), NOISE, None)
-        weights = _similarity(asked, known, scale) ** 2
-        # Two pseudo-neighbours carry the overall share, so that one failure nearby does not condemn a candidate.
-        share = float(correct.mean())
-        valid = (weights @ correct.astype(float) + 2 * share) / (weights.sum(axis=1) + 2)
-        bounded = np.clip(valid, 0.0, 1.0)
-        return means.tolist(), (np.sqrt(variances) * spread).tolist(), bounded.tolist()
-
-    def _spread(self, targets: Matrix) -> float:
-        variance = len(targets) * targets.var() + self._doubt * TYPICAL_SPREAD**2
-        return max(math.sqrt(variance / (len(targets) + self._doubt)), 0.05)
-
-
-def _keep_varying(known: Matrix, asked: Matrix) -> tuple[Matrix, Matrix]:
-    varying = np.ptp(np.vstack([known, asked]), axis=0) > 0
-    return known[:, varying], asked[:, varying]
-
-
 def squared_distances(one: Matrix, other: Matrix) -> Matrix:
     """Between every row of one and every row of the other."""
     found: Matrix = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
     return np.maximum(found, 0.0)
-
-
-def _typical_distance(known: Matrix) -> float:
-    distances = squared_distances(known, known)
-    apart = distances[distances > 1e-9]
-    return float(np.median(apart)) if apart.size else 1.0
-
-
-def _similarity(one: Matrix, other: Matrix, scale: float) -> Matrix:
-    found: Matrix = np.exp(-squared_distances(one, other) / (2 * scale))
-    return found
 
 
 def distribution(mean: float, error: float) -> tuple[float, ...]:

@@ -36,8 +36,6 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 CALIBRATED, STACK = "calibrated", "stack"
-COMBINED = "stack:combined"
-"""Makes both of those."""
 VALIDATION_FORECASTS, VALIDATION_LIMIT = "validation_forecasts", "validation_limit"
 """Arguments of a combined surrogate: forecasts of validation queries made earlier, and how many to ask at most."""
 REPLAY = "baselines:ReplaySurrogate"
@@ -219,7 +217,10 @@ def _construct_combined(target: SurrogateTarget, arguments: Mapping[str, Any], c
     if given:
         names = ", ".join(f"{part.name}.NAME=VALUE" for part in target.parts)
         raise UserError(f"--surrogate-arg {next(iter(given))} names no part of {target.name}; write {names}")
-    made: Surrogate = _built_in(COMBINED)(target.name, parts, recorded, limit)
+    part = _built_in("stack:Part")
+    made: Surrogate = _built_in("stack:CombinedSurrogate")(
+        target.name, [part(name, each, recorded.get(name)) for name, each in parts.items()], limit
+    )
     return made
 
 

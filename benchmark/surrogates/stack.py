@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -184,20 +184,6 @@ class CombinedSurrogate:
         if total <= 0:
             return float(2.0 ** np.mean(logs))
         return float(2.0 ** (sum(weight * log for (weight, _), log in zip(rows, logs, strict=True)) / total))
-
-
-def combined(
-    name: str, parts: Mapping[str, Surrogate], recorded: Mapping[str, Surrogate], validation_limit: int | None = None
-) -> CombinedSurrogate:
-    """Put surrogates together.
-
-    Args:
-        name: what was asked for.
-        parts: the surrogates by name.
-        recorded: validation forecasts of some of them, made earlier.
-        validation_limit: most validation queries to ask.
-    """
-    return CombinedSurrogate(name, [Part(n, each, recorded.get(n)) for n, each in parts.items()], validation_limit)
 
 
 def _shares(forecasts: Sequence[Forecast]) -> Floats:

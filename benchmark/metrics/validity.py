@@ -11,19 +11,19 @@ from kbench.benchmark.metrics.arrays import Floats, Ints, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
 from kbench.benchmark.metrics.forecast.log_score import FLOOR
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
+from kbench.benchmark.metrics.rank.order import mean_ranks
 from kbench.benchmark.metrics.rows import ValidityRows
 from kbench.benchmark.tracks import VALIDITY
 
 
 def auroc(scores: npt.ArrayLike, happened: npt.ArrayLike) -> float:
     """AUROC, ties counting one half; NaN unless both outcomes occur."""
-    from sklearn.metrics import auc, roc_curve
-
     predicted, truth = as_vectors(scores, happened)
     if not len(truth) or truth.min() == truth.max():
         return float("nan")
-    false_rate, true_rate, _ = roc_curve(truth, predicted)
-    return float(auc(false_rate, true_rate))
+    positive = truth == truth.max()
+    wins = mean_ranks(predicted)[positive].sum() - positive.sum() * (positive.sum() + 1) / 2
+    return float(wins / (positive.sum() * (~positive).sum()))
 
 
 def _comparisons(happened: Floats) -> float:

@@ -47,11 +47,13 @@ class AskedRows:
     """The split's pairs and pool kernels, each with the id of the query that asks about it."""
 
     def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
-        kernels = of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS).to_pylist(), corpus)
+        drawn = version_of(corpus) is not None
+        # Drawn pairs stay within their split; pairs that a corpus states may name kernels of any.
+        within = {"split": split} if drawn else {}
+        kernels = of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS, **within).to_pylist(), corpus)
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
-        drawn = version_of(corpus) is not None
         columns = PAIR_COLUMNS + ["relation"] * drawn
         pairs = of_gpu(corpus.table("pairs", split=split, columns=columns).to_pylist(), corpus)
         core = core_pools([row for row in kernels if row["split"] == split and row["status"]])

@@ -153,9 +153,11 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str |
     return tuple(track for track in TRACK_NAMES if track in asked)
 
 
-def _renderer(corpus: Tables, kernel_ids: set[str | None]) -> Renderer:
+def _renderer(corpus: Tables, kernel_ids: set[str | None], problem_ids: set[str] | None = None) -> Renderer:
+    """What renders queries about these kernels; sources are read of these problems alone, where they are named."""
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
-    table = corpus.table("kernels", columns=["kernel_id", "source"])
+    within = {} if problem_ids is None else {"problem_id": sorted(problem_ids)}
+    table = corpus.table("kernels", columns=["kernel_id", "source"], **within)
     ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
     wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
     texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
@@ -181,7 +183,8 @@ def _render(
     corpus: Tables, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]]
 ) -> tuple[Query, ...]:
     ids = {row["candidate_id"] for row in pairs} | {row["anchor_id"] for row in pairs}
-    renderer = _renderer(corpus, ids | {row["kernel_id"] for row in pools})
+    problems = {row["problem_id"] for row in (*pairs, *pools)}
+    renderer = _renderer(corpus, ids | {row["kernel_id"] for row in pools}, problems)
     found = {row["query_id"]: _reference_query(renderer, row["query_id"], row) for row in pools}
     for row in pairs:
         if row["query_id"] not in found:
@@ -243,8 +246,9 @@ def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float]:
 
     On the GPU asked about; on all of them where training has none of it, as when it is held out.
     """
-    pairs = corpus.table("pairs", split="train", columns=["speedup", "kind", "gpu"]).to_pylist()
-    pairs = of_gpu(pairs, corpus) or pairs
+    columns, gpu = ["speedup", "kind", "gpu"], asked_gpu(corpus)
+    pairs = [] if gpu is None else corpus.table("pairs", split="train", columns=columns, gpu=gpu).to_pylist()
+    pairs = pairs or corpus.table("pairs", split="train", columns=columns).to_pylist()
     numbers, kinds = bins.bins_of(_numbers(pairs, "speedup")), _texts(pairs, "kind")
     kernels = corpus.table("kernels", split="train", columns=["status", "gpu"]).to_pylist()
     measured = [row for row in kernels if row["status"]]

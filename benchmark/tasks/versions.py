@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 """The version of the benchmark: whoever compares two figures must find the same one beside both."""
+SPLITS = ("test", "test_near", "test_seen", "train", "validation")
 SAMPLED = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "status", "parent_id", "runtime_us", "runtime_low_us",
     "runtime_high_us", "speedup", "speedup_low", "speedup_high", "origin", "split",
@@ -48,6 +49,7 @@ class LineageCorpus:
         self.stated = corpus
         """The corpus with the splits and pairs it states itself."""
         self.splits = splits
+        self._drawn: dict[tuple[str, str | None], pa.Table] = {}
         self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
 
     @functools.cached_property
@@ -72,40 +74,42 @@ class LineageCorpus:
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; `split` means the split by lineage."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         if name not in ("kernels", "pairs"):
             return self.stated.table(name, columns=columns, **filters)
-        wanted = filters.pop("split", None)
-        table = self._pairs if name == "pairs" else self._kernels(columns, filters)
-        if wanted is not None:
-            table = table.filter(pc.field("split").isin([wanted] if isinstance(wanted, str) else list(wanted)))
+        split = filters.pop("split", None)
+        splits = [split] if isinstance(split, str) else list(split or SPLITS)
+        if name == "pairs":
+            table = pa.concat_tables(self._pairs(one, filters.get("gpu")) for one in splits)
+        else:
+            needed = None if columns is None else [*dict.fromkeys((*columns, "kernel_id", "split"))]
+            table = self.stated.table("kernels", columns=needed, **filters)
+            own = pa.array(map(self._kernel_splits.get, table.column("kernel_id").to_pylist()), pa.string())
+            table = table.set_column(table.schema.get_field_index("split"), "split", own)
+            table = table.filter(pc.field("split").isin(splits))
         return table if columns is None else table.select(list(columns))
 
-    def _kernels(self, columns: Sequence[str] | None, filters: Mapping[str, Any]) -> pa.Table:
-        import pyarrow as pa
-
-        # Which clusters are held out depends on all kernels, so a filter comes after.
+    @functools.cached_property
+    def _kernel_splits(self) -> dict[str, str]:
+        """The split of every kernel of the edition, on however many GPUs it was measured."""
         whole = self.stated.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
-        # One entry per kernel, on however many GPUs it was measured.
         known = {key: place for key, *place in zip(*(column.to_pylist() for column in whole.columns), strict=True)}
         problems, clusters = zip(*known.values(), strict=True) if known else ((), ())
-        splits = keep_edition(
-            dict(zip(known, kernel_splits(problems, clusters, self.splits), strict=True)),
-            dict(zip(known, clusters, strict=True)),
-        )
-        needed = None if columns is None else [*dict.fromkeys((*columns, "kernel_id", "split"))]
-        table = self.stated.table("kernels", columns=needed, **filters)
-        own = pa.array([splits.get(kernel) for kernel in table.column("kernel_id").to_pylist()], pa.string())
-        return table.set_column(table.schema.get_field_index("split"), "split", own).filter(own.is_valid())
+        splits = dict(zip(known, kernel_splits(problems, clusters, self.splits), strict=True))
+        return keep_edition(splits, dict(zip(known, clusters, strict=True)))
 
-    @functools.cached_property
-    def _pairs(self) -> pa.Table:
+    def _pairs(self, split: str, gpu: str | None) -> pa.Table:
+        """The pairs drawn of one split. Cells of different GPUs are drawn apart, so one GPU's can be had alone."""
         import pyarrow as pa
 
-        rows = list(sampled_pairs(self._kernels(SAMPLED, {}).to_pylist()))
-        schema = pa.schema([*(field.with_nullable(True) for field in arrow_schema(Pair)), ("relation", pa.string())])
-        return pa.Table.from_pylist(rows, schema=schema)
+        if (split, gpu) not in self._drawn:
+            kernels = self.table("kernels", columns=SAMPLED, split=split).to_pylist()
+            rows = list(sampled_pairs(row for row in kernels if gpu is None or row["gpu"] in (gpu, None)))
+            fields = (field.with_nullable(True) for field in arrow_schema(Pair))
+            self._drawn[split, gpu] = pa.Table.from_pylist(rows, pa.schema([*fields, ("relation", pa.string())]))
+        return self._drawn[split, gpu]
 
 
 def benchmark_of(corpus: Tables, gpu: str | None = None) -> Tables:

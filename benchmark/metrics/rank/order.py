@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,15 +13,20 @@ from kbench.benchmark.tracks import RANK
 
 def spearman(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
     """Correlation of ranks, ties at their mean rank; 0 when either is constant, NaN for fewer than two rows."""
-    from scipy.stats import rankdata
-
     predicted, true = as_vectors(scores, speeds)
     if len(predicted) < 2:
         return float("nan")
-    one, other = rankdata(predicted), rankdata(true)
-    one, other = one - one.mean(), other - other.mean()
+    one, other = (ranks - ranks.mean() for ranks in (mean_ranks(predicted), mean_ranks(true)))
     scale = np.sqrt((one @ one) * (other @ other))
     return float(one @ other / scale) if scale > 0 else 0.0
+
+
+def mean_ranks(values: Floats) -> Floats:
+    """Rank of every value from 1, ties at their mean. scipy.stats has it too, and takes seconds to import."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    result: Floats = (ends - (counts - 1) / 2)[places]
+    return result
 
 
 SPEARMAN = Metric(
@@ -36,13 +39,15 @@ SPEARMAN = Metric(
 
 def kendall(scores: npt.ArrayLike, speeds: npt.ArrayLike) -> float:
     """Concordant minus discordant pairs, corrected for ties; 0 when either is constant, NaN for fewer than two rows."""
-    from scipy.stats import kendalltau
-
     predicted, true = as_vectors(scores, speeds)
     if len(predicted) < 2:
         return float("nan")
-    tau = float(kendalltau(predicted, true).statistic)
-    return 0.0 if math.isnan(tau) else tau
+    signs = (np.sign(values[:, None] - values) for values in (predicted, true))
+    one, other = (sign[np.triu_indices(len(predicted), 1)] for sign in signs)
+    # tau-b: of all pairs, those tied on one side are left out of that side's count.
+    untied = np.count_nonzero(one), np.count_nonzero(other)
+    tau = one @ other / np.sqrt(untied[0]) / np.sqrt(untied[1]) if all(untied) else 0.0
+    return float(np.clip(tau, -1.0, 1.0))
 
 
 KENDALL = Metric(
@@ -55,12 +60,20 @@ KENDALL = Metric(
 
 def ndcg(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int | None = None) -> float:
     """NDCG of the order by score, tied scores averaged; NaN for fewer than two rows."""
-    from sklearn.metrics import ndcg_score
-
     predicted, true = as_vectors(scores, speeds)
     if len(predicted) < 2:
         return float("nan")
-    return float(ndcg_score((true / true.max())[np.newaxis], predicted[np.newaxis], k=k))
+    gains = true / true.max()
+    return _discounted(predicted, gains, k) / _discounted(gains, gains, k)
+
+
+def _discounted(scores: Floats, gains: Floats, k: int | None) -> float:
+    """Discounted gain of the first k in the order by score; each of several tied rows has the mean gain of them all."""
+    _, level = np.unique(-scores, return_inverse=True)
+    means = np.bincount(level, gains) / np.bincount(level)
+    discounts = 1.0 / np.log2(np.arange(2, len(gains) + 2))
+    discounts[len(gains) if k is None else k :] = 0.0
+    return float(means[np.sort(level)] @ discounts)
 
 
 NDCG = Metric(

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.evaluation.folder import write_folder
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.folder import write_folder
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
 
@@ -59,7 +60,7 @@ def write_submission(
     """
     with temporary_folder() as scratch:
         # One resample: the figures of this run are not kept, the leaderboard computes its own.
-        made = evaluate(surrogate, corpus, Options(resamples=1), questions=questions, compiler=compiler)
+        made = evaluate_on(surrogate, corpus, Options(resamples=1), questions=questions, compiler=compiler)
         files = write_folder(made, scratch)
         kept = (METADATA_FILE, FORECAST_FILES[0])
         replace_together(target, {file: files[file].read_bytes() for file in kept})

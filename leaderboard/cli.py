@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.benchmark.cli import shots_option
-from kbench.benchmark.evaluation.options import subset_option
+from kbench.benchmark.evaluate.options import option_of
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 CACHE = Path("build") / "leaderboard"
 
+shots_option, subset_option = option_of("shots"), option_of("subset")
 split_option = click.option("--split", default="test", show_default=True, help="The split that entries answer.")
 labels_option = click.option("--labels", type=click.Path(path_type=Path), help="Private labels instead of a corpus.")
 submissions_option = click.option(

@@ -68,7 +68,7 @@ def build_questions(
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
     pool_rows = [row for row in rows.pools if row["query_id"] in position]
-    prior, kind_priors, valid_rate = _training_facts(corpus)
+    prior, kind_priors, valid_rate, trained = _training_facts(corpus)
     return Questions(
         dataset=corpus.fingerprint,
         split=split,
@@ -80,6 +80,7 @@ def build_questions(
         prior=prior,
         kind_priors=kind_priors,
         valid_rate=valid_rate,
+        trained=trained,
         measure_seconds=_measure_seconds(corpus),
         limited=len(kept) < len(asked),
         benchmark=version_of(corpus),
@@ -241,8 +242,8 @@ def _texts(rows: list[dict[str, Any]], name: str) -> Strings:
     return strings([str(row[name]) for row in rows])
 
 
-def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float]:
-    """Bin frequencies over all pairs and by kind, and the share of correct kernels, all in training.
+def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float, bool]:
+    """Bin frequencies over all pairs and by kind, the share of correct kernels, and whether there is any pair.
 
     On the GPU asked about; on all of them where training has none of it, as when it is held out.
     """
@@ -255,7 +256,7 @@ def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float]:
     measured = of_gpu(measured, corpus) or measured
     valid = sum(row["status"] == Status.OK for row in measured)
     by_kind = {kind.value: _shares(numbers[kinds == kind.value]) for kind in PairKind}
-    return _shares(numbers), by_kind, (valid + 1) / (len(measured) + 2)
+    return _shares(numbers), by_kind, (valid + 1) / (len(measured) + 2), len(pairs) > 0
 
 
 def _shares(numbers: Ints) -> Floats:

@@ -52,6 +52,8 @@ class Questions:
     """Share of valid kernels in training: stands in for a missing P(valid)."""
     measure_seconds: float | None
     """Mean GPU-seconds one measurement of the split's kernels took; None when the corpus does not say."""
+    trained: bool = True
+    """Whether the corpus has training pairs; without them priors are uniform."""
     limited: bool = False
     """Whether queries were dropped by a limit."""
     benchmark: int | None = None

@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # spares every command the import of typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from kbench.benchmark.evaluation.evaluate import evaluate
+    from kbench.benchmark.evaluate.evaluate import evaluate
     from kbench.benchmark.surrogates.protocol import Surrogate
     from kbench.benchmark.training.formats import training_rows
     from kbench.generation.single import search
@@ -76,7 +76,7 @@ _PLACES = {
     "Corpus": "kbench.loaders.corpus.corpus",
     "CorpusWriter": "kbench.loaders.corpus.writer",
     "Surrogate": "kbench.benchmark.surrogates.protocol",
-    "evaluate": "kbench.benchmark.evaluation.evaluate",
+    "evaluate": "kbench.benchmark.evaluate.evaluate",
     "load": "kbench.loaders.corpus.corpus",
     "search": "kbench.generation.single",
     "training_rows": "kbench.benchmark.training.formats",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.evaluation.folder import write_folder
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.folder import write_folder
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.surrogates.forecasts import align, ensembled, read_forecasts
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
@@ -54,7 +55,7 @@ def test_what_nobody_stated_stays_unknown() -> None:
 def test_the_folder_holds_the_forecasts_that_were_scored(corpus: Corpus, questions: Questions, tmp_path: Path) -> None:
     model = tmp_path / "twice.py"
     model.write_text(TWICE)
-    done = evaluate(str(model), corpus, Options(resamples=10, ensemble=True), questions=questions)
+    done = evaluate_on(str(model), corpus, Options(resamples=10, ensemble=True), questions=questions)
     files = write_folder(done, tmp_path / "o")
     kept = read_forecasts(files["forecasts.parquet"])
     assert kept.num_rows == len(questions.queries)

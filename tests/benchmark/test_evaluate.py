@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import html.parser
+import inspect
 import json
 import os
 import re
@@ -17,7 +19,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import kbench
 from kbench.benchmark.cli import evaluate, parse_arguments
+from kbench.benchmark.evaluate.options import GROUPS, Options
 from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.schemas import KbenchError, Submission, UserError, from_dict
 
@@ -200,6 +204,40 @@ def test_forecasts_for_other_data_are_refused(corpus_path: Path, tmp_path: Path)
     (out / "submission.json").write_text(json.dumps(submission | {"dataset_fingerprint": "0" * 32}))
     with pytest.raises(UserError, match="holds forecasts for dataset"):
         call(corpus_path, "--surrogate", str(out), "--out", str(tmp_path / "p"))
+
+
+def test_python_takes_every_setting_of_the_command_with_its_default() -> None:
+    taken = inspect.signature(kbench.evaluate).parameters
+    for field in dataclasses.fields(Options):
+        assert taken[field.name].default == (None if field.name == "arguments" else field.default), field.name
+    options = {parameter.name for parameter in evaluate.params}
+    assert {field.name for field in dataclasses.fields(Options)} < options
+
+
+def test_help_lists_every_option_under_a_heading() -> None:
+    text = CliRunner().invoke(evaluate, ["--help"]).stdout
+    assert [line[:-1] for line in text.splitlines() if re.fullmatch(r"[A-Z][a-z ]+:", line)] == [*GROUPS, "Options"]
+    assert "[default: forecast," in text.replace("\n", " ").replace("  ", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--surrogate", "statik"], "did you mean 'static'"),
+        (["--surrogate", "nowhere.py"], "does not exist"),
+        (["--surrogate", "prior", "--compare", "priro"], "did you mean 'prior'"),
+        (["--surrogate", "prior", "--surrogate-arg", "x=1"], "does not take"),
+        (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "does not take"),
+        (["--surrogate", "prior", "--max-cost", "1"], "limit the surrogate llm"),
+        (["--surrogate", "prior", "--gpu", "a", "--held-out-gpu", "b"], "leave --gpu out"),
+    ],
+)
+def test_a_mistake_is_refused_before_the_corpus_is_read(
+    corpus_path: Path, in_folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbench.benchmark.tasks.build.build_questions", None)
+    with pytest.raises(UserError, match=message):
+        call(corpus_path, *arguments)
 
 
 def test_arguments_become_numbers_flags_and_text() -> None:

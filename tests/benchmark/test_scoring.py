@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures, headline
 from kbench.benchmark.metrics.rows import PairRows, ValidityRows
@@ -62,7 +63,7 @@ def test_who_knows_the_answers_scores_perfectly(questions: Questions, truth: lis
 
 
 def test_uniform_forecast_scores_what_it_must(corpus: Corpus, questions: Questions) -> None:
-    found = evaluate("uniform", corpus, Options(resamples=100), questions=questions).scored.figures
+    found = evaluate_on("uniform", corpus, Options(resamples=100), questions=questions).scored.figures
     assert found["forecast"]["brier"].value == pytest.approx(0.4375)
     assert found["forecast"]["accuracy"].value == pytest.approx(1 / 8)
     assert found["select"]["aurc"].value == pytest.approx(7 / 8)
@@ -100,7 +101,7 @@ def test_failures_are_never_covered_whatever_the_truth(questions: Questions, spe
 
 def test_all_failures_score_as_uniform(corpus: Corpus, questions: Questions) -> None:
     nothing = score(questions, table_of(questions, []), FEW).figures
-    uniform = evaluate("uniform", corpus, Options(resamples=100, seed=3), questions=questions).scored.figures
+    uniform = evaluate_on("uniform", corpus, Options(resamples=100, seed=3), questions=questions).scored.figures
     assert nothing["forecast"]["rps"].value == uniform["forecast"]["rps"].value
     assert nothing["select"]["aurc"].value == uniform["select"]["aurc"].value
     assert nothing["rank"]["regret_at_10"].value == uniform["rank"]["regret_at_10"].value

@@ -14,7 +14,7 @@ from beside import module_at
 from click.testing import CliRunner, Result
 
 from kbench.benchmark import rewards
-from kbench.benchmark.evaluation.evaluate import evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate
 from kbench.benchmark.surrogates.lm import LENGTH, DigitModel, load_model, permitted, read_digits
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.tasks import Questions

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kbench.benchmark.evaluation.command import Command
-from kbench.benchmark.evaluation.run import Options, SilentProgress, evaluate
+from kbench.benchmark.evaluate.command import Command
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved, normal_shares
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
@@ -133,9 +134,8 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
     (folder,) = two_gpus.folders
 
     def run(gpu: str | None) -> None:
-        given = Options(resamples=0, tracks=("forecast",))
-        command = Command(names=["uniform"], dataset=str(folder), options=given, out=tmp_path, report=False, gpu=gpu)
-        command.run(SilentProgress(), None)
+        given = Options(dataset=str(folder), resamples=0, tracks=("forecast",), gpu=gpu)
+        Command(["uniform"], given, out=tmp_path, report=False).run()
 
     run(None)
     assert json.loads((tmp_path / "results.json").read_text("utf-8"))["gpu"] == WHOLE
@@ -151,10 +151,9 @@ def test_without_out_each_gpu_has_a_folder_of_its_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (folder,) = two_gpus.folders
-    given = Options(resamples=0, tracks=("forecast",))
+    given = Options(dataset=str(folder), resamples=0, tracks=("forecast",))
     for asked in ({}, {"gpu": EVERY_GPU}, {"gpu": "64 of 132"}, {"held_out_gpu": "64 of 132"}):
-        command = Command(names=["uniform"], dataset=str(folder), options=given, out=None, report=False, **asked)
-        command.run(SilentProgress(), None)
+        Command(["uniform"], dataclasses.replace(given, **asked), report=False).run()
     found = {
         path.parent.name: json.loads(path.read_text("utf-8"))["gpu"]
         for path in (tmp_path / "runs" / "evaluate").glob("uniform*/results.json")
@@ -210,17 +209,10 @@ def test_the_spread_is_what_two_training_gpus_show() -> None:
 def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surrogate(
     two_gpus: Corpus, tmp_path: Path
 ) -> None:
-    given = Options(resamples=50, tracks=("forecast",))
     (folder,) = two_gpus.folders
-    command = Command(
-        names=["prior", "uniform"],
-        dataset=str(folder),
-        options=given,
-        out=tmp_path,
-        report=False,
-        held_out_gpu="64 of 132",
-    )
-    answer = command.run(SilentProgress(), None)
+    given = Options(dataset=str(folder), resamples=50, tracks=("forecast",), held_out_gpu="64 of 132")
+    command = Command(["prior", "uniform"], given, out=tmp_path, report=False)
+    answer = command.run()
     assert f"Transfer to {PART}" in answer.text
     assert answer.values["surrogates"][0]["transfer"]["held_out_gpu"] == PART
     prior, uniform = (one["transfer"]["skill_over"] for one in answer.values["surrogates"])
@@ -234,11 +226,11 @@ def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surr
     assert prior["skill"]["value"] == pytest.approx(1 - ratio)
     # It sees labels of the kernels asked about, so it is no entry; and what was written can be gone on from.
     assert not (tmp_path / "transfer" / "submission.json").exists()
-    assert command.run(SilentProgress(), None).values["surrogates"][0]["transfer"] == written
+    assert command.run().values["surrogates"][0]["transfer"] == written
 
 
 def test_scores_have_a_slice_for_each_gpu_where_there_are_several(two_gpus: Corpus, corpus: Corpus) -> None:
-    several, one = (evaluate("uniform", each, Options(resamples=0)).scored.slices for each in (two_gpus, corpus))
+    several, one = (evaluate_on("uniform", each, Options(resamples=0)).scored.slices for each in (two_gpus, corpus))
     assert {score.slice for score in several if score.slice.startswith("gpu=")} == {f"gpu={WHOLE}", f"gpu={PART}"}
     assert not [score for score in one if score.slice.startswith("gpu=")]
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from beside import module_at
 
-from kbench.benchmark.evaluation.folder import write_folder
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.folder import write_folder
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.leaderboard.board import read_entries, score_all
@@ -129,7 +130,7 @@ def submissions(board_corpus: Path, questions: Questions, tmp_path_factory: pyte
     folder = tmp_path_factory.mktemp("submissions")
     corpus = Corpus.open(board_corpus)
     for name in SURROGATES:
-        made = evaluate(name, corpus, Options(resamples=10), questions=questions)
+        made = evaluate_on(name, corpus, Options(resamples=10), questions=questions)
         write_folder(made, folder / name)
     return {name: folder / name for name in SURROGATES}
 

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from beside import module_at
 
-from kbench.benchmark.evaluation.folder import write_folder
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.folder import write_folder
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.surrogates.ask import INTERRUPTED
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.tasks import Questions
@@ -142,7 +143,7 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
         "                for q in queries for r in (0, 1)]\n"
     )
     options = Options(resamples=10, ensemble=True)
-    write_folder(evaluate(str(model), Corpus.open(board_corpus), options, questions=questions), tmp_path / "entry")
+    write_folder(evaluate_on(str(model), Corpus.open(board_corpus), options, questions=questions), tmp_path / "entry")
     flaws = check(tmp_path / "entry", expected_of(questions)).flaws
     assert {flaw.field for flaw in flaws} == {
         "authors", "license", "hardware", "training_data", "contamination",

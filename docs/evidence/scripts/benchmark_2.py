@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluation.results import EvaluationResults
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.results import EvaluationResults
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks.versions import benchmark_of
@@ -56,11 +57,11 @@ def main(tables: bool) -> None:
             key = f"{Path(surrogate).stem}-{name}"
             if key not in found:
                 click.echo(key, err=True)
-                made = evaluate(surrogate, asked, options, questions=questions, compiler=compiler_facts)
+                made = evaluate_on(surrogate, asked, options, questions=questions, compiler=compiler_facts)
                 shown = EvaluationResults.of(made).to_json()
                 found[key] = plain({field: shown[field] for field in (*KEPT, "tracks")})
                 if surrogate == EXAMPLE:
-                    floor = evaluate("prior", asked, options, questions=questions)
+                    floor = evaluate_on("prior", asked, options, questions=questions)
                     paired = Comparison.of(made.name, made.scored, floor.name, floor.scored)
                     found[key]["minus_prior"] = plain(paired.to_json())
                 EVIDENCE.write_text(json.dumps(found, allow_nan=False) + "\n", "utf-8")

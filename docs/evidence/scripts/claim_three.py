@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluation.run import Evaluation, Options, evaluate
+from kbench.benchmark.evaluate.evaluate import Evaluation, evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.tasks.questions import Questions
 from kbench.loaders.corpus.corpus import Corpus
@@ -56,7 +57,7 @@ def scored(
         if arm == CALIBRATED:
             spec, arguments = f"calibrated:{spec}", {"validation_forecasts": str(run / f"validation-{kind}.parquet")}
         options = Options(tracks=("forecast", "rank"), arguments=arguments, resamples=resamples)
-        done[arm] = evaluate(spec, corpus, options, questions=questions)
+        done[arm] = evaluate_on(spec, corpus, options, questions=questions)
         questions = done[arm].questions
     return done
 

@@ -7,7 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.tasks import build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.loaders.corpus.corpus import Corpus
@@ -27,7 +28,7 @@ def main() -> None:
             known = [query.known[:shots] for query in eight.queries]
             queries = [dataclasses.replace(q, known=k) for q, k in zip(eight.queries, known, strict=True)]
             questions = dataclasses.replace(eight, queries=tuple(queries), shots=shots)
-            figures = evaluate(name, corpus, Options(shots=shots), questions=questions).scored.figures
+            figures = evaluate_on(name, corpus, Options(shots=shots), questions=questions).scored.figures
             found[f"{name} {shots}"] = {
                 metric: [round(getattr(figures[track][metric], end), 4) for end in ("value", "low", "high")]
                 for track, metrics in SHOWN.items()

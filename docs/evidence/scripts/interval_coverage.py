@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Metric
@@ -141,7 +142,7 @@ def main() -> None:
     made["repeats"] = repeats_outside(corpus)
     print(made["repeats"], flush=True)  # noqa: T201
     for name in SURROGATES:
-        done = [evaluate(name, corpus, Options(split=split, resamples=0)) for split in SPLITS]
+        done = [evaluate_on(name, corpus, Options(split=split, resamples=0)) for split in SPLITS]
         count = len(set(done[0].questions.pairs.problem.tolist()))
         parts = [rows_of(each.questions, each.table) for each in done]
         made["problems"] = count

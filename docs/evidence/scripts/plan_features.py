@@ -24,7 +24,8 @@ from unittest import mock
 import click
 import numpy as np
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.surrogates.protocol import CompilerFacts
@@ -196,7 +197,7 @@ def tested(corpus: Corpus, recorded: Recorded, scratch: Path) -> dict[str, Any]:
     for plans in (False, True):
         with learning_from(recorded, plans=plans):
             options = Options(arguments={"model": str(scratch / f"{SEEDS[0]}-{plans}.npz")})
-            done[plans] = evaluate("static-compiler", corpus, options, questions=questions, compiler=recorded)
+            done[plans] = evaluate_on("static-compiler", corpus, options, questions=questions, compiler=recorded)
     found = Comparison.of("with plans", done[True].scored, "without", done[False].scored).to_json()
     return {name: found["tracks"][track][name] for track, names in SHOWN.items() for name in names}
 

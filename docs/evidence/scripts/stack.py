@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.evaluation.run import Evaluation, evaluate
+from kbench.benchmark.evaluate.evaluate import Evaluation, evaluate_on
 from kbench.benchmark.metrics.registry import BY_NAME
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.surrogates.maps import Choice
@@ -52,10 +52,10 @@ def choice(found: Choice | None) -> dict[str, Any] | None:
 def main() -> None:
     """Score, compare, write."""
     corpus = Corpus.open()
-    done = {name: evaluate(str(SUBMISSIONS / name), corpus) for name in PARTS[:1]}
+    done = {name: evaluate_on(str(SUBMISSIONS / name), corpus) for name in PARTS[:1]}
     questions = done["static"].questions
-    done |= {name: evaluate(str(SUBMISSIONS / name), corpus, questions=questions) for name in PARTS[1:]}
-    done |= {name: evaluate(name, corpus, questions=questions) for name in NAMES}
+    done |= {name: evaluate_on(str(SUBMISSIONS / name), corpus, questions=questions) for name in PARTS[1:]}
+    done |= {name: evaluate_on(name, corpus, questions=questions) for name in NAMES}
     document: dict[str, Any] = {"dataset": corpus.fingerprint, "split": "test", "surrogates": {}, "comparisons": []}
     for name, evaluation in done.items():
         document["surrogates"][name] = {"figures": figures(evaluation)}

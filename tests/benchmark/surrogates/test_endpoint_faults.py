@@ -13,7 +13,8 @@ from types import ModuleType
 
 import pytest
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.llm.batch import write_requests
 from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.problems.foreign.user_code import import_file
@@ -123,13 +124,13 @@ def test_a_limit_of_an_evaluation_counts_what_earlier_runs_spent(corpus: Corpus,
         given = {"model": "m", "base_url": server.url, "price_in": 1.0, "price_out": 1.0, "max_tokens": 64}
         for limit in (30, 40):
             options = Options(arguments=given, limit=limit, tracks=("forecast",), resamples=10, max_cost=30 * 120 / 1e6)
-            evaluate("llm", corpus, options, out=tmp_path)
+            evaluate_on("llm", corpus, options, out=tmp_path)
             assert 20 <= server.calls <= 30
 
 
 def test_limits_are_for_language_models(corpus: Corpus) -> None:
     with pytest.raises(UserError, match="--max-tokens and --max-cost limit the surrogate llm"):
-        evaluate("uniform", corpus, Options(max_tokens=5))
+        evaluate_on("uniform", corpus, Options(max_tokens=5))
 
 
 def test_requests_are_written_once_by_their_id(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.surrogates.llm import LlmSurrogate, answer_schema, parse, render
 from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
@@ -192,12 +193,12 @@ def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
     settings = {"model": "m", "base_url": url, "timeout": 5.0}
     options = Options(arguments=settings, limit=24, tracks=("forecast", "select"), resamples=20)
     endpoint.script = flaky
-    first = evaluate("llm", corpus, options, out=tmp_path)
+    first = evaluate_on("llm", corpus, options, out=tmp_path)
     answered = sum(f.failure is None for f in first.run.forecasts)
     assert 0 < answered < 24
     assert first.scored.figures["forecast"]["rps"].value > 0
     endpoint.script, before = (lambda call: (200, completion(GOOD), 0.0)), len(endpoint.calls)
-    second = evaluate("llm", corpus, options, out=tmp_path)
+    second = evaluate_on("llm", corpus, options, out=tmp_path)
     assert len(endpoint.calls) - before == 24 - answered
     assert not second.run.failures
 
@@ -209,7 +210,7 @@ def test_endpoint_that_always_fails_is_given_up(
     endpoint.script = lambda call: (status, "{}", 0.0)
     url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
     options = Options(arguments={"model": "m", "base_url": url, "retries": 0, "concurrency": 1}, resamples=5)
-    done = evaluate("llm", corpus, dataclasses.replace(options, batch_size=30), out=tmp_path)
+    done = evaluate_on("llm", corpus, dataclasses.replace(options, batch_size=30), out=tmp_path)
     assert len(endpoint.calls) == 20
     assert not done.answered
     assert sum(n for reason, n in done.run.failures.items() if "not asked" in reason) == len(done.run.forecasts) - 20

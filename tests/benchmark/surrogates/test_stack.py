@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate as command
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast.ece import ece
 from kbench.benchmark.metrics.forecast.log_score import log_score
@@ -205,7 +206,7 @@ def test_what_learns_answers_validation_queries_before_it_has_learned_from_them(
 
 def test_too_few_validation_answers_are_one_clear_line(corpus: Corpus) -> None:
     with pytest.raises(UserError, match=r"length answers .* of .* validation queries, and 200 are needed; make them"):
-        evaluate("calibrated:length", corpus)
+        evaluate_on("calibrated:length", corpus)
     with pytest.raises(UserError, match="learns from validation problems"):
         resolve("calibrated:length").forecast(QUERIES[:1])
 
@@ -226,9 +227,9 @@ def test_forecasts_made_earlier_are_calibrated_with_a_validation_file(large_corp
         CliRunner().invoke(command, [*map(str, asked), "--resamples", "5", "--no-report"], catch_exceptions=False)
     corpus, spec = Corpus.open(large_corpus_path), f"calibrated:{tmp_path / 'test'}"
     with pytest.raises(UserError, match="answers 0 of"):
-        evaluate(spec, corpus, Options(resamples=5))
+        evaluate_on(spec, corpus, Options(resamples=5))
     file = str(tmp_path / "validation" / "forecasts.parquet")
-    found = evaluate(spec, corpus, Options(resamples=5, arguments={"validation_forecasts": file}))
+    found = evaluate_on(spec, corpus, Options(resamples=5, arguments={"validation_forecasts": file}))
     assert found.answered
     assert not found.run.failures
 
@@ -247,7 +248,7 @@ class Model:
 def test_a_user_s_part_runs_in_its_own_process_and_is_calibrated_there(large_corpus_path: Path, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     corpus, options = Corpus.open(large_corpus_path), Options(resamples=5)
-    raw = evaluate(str(tmp_path / "model.py"), corpus, options)
-    found = evaluate(f"calibrated:{tmp_path / 'model.py'}", corpus, options, questions=raw.questions)
+    raw = evaluate_on(str(tmp_path / "model.py"), corpus, options)
+    found = evaluate_on(f"calibrated:{tmp_path / 'model.py'}", corpus, options, questions=raw.questions)
     scores = [each.scored.figures["forecast"]["ece"].value for each in (raw, found)]
     assert scores[1] < scores[0] / 2

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.forecast.rps import rps
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.features import source as source_features
@@ -131,7 +132,7 @@ def test_saved_model_answers_through_the_surrogate(
 ) -> None:
     model.save(tmp_path / "model.npz")
     options = Options(arguments={"model": str(tmp_path / "model.npz")}, resamples=50)
-    done = evaluate("static", corpus, options, questions=questions)
+    done = evaluate_on("static", corpus, options, questions=questions)
     assert not done.run.failures
     assert done.scored.figures["rank"]["regret_at_10"].value < 0.5
     assert all(f.speedup is not None and f.p_valid is not None for f in done.run.forecasts)

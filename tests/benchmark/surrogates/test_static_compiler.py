@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.evaluation.run import Options, evaluate
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static.features.rows import KernelPool
@@ -51,7 +52,7 @@ def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(questions: Questi
 def test_evaluation_asks_the_compiler_and_says_so(corpus: Corpus, questions: Questions, model_file: Path) -> None:
     recording = Recording()
     options = Options(arguments={"model": str(model_file)}, resamples=50)
-    done = evaluate("static-compiler", corpus, options, questions=questions, compiler=recording)
+    done = evaluate_on("static-compiler", corpus, options, questions=questions, compiler=recording)
     assert not done.run.failures
     assert done.inputs == "source+compiler"
     assert recording.asked

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kbench.benchmark.evaluation.command import SHIPPED, UNTRAINED, Command
-from kbench.benchmark.evaluation.run import Options, SilentProgress
+from kbench.benchmark.evaluate.command import UNTRAINED, Command
+from kbench.benchmark.evaluate.options import SHIPPED, Options
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.merge import AGAIN, TWIN, merge
@@ -37,9 +37,8 @@ def corpora(foreign: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def run(corpus: Path, surrogate: str, out: Path, train: str | None = None) -> Any:
-    options = Options(resamples=20)
-    command = Command(names=[surrogate], dataset=str(corpus), train=train, options=options, out=out, report=False)
-    return command.run(SilentProgress(), None)
+    options = Options(dataset=str(corpus), train=train, resamples=20)
+    return Command([surrogate], options, out=out, report=False).run()
 
 
 @pytest.mark.parametrize("name", ["cuda-l1", "kernelbench-eval", "kernel-tuner", "flashinfer-trace", "gpu-mode"])

@@ -180,7 +180,8 @@ def serving(script: Callable[[int], Mode]) -> Iterator[Server]:
 
 def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> dict[str, Any]:
     """Evaluate against a server of this mode, then against a good one; what came of both."""
-    from kbench.benchmark.evaluation.run import Options, evaluate
+    from kbench.benchmark.evaluate.evaluate import evaluate_on
+    from kbench.benchmark.evaluate.options import Options
 
     odd = MODES[name]
     script = {"at": lambda call: odd if call % 4 == 0 else (200, completion(), {})}
@@ -190,10 +191,10 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
             "retries": 1,
         }  # fmt: skip
         options = Options(arguments=given, limit=QUERIES, tracks=("forecast",), resamples=10)
-        first = evaluate("llm", corpus, options, out=folder)
+        first = evaluate_on("llm", corpus, options, out=folder)
         asked = server.calls
         script["at"] = lambda call: (200, completion(), {})
-        second = evaluate("llm", corpus, options, out=folder)
+        second = evaluate_on("llm", corpus, options, out=folder)
         again = server.calls - asked
     failed = sum(first.run.failures.values())
     return {

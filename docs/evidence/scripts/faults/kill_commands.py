@@ -39,7 +39,7 @@ REPEATED = ("exists", "entered", "closed")
 WARM = (
     "huggingface_hub", "polars", "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "tokenizers", "torch",
     "transformers",
-    "kbench.benchmark.cli", "kbench.benchmark.evaluation.report", "kbench.benchmark.evaluation.run",
+    "kbench.benchmark.cli", "kbench.benchmark.evaluate.report", "kbench.benchmark.evaluate.evaluate",
     "kbench.benchmark.training.cli", "kbench.benchmark.training.lm.command",
     "kbench.leaderboard.season.life", "kbench.generation.assembly.assemble", "kbench.generation.campaign.drive",
     "kbench.generation.cli", "kbench.harness.cli", "kbench.harness.commands.references", "kbench.leaderboard.board",

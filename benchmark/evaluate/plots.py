@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.evaluation.run import Evaluation
+from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.metrics.forecast.accuracy import correct
 from kbench.benchmark.metrics.forecast.ece import reliability_curve
 from kbench.benchmark.metrics.registry import METRICS

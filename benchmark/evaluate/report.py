@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.evaluation import plots as report_plots
-from kbench.benchmark.evaluation.results import EvaluationResults
-from kbench.benchmark.evaluation.run import Evaluation
+from kbench.benchmark.evaluate import plots as report_plots
+from kbench.benchmark.evaluate.evaluate import Evaluation
+from kbench.benchmark.evaluate.results import EvaluationResults
 from kbench.benchmark.metrics.forecast.rps import rps_rows
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.scoring.rows import pair_rows

@@ -1,0 +1,309 @@
+"""Evaluate a surrogate: make it, build the questions, let it learn, ask, score.
+
+The one file it writes is the store of forecasts, which makes it resumable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.scoring.score import Scored, score
+from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
+from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
+from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
+from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate
+from kbench.benchmark.surrogates.signature import signature
+from kbench.benchmark.tasks import Questions, training_pairs
+from kbench.benchmark.tasks.asked import Tables
+from kbench.benchmark.tasks.versions import benchmark_of
+from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.schemas import UserError
+
+BUILT_IN_BATCH = 2048
+"""Built-ins work on whole columns, so their batches are large."""
+USER_BATCH = 64
+CACHE = "cache"
+"""Folder of what must not be asked twice."""
+LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
+
+
+class EvaluationProgress(Protocol):
+    """What is told while an evaluation runs."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    def asking(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Queries are being answered; the callable is told how many more are done."""
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    @contextlib.contextmanager
+    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
+        """Queries are being answered."""
+        yield lambda done: None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Everything known about one surrogate on one set of questions."""
+
+    target: SurrogateTarget
+    inputs: str
+    questions: Questions
+    run: Run
+    table: ForecastTable
+    scored: Scored
+    options: Options
+
+    @property
+    def name(self) -> str:
+        """The surrogate's short name."""
+        return self.target.name
+
+    @property
+    def answered(self) -> bool:
+        """Whether any query has an answer; without one there is nothing to score."""
+        return not bool(self.table.failed.all())
+
+
+def evaluate(
+    surrogate: str,
+    dataset: str | None = None,
+    *,
+    split: str = "test",
+    tracks: tuple[str, ...] = TRACK_NAMES,
+    subset: str | None = None,
+    problems: tuple[str, ...] = (),
+    shots: int = 0,
+    limit: int | None = None,
+    gpu: str | None = None,
+    held_out_gpu: str | None = None,
+    train: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    ensemble: bool = False,
+    concurrency: int = 1,
+    timeout_s: float = 120.0,
+    fit_timeout_s: float = 3600.0,
+    memory_gb: float | None = None,
+    allow_network: bool = False,
+    allow_env: tuple[str, ...] = (),
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    out: Path | None = None,
+    compiler: Compiler | None = None,
+    progress: EvaluationProgress | None = None,
+) -> Evaluation:
+    """Score a surrogate, as `kbench evaluate` does.
+
+    Args:
+        surrogate: whatever `--surrogate` takes: a built-in name, an entry point, `module:attribute`,
+            `path/to/file.py[:attribute]` or a forecasts file.
+        dataset: a corpus folder or a Hub id; the shipped dataset by default.
+        split: test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.
+        tracks: tracks to score.
+        subset: `core` for a fixed part of the split.
+        problems: ask about these alone.
+        shots: most measured kernels of its problem that a query shows: 0, 2 or 8.
+        limit: at most this many queries.
+        gpu: the GPU to ask about, or `all`; the one with the most kernels by default.
+        held_out_gpu: a GPU to leave out of training and to ask about alone.
+        train: a corpus to learn from instead, or `shipped`.
+        arguments: of the surrogate.
+        batch_size: queries per call of forecast().
+        ensemble: average the repeats of a query into one forecast.
+        concurrency: processes for your own surrogate.
+        timeout_s: seconds one call of forecast() may take.
+        fit_timeout_s: seconds fit() may take.
+        memory_gb: memory of your own surrogate; most of the machine's by default.
+        allow_network: let your own surrogate reach other machines.
+        allow_env: environment variables that your own surrogate gets although they look like secrets.
+        max_tokens: most tokens that a language model reads and writes in all.
+        max_cost: limit on the cost of those tokens.
+        resamples: of the bootstrap.
+        seed: of the bootstrap, and of surrogates that take one.
+        out: a folder that keeps forecasts as they arrive, so that the same call resumes an interrupted one.
+        compiler: for surrogates that look at compiler output;
+            `kbench.generation.executors.compiler.compiler_facts` compiles on this machine.
+        progress: told what is going on.
+
+    Returns:
+        The evaluation. `.scored.scores()` gives every figure as a `Score` record.
+    """
+    given = locals()
+    values = {field.name: given[field.name] for field in dataclasses.fields(Options)} | {"arguments": arguments or {}}
+    options = Options(**values)
+    options.check()
+    return evaluate_on(surrogate, options.corpus(), options, out=out, progress=progress, compiler=compiler)
+
+
+def evaluate_on(
+    spec: str,
+    corpus: Tables,
+    options: Options | None = None,
+    *,
+    out: Path | None = None,
+    forecasts_folder: Path | None = None,
+    questions: Questions | Callable[[], Questions] | None = None,
+    progress: EvaluationProgress | None = None,
+    compiler: Compiler | None = None,
+) -> Evaluation:
+    """Score one surrogate on a corpus that is open already.
+
+    Args:
+        spec: what `--surrogate` takes.
+        corpus: an opened corpus; `options` say nothing of it.
+        options: settings.
+        out: folder that keeps forecasts as they arrive.
+        forecasts_folder: where `replay:NAME` looks.
+        questions: of this corpus and these options, built before; or what builds them once the surrogate is made, so
+            that a surrogate that cannot be is refused before anything is read.
+        progress: told what is going on.
+        compiler: asked by surrogates that look at compiler output.
+    """
+    options, progress = options or Options(), progress or SilentProgress()
+    target = locate(spec, forecasts_folder)
+    corpus = benchmark_of(corpus)
+    with contextlib.ExitStack() as stack:
+        surrogates, facts = make(target, corpus.folders, options, out, stack, compiler)
+        if questions is None:
+            progress.stage("reading the corpus")
+            questions = options.questions(corpus)
+        asked = questions() if callable(questions) else questions
+        learn(surrogates, facts.fits, corpus, asked.dataset, progress)
+        store = stack.enter_context(ForecastStore(store_path(target, asked, options, out)))
+        tell = stack.enter_context(progress.asking(len(asked.queries)))
+        finished = run(
+            asked.queries,
+            surrogates,
+            store=store,
+            repeats=facts.repeats,
+            batch_size=options.batch_size or _batch_size(surrogates[0], target),
+            progress=tell,
+        )
+    progress.stage("scoring")
+    if options.ensemble:
+        finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
+    table = from_forecasts(finished.forecasts, [query.query_id for query in asked.queries])
+    return Evaluation(
+        target=target,
+        inputs=facts.inputs,
+        questions=asked,
+        run=finished,
+        table=table,
+        scored=score(asked, table, options.bootstrap),
+        options=options,
+    )
+
+
+def make(
+    target: SurrogateTarget,
+    answers: Sequence[Path],
+    options: Options,
+    out: Path | None,
+    stack: contextlib.ExitStack,
+    compiler: Compiler | None,
+) -> tuple[Sequence[Surrogate], SurrogateFacts]:
+    """The surrogate, in this process when it is ours and in processes of its own otherwise.
+
+    Args:
+        target: where it is found.
+        answers: folders that a user's surrogate must not read.
+        options: settings.
+        out: folder of the run.
+        stack: ends the processes.
+        compiler: for surrogates that look at compiler output.
+
+    Raises:
+        UserError: it cannot be made, or has settings that cannot be.
+    """
+    limited = options.max_tokens is not None or options.max_cost is not None
+    surrogates: Sequence[Surrogate]
+    if target.trusted:
+        surrogate = construct(target, _with_seed(target, options), compiler)
+        keep_replies = getattr(surrogate, "keep_replies", None)
+        if keep_replies is not None:
+            keep_replies(None if out is None else out / CACHE, options.max_tokens, options.max_cost)
+        surrogates, facts, limited = [surrogate], SurrogateFacts.of(surrogate), limited and keep_replies is None
+    if limited:
+        raise UserError(LIMITS_LLM)
+    if not target.trusted:
+        confinement = Confinement(
+            fit_s=options.fit_timeout_s,
+            forecast_s=options.timeout_s,
+            memory_gb=options.memory_gb,
+            network=options.allow_network,
+            variables=options.allow_env,
+            hidden=tuple(str(folder.resolve()) for folder in answers),
+        )
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        log = None if out is None else out / "surrogate.log"
+        processes = [
+            stack.enter_context(ProcessSurrogate(target, options.arguments, confinement, log))
+            for _ in range(max(1, options.concurrency))
+        ]
+        surrogates, facts = processes, processes[0].start()
+    if not 1 <= facts.repeats <= REPEATS:
+        raise UserError(f"surrogate {target.name!r} has repeats {facts.repeats}; it must be 1 to {REPEATS}")
+    return surrogates, facts
+
+
+def learn(surrogates: Sequence[Any], fits: bool, corpus: Tables, dataset: str, progress: EvaluationProgress) -> None:
+    """Let surrogates learn from the training splits, if they do: our own from the corpus, others from its pairs."""
+    first = surrogates[0]
+    if hasattr(first, "check_dataset"):
+        first.check_dataset(dataset)
+    if callable(getattr(first, "fit_corpus", None)):
+        progress.stage("preparing")
+        first.fit_corpus(corpus)
+    elif fits:
+        progress.stage("fitting on the training splits")
+        pairs = list(training_pairs(corpus))
+        for surrogate in surrogates:
+            surrogate.fit(pairs)
+
+
+def store_path(target: SurrogateTarget, questions: Questions, options: Options, out: Path | None) -> Path | None:
+    """Where forecasts are kept: another surrogate, argument or dataset has another file, so that none are mixed up.
+
+    The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
+    """
+    if out is None or target.kind == "forecasts":
+        return None
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_setting(questions))
+    return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
+
+
+def _setting(questions: Questions) -> tuple[str, ...]:
+    """What an answer may depend on beside the query's id: known kernels, and what was there to learn from."""
+    version = () if questions.benchmark is None else (f"benchmark {questions.benchmark}",)
+    return (*version, f"{questions.shots} shots") if questions.shots else version
+
+
+def _batch_size(surrogate: Surrogate, target: SurrogateTarget) -> int:
+    return int(getattr(surrogate, "batch_size", BUILT_IN_BATCH)) if target.trusted else USER_BATCH
+
+
+def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
+    """The arguments, and the seed where the built-in takes one."""
+    arguments = dict(options.arguments)
+    if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
+        arguments.setdefault("seed", options.seed)
+    return arguments

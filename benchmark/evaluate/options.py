@@ -1,0 +1,205 @@
+"""What a user may set, each setting declared once: `kbench.evaluate` takes them as keywords, the command as options."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import click
+
+from kbench.benchmark.tasks.build import SUBSETS, TEST_SPLITS
+from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
+from kbench.schemas import UnknownNameError, UserError
+
+if typing.TYPE_CHECKING:
+    from kbench.benchmark.scoring.score import BootstrapSettings
+    from kbench.benchmark.tasks.asked import Tables
+    from kbench.benchmark.tasks.questions import Questions
+
+ASK, MODEL, LIMITS, LANGUAGE, OUTPUT = "What to ask", "Your model", "Limits", "Language model", "Output"
+GROUPS = (ASK, MODEL, LIMITS, LANGUAGE, OUTPUT)
+"""Headings of the command's help."""
+SHIPPED = "shipped"
+"""What `--train` calls kbench's own dataset."""
+COUNT, POSITIVE = click.IntRange(min=1), click.FloatRange(min=0, min_open=True)
+
+
+def setting(group: str, help: str, value: Any = None, **option: Any) -> Any:
+    """A field of Options: its option's heading and help, its default, and what else click is told.
+
+    `flags` are the option's names where they are not the field's.
+    """
+    told = {"group": group, "help": help, "option": option}
+    if isinstance(value, Mapping):
+        return dataclasses.field(default_factory=dict, metadata=told)
+    return dataclasses.field(default=value, metadata=told)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user may set; every default is what the shipped table was made with."""
+
+    dataset: str | None = setting(
+        ASK, "Corpus folder or Hub id to ask about; the shipped dataset by default.", flags=("--dataset", "--test"),
+        metavar="PATH",
+    )  # fmt: skip
+    split: str = setting(
+        ASK, "test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.", "test"
+    )
+    tracks: tuple[str, ...] = setting(
+        ASK, "Tracks to score, comma-separated.", TRACK_NAMES, default=",".join(TRACK_NAMES), show_default=True,
+        callback=lambda context, option, text: tuple(name.strip() for name in text.split(",") if name.strip()),
+    )  # fmt: skip
+    subset: str | None = setting(ASK, "A fixed part of the split; all by default.", type=click.Choice(SUBSETS))
+    problems: tuple[str, ...] = setting(
+        ASK, "Ask about this problem alone: an id, or a file. Repeatable.", (), flags=("--problem",)
+    )
+    shots: int = setting(
+        ASK, "How many measured kernels of its problem each query shows, with their speedups.", 0,
+        type=click.Choice([str(number) for number in SHOTS]), default="0",
+        callback=lambda context, option, text: int(text),
+    )  # fmt: skip
+    limit: int | None = setting(ASK, "At most N queries.", type=int, metavar="N")
+    gpu: str | None = setting(
+        ASK, "Ask about this GPU, or all; the one with the most kernels by default.", metavar="GPU"
+    )
+    held_out_gpu: str | None = setting(
+        ASK, "Leave this GPU (any unambiguous part of its name) out of training and ask about it alone: scores "
+        "transfer between GPUs, with the baseline `transfer` (speedups stay what they were) beside every surrogate.",
+        metavar="GPU",
+    )  # fmt: skip
+    train: str | None = setting(
+        ASK, f"Learn from this corpus instead (or `{SHIPPED}`); the score then measures transfer.", metavar="PATH"
+    )
+    arguments: Mapping[str, Any] = setting(
+        MODEL, "Argument of the surrogate. Repeatable.", {}, flags=("--surrogate-arg",), multiple=True, metavar="K=V"
+    )
+    batch_size: int | None = setting(MODEL, "Queries per call of forecast().", type=COUNT)
+    ensemble: bool = setting(MODEL, "Average the repeats of a query into one forecast.", False)
+    concurrency: int = setting(LIMITS, "Processes for your own surrogate.", 1, type=COUNT)
+    timeout_s: float = setting(
+        LIMITS, "Seconds one call of forecast() may take.", 120.0, flags=("--timeout",), type=POSITIVE
+    )
+    fit_timeout_s: float = setting(LIMITS, "Seconds fit() may take.", 3600.0, flags=("--fit-timeout",), type=POSITIVE)
+    memory_gb: float | None = setting(
+        LIMITS, "Memory of your own surrogate; most of the machine's by default.", type=POSITIVE
+    )
+    allow_network: bool = setting(LIMITS, "Let your own surrogate reach other machines.", False)
+    allow_env: tuple[str, ...] = setting(
+        LIMITS, "Environment variable your own surrogate gets although it looks like a secret. Repeatable.", (),
+        metavar="NAME",
+    )  # fmt: skip
+    max_tokens: int | None = setting(
+        LANGUAGE, "Most tokens read and written in all, earlier runs into the same folder included.", type=COUNT,
+        metavar="N",
+    )  # fmt: skip
+    max_cost: float | None = setting(
+        LANGUAGE, "Limit on the total cost of tokens, at price_in and price_out.", type=POSITIVE, metavar="X"
+    )
+    resamples: int = setting(OUTPUT, "Bootstrap resamples.", 2000, type=click.IntRange(min=0))
+    seed: int = setting(
+        OUTPUT, "Seed of the bootstrap, and of surrogates that take one.", 0, type=click.IntRange(0, 2**32 - 1)
+    )
+
+    def check(self) -> None:
+        """Refuse what can be refused before anything is read.
+
+        Raises:
+            UserError: an unknown track, split, subset or number of shots, a limit below one, or two GPUs.
+        """
+        splits = (*TEST_SPLITS, "validation")
+        given = {"track": (self.tracks, TRACK_NAMES), "split": ((self.split,), splits)}
+        given["subset"] = ((self.subset,) if self.subset else (), SUBSETS)
+        for kind, (names, choices) in given.items():
+            for name in names:
+                if name not in choices:
+                    raise UnknownNameError(kind, name, choices)
+        if not self.tracks:
+            raise UserError(f"no track was asked for; choose from {', '.join(TRACK_NAMES)}")
+        if self.limit is not None and self.limit < 1:
+            raise UserError(f"limit is {self.limit}; it must be at least 1")
+        if self.shots not in SHOTS:
+            raise UserError(f"shots is {self.shots}; it must be one of {', '.join(map(str, SHOTS))}")
+        if self.gpu is not None and self.held_out_gpu is not None:
+            raise UserError("--held-out-gpu asks about the GPU it names; leave --gpu out")
+
+    @property
+    def bootstrap(self) -> BootstrapSettings:
+        """How intervals are made."""
+        from kbench.benchmark.scoring.score import BootstrapSettings
+
+        return BootstrapSettings(resamples=self.resamples, seed=self.seed)
+
+    @property
+    def recorded_arguments(self) -> dict[str, Any]:
+        """The arguments as files record them: without keys, which are secrets."""
+        return {key: value for key, value in self.arguments.items() if "key" not in key}
+
+    def corpus(self) -> Tables:
+        """What is asked about and learnt from, as the benchmark sees it."""
+        from kbench.benchmark.tasks.asked import version_of
+        from kbench.benchmark.tasks.trained import TrainedOn
+        from kbench.benchmark.tasks.transfer import HeldOutGpu
+        from kbench.benchmark.tasks.versions import benchmark_of
+        from kbench.loaders.corpus.corpus import Corpus
+
+        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu)
+        if self.train is not None:
+            learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
+            asked = TrainedOn(asked, learnt if version_of(asked) is None else benchmark_of(learnt))
+        return asked if self.held_out_gpu is None else HeldOutGpu(asked, self.held_out_gpu)
+
+    def questions(self, corpus: Tables) -> Questions:
+        """What is asked of a corpus."""
+        from kbench.benchmark.tasks.build import build_questions
+        from kbench.benchmark.tasks.few_shot import with_shots
+
+        built = build_questions(corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems)
+        return with_shots(built, corpus, self.shots)
+
+
+def option_of(name: str) -> Callable[..., Any]:
+    """The command-line option of one field of Options, as a decorator."""
+    field = next(each for each in dataclasses.fields(Options) if each.name == name)
+    kind = typing.get_type_hints(Options)[name]
+    told = {"help": field.metadata["help"], **field.metadata["option"]}
+    if kind is bool:
+        told["is_flag"] = True
+    elif typing.get_origin(kind) is tuple and "default" not in told:
+        told["multiple"] = True
+    elif field.default not in (None, dataclasses.MISSING):
+        told = {"default": field.default, "show_default": True} | told
+    flags = told.pop("flags", (f"--{name.replace('_', '-')}",))
+    return click.option(*flags, name, cls=GroupedOption, group=field.metadata["group"], **told)
+
+
+def options_of(names: Iterable[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of several fields, in this order."""
+    return lambda command: functools.reduce(lambda made, name: option_of(name)(made), reversed(list(names)), command)
+
+
+class GroupedOption(click.Option):
+    """An option that stands under a heading in the command's help."""
+
+    def __init__(self, *given: Any, group: str, **told: Any) -> None:
+        super().__init__(*given, **told)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options by heading; options without one come last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        shown: dict[str, list[tuple[str, str]]] = {group: [] for group in (*GROUPS, "Options")}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                shown[getattr(option, "group", "Options")].append(record)
+        for group, records in shown.items():
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)

@@ -21,6 +21,7 @@ from kbench.benchmark.tasks.asked import (
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
+from kbench.benchmark.tasks.versions import LineageCorpus
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
 
@@ -157,7 +158,9 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str |
 def _renderer(corpus: Tables, kernel_ids: set[str | None], problem_ids: set[str] | None = None) -> Renderer:
     """What renders queries about these kernels; sources are read of these problems alone, where they are named."""
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
-    within = {} if problem_ids is None else {"problem_id": sorted(problem_ids)}
+    # Other views join corpora, and a corpus refuses names of problems that it does not have.
+    prune = problem_ids is not None and isinstance(corpus, LineageCorpus)
+    within = {"problem_id": sorted(problem_ids or ())} if prune else {}
     table = corpus.table("kernels", columns=["kernel_id", "source"], **within)
     ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
     wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}

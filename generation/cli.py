@@ -1,8 +1,7 @@
-"""`kbench generate`: search for kernels, look at runs, assemble corpora, study methods."""
+"""`kbench generate`: search for kernels; its commands look at runs and study methods."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import sys
@@ -13,23 +12,25 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.problems.registry import named
 from kbench.generation.campaign.options import GenerateOptions, refuse_unused
 from kbench.generation.campaign.progress import CampaignProgress
-from kbench.generation.log.pack import check_target, pack
-from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, out_option
+from kbench.generation.log import check_target, pack
+from kbench.loaders.options import NearGroup, echo_json, json_option, out_option
 from kbench.schemas import InfrastructureError, UserError
+
+# Before a command loads numpy: its systems of equations are small, and the cores are busy compiling.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 REPORT_EVERY_S = 2.0
 PATH = click.Path(path_type=Path)
-EXISTING = click.Path(exists=True, path_type=Path)
 MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
-AT_LEAST_1 = click.IntRange(min=1)
 
 
 @click.group(
     cls=NearGroup, invoke_without_command=True,
-    lazy={"report": "kbench.generation.study.report:report",
+    lazy={"status": "kbench.generation.campaign.status:status",
+          "report": "kbench.generation.study.report:report",
+          "study": "kbench.generation.study.study:command",
           "proposed": "kbench.generation.assembly.proposed:proposed"},
 )  # fmt: skip
 @click.option(
@@ -46,14 +47,7 @@ AT_LEAST_1 = click.IntRange(min=1)
 @click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
 @out_option("Run folder; an existing one is resumed.")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
-@click.option("--seeds", default=8, show_default=True, help="Fresh candidates in the first step.")
-@click.option("--batch", default=8, show_default=True, help="Candidates measured in each later step.")
 @click.option("--surrogate", help="Filter candidates by this surrogate's forecasts.")
-@click.option(
-    "--draw", default="4x", show_default=True, help="Candidates drawn for each one measured, with --surrogate."
-)
-@click.option("--unsure-share", default=0.25, show_default=True, help="Share of measurements for unsure forecasts.")
-@click.option("--confidence", default=0.5, show_default=True, help="A forecast below this confidence is unsure.")
 @click.option("--campaign", type=PATH, help="JSON file that describes many searches.")
 @click.option("--from-folder", type=PATH, help="Measure existing kernels <problem>__<backend>__<name>.py.")
 @click.option(
@@ -76,10 +70,6 @@ AT_LEAST_1 = click.IntRange(min=1)
     help="Relative half-width of a measurement's interval.",
 )  # fmt: skip
 @click.option("--deadline", type=MORE_THAN_0, help="Stop cleanly after this many seconds; resume later.")
-@click.option(
-    "--order", type=click.Choice(["rounds", "problems"]), default="rounds", show_default=True,
-    help="Campaigns: advance all searches evenly, or first all seeds and then one problem after another.",
-)  # fmt: skip
 @click.option("--gpu-seconds", type=MORE_THAN_0, help="Stop cleanly after this many GPU-seconds.")
 @click.option(
     "--pack", "pack_to", type=PATH,
@@ -93,55 +83,48 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
         _run(ctx, GenerateOptions(**options))
 
 
-def _use_one_blas_thread() -> None:
-    """Before numpy loads: its systems of equations are small, and the cores are busy compiling."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-
 def _run(ctx: click.Context, options: GenerateOptions) -> None:
     if options.out is None:
         raise UserError("--out is missing; name a folder for the run's log")
     refuse_unused(ctx, options)
-    _use_one_blas_thread()
-    from kbench.generation.campaign.drive import Drive, drive
-    from kbench.generation.campaign.exchange import CampaignWaitingError
+    from kbench.generation.campaign.drive import CampaignWaitingError, Drive, drive
     from kbench.generation.campaign.plan import chosen_executor, planned_runs
     from kbench.generation.executors.replay import ReplayExecutor
     from kbench.generation.search.guidance.question import guide_named
 
-    runs, proposer_for = planned_runs(options)
+    planned = planned_runs(options)
     executor = chosen_executor(options)
     how = Drive(
         executor=executor,
         deadline_s=options.deadline,
         gpu_seconds=options.gpu_seconds,
-        proposer_for=proposer_for,
+        proposer_for=planned.proposer_for,
         surrogate_for=functools.partial(guide_named, compiler=ctx.obj),
         report=_reporter(),
-        order=options.order,
+        order=planned.order,
         measure=options.executor != "none",
     )
     if options.pack_to is not None:
         check_target(options.out, options.pack_to)
     try:
-        progress = drive(options.out, runs, how)
+        progress = drive(options.out, planned.runs, how)
     except CampaignWaitingError as waiting:
-        _finish(options.out, options, waiting.to_json(), len(runs))
+        _finish(options.out, options, waiting.to_json(), len(planned.runs))
         raise
     if sys.stderr.isatty():
         click.echo(err=True)
     if not options.as_json:
         click.echo(progress.result())
-    _finish(options.out, options, progress.to_json(), len(runs))
-    if isinstance(executor, ReplayExecutor) and (told := executor.told()):
+    _finish(options.out, options, progress.to_json(), len(planned.runs))
+    if isinstance(executor, ReplayExecutor) and (missing := executor.not_recorded()):
         if not progress.measured:
             raise UserError(
-                f"nothing was replayed: {told}; name the recording of these searches, or use `generate study`"
+                f"nothing was replayed: {missing}; name the recording of these searches, or use `generate study`"
             )
-        click.echo(told, err=True)
+        click.echo(missing, err=True)
     if progress.halted:
         raise InfrastructureError(
-            f"{len(progress.halted)} of {len(runs)} runs cannot go on, the first because of: "
+            f"{len(progress.halted)} of {len(planned.runs)} runs cannot go on, the first because of: "
             f"{next(iter(progress.halted.values()))}; fix it and run the same command again"
         )
 
@@ -173,132 +156,3 @@ def _reporter() -> Callable[[CampaignProgress], None]:
             click.echo(progress.line() + ending, nl=False, err=True)
 
     return report
-
-
-@generate.command()
-@click.argument("run", type=EXISTING)
-@json_option
-def status(run: Path, as_json: bool) -> None:
-    """Show what the runs in a folder have found and spent."""
-    from kbench.generation.campaign.report import render, summaries
-
-    rows = summaries(run)
-    if as_json:
-        echo_json([dataclasses.asdict(row) for row in rows])
-    else:
-        click.echo(render(rows))
-
-
-@generate.command(short_help="Merge run logs into a corpus.")
-@click.argument("runs", nargs=-1, required=True, type=EXISTING)
-@out_option("Corpus folder to write.", required=True)
-@click.option(
-    "--repeats", multiple=True, type=EXISTING,
-    help="Corpus of measurements made again, by kbench measure --corpus; may be given several times.",
-)  # fmt: skip
-@click.option(
-    "--corrections", multiple=True, type=EXISTING,
-    help="Corpus of measurements that replace wrong logged figures, or a .jsonl file of verdicts. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--plans", multiple=True, type=EXISTING,
-    help="Records of planned kernels (.jsonl, .jsonl.xz), for the config plans; may be given several times.",
-)  # fmt: skip
-@click.option(
-    "--other-gpus", multiple=True, type=EXISTING,
-    help="Corpus of these kernels measured on another GPU, by kbench measure --corpus; may be given several times.",
-)  # fmt: skip
-@click.option(
-    "--references", multiple=True, type=EXISTING,
-    help="Reference times of `kbench problems references`, for the config references; may be given several times.",
-)  # fmt: skip
-@click.option(
-    "--counters", multiple=True, type=EXISTING,
-    help="Hardware counters of `kbench kernels counters`, for the config counters; may be given several times.",
-)  # fmt: skip
-@click.option(
-    "--samples", type=EXISTING, help="Corpus with the texts and samples that the logs and other corpora leave out.",
-)  # fmt: skip
-@click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
-@json_option
-def assemble(
-    runs: tuple[Path, ...],
-    out: Path,
-    repeats: tuple[Path, ...],
-    corrections: tuple[Path, ...],
-    plans: tuple[Path, ...],
-    other_gpus: tuple[Path, ...],
-    references: tuple[Path, ...],
-    counters: tuple[Path, ...],
-    samples: Path | None,
-    problems: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events."""
-    from kbench.generation.assembly.assemble import assemble as assemble_runs
-
-    for name in problems:
-        named(name)
-    ledger = assemble_runs(runs, out, repeats, corrections, plans, other_gpus, references, counters, samples)
-    if as_json:
-        echo_json(ledger.to_json())
-    else:
-        click.echo(ledger.text())
-
-
-@generate.command(short_help="Replay every method on recorded pools.")
-@click.argument("corpus", type=EXISTING)
-@out_option("Folder for points.csv, table.md, plot.png.", required=True)
-@click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
-@click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
-@click.option("--batch", type=AT_LEAST_1, default=4, show_default=True, help="Measurements per step.")
-@click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
-@click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
-@click.option("--methods", help="Comma-separated, the baseline first; NAME+surrogate, FILE.py[:NAME]. All by default.")
-@click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
-@json_option
-def study(
-    corpus: Path, out: Path, seeds: int, budget: int, batch: int, least: int, pools: int, methods: str | None,
-    unsure_share: float, as_json: bool,
-) -> None:  # fmt: skip
-    """Replay methods on recorded pools: best speedup found against measurements spent.
-
-    Fresh draws are kernels recorded without a parent. Imported parameter spaces are searched by their parameters.
-    """
-    _use_one_blas_thread()
-    from kbench.generation.study.figures import write_study
-    from kbench.generation.study.pool import pools_in
-    from kbench.generation.study.study import METHODS
-    from kbench.generation.study.study import study as study_methods
-
-    points = study_methods(
-        pools_in(corpus, least, pools), methods=methods.split(",") if methods else METHODS, seeds=seeds, budget=budget,
-        batch=batch, unsure_share=unsure_share,
-        report=lambda text: click.echo(text, err=True),
-    )  # fmt: skip
-    text = write_study(points, out)
-    if as_json:
-        echo_json([dataclasses.asdict(point) for point in points])
-    else:
-        click.echo(text)
-
-
-@generate.command(short_help="Compile training kernels for their instruction mixes.")
-@dataset_option
-@out_option("Table to complete; the shipped one by default.")
-@click.option("--capability", default="9.0", show_default=True, help="Compute capability to compile for.")
-@click.option("--minutes", type=MORE_THAN_0, help="Start no batch after this long; all kernels by default.")
-def mixes(dataset: str | None, out: Path | None, capability: str, minutes: float | None) -> None:
-    """Compile the training kernels and keep their instruction mixes for the `static` surrogate.
-
-    Kernels already in the table are not compiled again.
-    """
-    from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE
-    from kbench.generation.assembly.mixes import compile_mixes
-    from kbench.loaders.corpus.corpus import Corpus
-
-    began = time.monotonic()
-    for done, of in compile_mixes(Corpus.open(dataset), out or MIXES_FILE, capability):
-        click.echo(f"{done:,} of {of:,} kernels", err=True)
-        if minutes is not None and time.monotonic() - began > 60 * minutes:
-            break

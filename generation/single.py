@@ -11,10 +11,9 @@ from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.search.budget import parse_budget
 from kbench.generation.search.guidance.question import guide_named
-from kbench.generation.search.methods.registry import searchable
-from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
+from kbench.generation.search.methods.catalogue import searchable
+from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for, parse_budget
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of
 from kbench.harness.commands.doctor import require_gpus

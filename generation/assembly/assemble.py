@@ -1,49 +1,45 @@
-"""Assemble: run logs become a corpus folder. Deterministic: the same logs give the same rows."""
+"""Assemble: run logs become a corpus folder. Deterministic: the same inputs give the same rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from kbench.benchmark.problems.registry import known, users
-from kbench.generation.assembly.gather import gather
-from kbench.generation.assembly.kernels import kernel_rows, orphans
+import click
+
+from kbench.benchmark.problems.registry import known, named, users
+from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, repeated
+from kbench.generation.assembly.gather import Measured, gather
+from kbench.generation.assembly.kernels import kernel_rows, orphans, rows_elsewhere
 from kbench.generation.assembly.ledger import Ledger, ledger_of
-from kbench.generation.assembly.other_gpus import measured_elsewhere, rows_elsewhere
 from kbench.generation.assembly.pairs import build_pairs
-from kbench.generation.assembly.plans import planned
-from kbench.generation.assembly.repeats import corrected, repeated
-from kbench.generation.assembly.samples import Samples
+from kbench.generation.assembly.recipe import Recipe, recipe_of
 from kbench.loaders.importers.run import REPORT
-from kbench.loaders.storage.lines import read_records
-from kbench.schemas import DataError, KernelCounters, ReferenceTime, UserError
+from kbench.loaders.options import echo_json, json_option, out_option
+from kbench.loaders.storage.lines import parse_json, read_lines, read_records
+from kbench.schemas import DataError, KernelCounters, PlanSummary, ReferenceTime, UserError, from_dict
 
 
-def assemble(
-    folders: Sequence[Path],
-    out: Path,
-    repeats: Sequence[Path] = (),
-    corrections: Sequence[Path] = (),
-    plans: Sequence[Path] = (),
-    other_gpus: Sequence[Path] = (),
-    references: Sequence[Path] = (),
-    counters: Sequence[Path] = (),
-    samples: Path | None = None,
-) -> Ledger:
-    """Merge run folders into a corpus; what the corpus held before is replaced.
+@click.command("assemble", short_help="Merge run logs into a corpus.")
+@click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@out_option("Corpus folder to write.", required=True)
+@click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
+@json_option
+def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], as_json: bool) -> None:
+    """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events.
 
-    Args:
-        folders: run folders or log files, each run in one of them.
-        out: the corpus folder.
-        repeats: corpora with measurements of these kernels made again (`kbench measure --corpus … --out`).
-        corrections: the same, of kernels whose logged figures are known to be wrong and are not kept; or files with
-            new verdicts (`relabelled`).
-        plans: records of these kernels' plans.
-        other_gpus: corpora with measurements of these kernels on GPUs that the logs do not have; they become further
-            rows, with the lineage and split of the logs' own.
-        references: files of reference times (`kbench problems references`).
-        counters: files of hardware counters (`kbench kernels counters`); those of other kernels are left out.
-        samples: corpus that holds the samples and texts which the logs and corpora leave out.
+    SOURCES are run folders, or one recipe: a TOML file that names runs, and what else the corpus is made from.
+    """
+    for name in problems:
+        named(name)
+    ledger = assemble(recipe_of(sources), out)
+    echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
+
+
+def assemble(recipe: Recipe, out: Path) -> Ledger:
+    """Make a corpus from its recipe; what the folder held before is replaced.
 
     Returns:
         what the corpus holds and what it cost.
@@ -54,39 +50,78 @@ def assemble(
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
-    published = Samples(samples)
-    gathered = gather(folders, published.entry)
+    samples = Samples(recipe.samples)
+    gathered = gather(recipe.runs, samples.entry)
     if not gathered.kernels:
-        raise UserError(f"no measured kernel in {', '.join(map(str, folders))}; run kbench generate first")
-    gathered, places = corrected(gathered, corrections)
-    gathered = published.complete(gathered)
+        raise UserError(f"no measured kernel in {', '.join(map(str, recipe.runs))}; run kbench generate first")
+    gathered, corrected_in = corrected(gathered, recipe.corrections)
+    gathered = dataclasses.replace(gathered, kernels=samples.kernels(gathered.kernels))
     kernels = kernel_rows(gathered)
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
-    again, elsewhere = repeated(repeats, {kernel.kernel_id for kernel in kernels})
-    moved, their_places = measured_elsewhere(other_gpus, gathered.kernels)
-    moved = list(map(published.of_kernel, moved))
+    repeats, repeated_in = repeated(recipe.repeats, {kernel.kernel_id for kernel in kernels})
+    moved, moved_to = measured_elsewhere(recipe.other_gpus, gathered.kernels)
+    moved = samples.kernels(moved)
     kernels += rows_elsewhere(moved, kernels)
     # GPU by GPU: which pairs one has changes nothing about another's.
     by_gpu = {gpu: [kernel for kernel in kernels if kernel.gpu == gpu] for gpu in {k.gpu: None for k in kernels}}
     pairs = [pair for rows in by_gpu.values() for pair in build_pairs(rows)]
-    environments = {one.env_id: one for one in (*gathered.environments, *places, *elsewhere, *their_places)}
-    solved = {kernel.problem_id for kernel in kernels}
+    environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
+    kernel_ids, solved = {kernel.kernel_id for kernel in kernels}, {kernel.problem_id for kernel in kernels}
+    references = [row for path in recipe.references for row in read_records(path, ReferenceTime)]
+    counters = [row for path in recipe.counters for row in read_records(path, KernelCounters)]
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
         writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
         writer.replace("problems", [one.record() for one in (*known().values(), *users().values()) if one.id in solved])
-        times = [row for path in references for row in read_records(path, ReferenceTime)]
-        writer.replace("references", [row for row in times if row.problem_id in solved])
-        counted = [row for path in counters for row in read_records(path, KernelCounters)]
-        mine = {kernel.kernel_id for kernel in kernels}
-        writer.replace("counters", [row for row in counted if row.kernel_id in mine])
+        writer.replace("references", [row for row in references if row.problem_id in solved])
+        writer.replace("counters", [row for row in counters if row.kernel_id in kernel_ids])
         writer.replace("pairs", pairs)
         writer.replace("environments", list(environments.values()))
-        writer.replace("repeats", published.whole(again))
-        writer.replace("plans", planned(plans, gathered.kernels))
+        writer.replace("repeats", samples.rows(repeats))
+        writer.replace("plans", plan_rows(recipe.plans, gathered.kernels))
         writer.replace("events", gathered.events)
     # Of the rows that an import had put there.
     (out / REPORT).unlink(missing_ok=True)
     return ledger_of(gathered, moved, kernels, len(pairs))
+
+
+def plan_rows(paths: Sequence[Path], kernels: Sequence[Measured]) -> list[PlanSummary]:
+    """What these kernels launch on the workloads they were measured on; of a kernel planned twice, the last.
+
+    Args:
+        paths: files of checks by plan, one kernel per line.
+        kernels: those whose plans are wanted.
+
+    Raises:
+        DataError: a line is no JSON, or a plan lacks a figure.
+        UserError: a file has no plan of any of the kernels.
+    """
+    plans: dict[str, list[PlanSummary]] = {}
+    by_id = {one.node.kernel_id: one for one in kernels}
+    for path in paths:
+        lines = [line for line, _ in read_lines(path, _parse_plans) if line["kernel_id"] in by_id]
+        if not lines:
+            raise UserError(f"{str(path)!r} has no plan of a kernel of these runs; name a file made from theirs")
+        plans |= {line["kernel_id"]: list(_summaries(line, by_id[line["kernel_id"]])) for line in lines}
+    return [row for rows in plans.values() for row in rows]
+
+
+def _parse_plans(text: str, where: str) -> dict[str, Any]:
+    line = parse_json(text, where)
+    if not isinstance(line, dict) or not {"kernel_id", "rows", "plans"} <= set(line):
+        raise DataError(f"{where} is no record of a planned kernel: it needs kernel_id, rows and plans")
+    return line
+
+
+def _summaries(line: dict[str, Any], one: Measured) -> Iterator[PlanSummary]:
+    """One row per measured workload; none of a kernel that could not be planned.
+
+    A plan's own id is left out: it names machine code and arguments, which no table holds.
+    """
+    same = {name: line[name] for name in ("kernel_id", "problem_id", "registers", "spill_bytes")}
+    for workload in sorted({row.workload for row in one.measurements} & set(line["plans"] or ())):
+        plan = {name: value for name, value in line["plans"][workload].items() if name != "plan_id"}
+        where = f"kernel {one.node.kernel_id} workload {workload!r}"
+        yield from_dict(PlanSummary, same | {"gpu": one.gpu, "workload": workload} | plan, where)

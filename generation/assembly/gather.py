@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.log.entry import LogEntry
-from kbench.generation.log.environments import read_environments
-from kbench.generation.log.log import by_run, read_log
-from kbench.generation.search.methods import written
+from kbench.generation.log import LogEntry, by_run, read_environments, read_log
+from kbench.generation.search.methods.catalogue import WRITTEN, WRITTEN_PREFIX
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
@@ -67,7 +65,7 @@ class Measured:
         method = self.settings.search_method
         if "file" not in self.seed:
             return method
-        return written.PREFIX + method.removeprefix(written.PREFIX) if self.ancestors else written.METHOD.name
+        return WRITTEN_PREFIX + method.removeprefix(WRITTEN_PREFIX) if self.ancestors else WRITTEN.name
 
     @property
     def lineage(self) -> str | None:
@@ -125,8 +123,8 @@ def gather(folders: Sequence[Path], whole: Callable[[LogEntry], LogEntry] = lamb
         environments |= {one.env_id: one for one in read_environments(folder)}
     texts = text_facts(row.node.source for row in rows)
     kernels, stand_ins = distinct(rows, texts)
-    found = tuple(environments[key] for key in sorted(environments))
-    return Gathered(kernels, stand_ins, found, tuple(events), tuple(states.values()), texts)
+    sorted_environments = tuple(environments[key] for key in sorted(environments))
+    return Gathered(kernels, stand_ins, sorted_environments, tuple(events), tuple(states.values()), texts)
 
 
 def check_lineage(state: RunState) -> None:

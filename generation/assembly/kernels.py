@@ -24,11 +24,22 @@ LICENSE = "CC-BY-4.0"
 
 
 def kernel_rows(gathered: Gathered) -> list[Kernel]:
-    """One row for every distinct kernel and GPU, with clusters, splits by lineage, and intervals for any machine."""
+    """One row for every distinct kernel and GPU, clusters and splits assigned, intervals for any machine."""
     rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
     once = {row.kernel_id: row for row in reversed(rows)}
-    found = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
-    return [between_machines(dataclasses.replace(row, split=found[row.kernel_id])) for row in rows]
+    splits = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
+    return [between_machines(dataclasses.replace(row, split=splits[row.kernel_id])) for row in rows]
+
+
+def rows_elsewhere(moved: Sequence[Measured], kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Rows of kernels on other GPUs: all but the figures is what the logs' own rows say, the split included."""
+    by_id = {kernel.kernel_id: kernel for kernel in kernels}
+    return [
+        between_machines(
+            dataclasses.replace(by_id[one.node.kernel_id], **dataclasses.asdict(aggregate(one.measurements)))
+        )
+        for one in moved
+    ]
 
 
 def between_machines(row: Kernel) -> Kernel:

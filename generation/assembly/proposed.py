@@ -11,7 +11,7 @@ import click
 from kbench.benchmark.problems.registry import listed, named
 from kbench.generation.assembly.gather import Measured, ancestors, check_lineage, text_facts
 from kbench.generation.assembly.kernels import kernel_row
-from kbench.generation.log.log import by_run, read_log
+from kbench.generation.log import by_run, read_log
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
 from kbench.harness.record import Aggregate
@@ -53,20 +53,20 @@ def proposed_rows(folders: Sequence[Path], problems: Collection[str] = ()) -> li
         DataError: a log is damaged, or a candidate's parent is unknown.
     """
     runs = (run for folder in folders for run in by_run(read_log(folder)).values())
-    found = (state for run in runs if (state := replay(run)))
-    states = [state for state in found if not problems or state.settings.problem_id in problems]
+    replayed = (state for run in runs if (state := replay(run)))
+    states = [state for state in replayed if not problems or state.settings.problem_id in problems]
     for state in states:
         check_lineage(state)
     waiting = [one for state in states for one in _waiting(state)]
-    known = [_text(s, n.source) for s in states for n in s.nodes.values() if n.outcome is not None]
-    texts = text_facts([*(one.node.source for one in waiting), *(source for _, _, source in known)])
-    taken = {(problem, backend, texts[source].stripped) for problem, backend, source in known}
+    measured_texts = [_text(s, n.source) for s in states for n in s.nodes.values() if n.outcome is not None]
+    texts = text_facts([*(one.node.source for one in waiting), *(source for _, _, source in measured_texts)])
+    seen_texts = {(problem, backend, texts[source].stripped) for problem, backend, source in measured_texts}
     rows: list[Kernel] = []
     for one in waiting:
         facts = texts[one.node.source]
         key = (one.settings.problem_id, one.settings.backend.value, facts.stripped)
-        if key not in taken:
-            taken.add(key)
+        if key not in seen_texts:
+            seen_texts.add(key)
             rows.append(kernel_row(one, facts.structure, one.node.parent_id, UNMEASURED))
     return rows
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kbench.benchmark.llm.batch import Unanswered
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor, Result
-from kbench.generation.log.entry import LogEntry
+from kbench.generation.log import LogEntry
 from kbench.generation.search.action import filters
-from kbench.generation.search.outcome import KernelOutcome, gpu_seconds
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import KernelOutcome, Node, RunState, gpu_seconds
 from kbench.schemas import Backend, KernelSource
 from kbench.schemas.ids import content_hash
 
@@ -29,6 +28,8 @@ AHEAD = 384
 ATTEMPTS = 3
 """How often a kernel is tried when the machine, not the kernel, fails."""
 POLL_S = 0.2
+ROUNDS = "rounds"
+"""The usual order: all searches advance evenly."""
 WRITE_EVERY_S = 0.25
 """Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
 
@@ -39,7 +40,7 @@ class Campaign:
     def __init__(
         self, executor: Executor, write: Callable[[Sequence[LogEntry]], None], *,
         deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
-        write_every_s: float = WRITE_EVERY_S, order: str = "rounds", measure: bool = True,
+        write_every_s: float = WRITE_EVERY_S, order: str = ROUNDS, measure: bool = True,
         report: Callable[[CampaignProgress], None] = lambda progress: None,
     ) -> None:  # fmt: skip
         self._executor, self._write_entries, self._report = executor, write, report
@@ -243,7 +244,7 @@ def _place(problem_id: str) -> str:
     return content_hash(problem_id)
 
 
-ORDERS: Mapping[str, Callable[[Search], Turn]] = {"rounds": _by_round, "problems": _by_problem}
+ORDERS: Mapping[str, Callable[[Search], Turn]] = {ROUNDS: _by_round, "problems": _by_problem}
 """The order in which ready searches advance."""
 
 

@@ -8,17 +8,25 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from kbench.generation.campaign.campaign import WRITE_EVERY_S, Campaign
-from kbench.generation.campaign.exchange import wait_for_responses
+from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
+from kbench.generation.campaign.campaign import ROUNDS, WRITE_EVERY_S, Campaign
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor
-from kbench.generation.log.entry import Clock, utc_now
-from kbench.generation.log.environments import read_environments, record_environments
-from kbench.generation.log.log import LogWriter, by_run, found_files, read_log
+from kbench.generation.log import (
+    Clock,
+    LogWriter,
+    by_run,
+    found_files,
+    read_environments,
+    read_log,
+    record_environments,
+    utc_now,
+)
 from kbench.generation.proposers.registry import proposer as proposer_named
 from kbench.generation.search.guidance.question import Guide, guide_named
-from kbench.generation.search.methods.registry import filter_of
+from kbench.generation.search.methods.catalogue import filter_of
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search
@@ -40,7 +48,7 @@ class Drive:
     surrogate_for: Callable[[str], Guide] = guide_named
     report: Callable[[CampaignProgress], None] = lambda progress: None
     write_every_s: float = WRITE_EVERY_S
-    order: str = "rounds"
+    order: str = ROUNDS
     measure: bool = True
     """Otherwise searches go on without measuring: kernels wait for a later command."""
 
@@ -169,3 +177,50 @@ def _search(crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock
         gpu=place.gpu if place else "unknown",
         gpu_facts_json=json.dumps(to_dict(place), sort_keys=True) if place else "{}",
     )  # fmt: skip
+
+
+class CampaignWaitingError(WaitingForResponsesError):
+    """Searches of a campaign wait for responses."""
+
+    def __init__(self, message: str, unanswered: Unanswered, progress: CampaignProgress) -> None:
+        super().__init__(message, unanswered)
+        self._progress = progress
+
+    def to_json(self) -> dict[str, Any]:
+        """What waits and where, beside what was done."""
+        files = self.unanswered.files
+        return {
+            "requests": len(self.unanswered.bodies), "requests_file": str(files.requests),
+            "responses_file": str(files.responses), "answered_with_error": len(self.unanswered.errors),
+            "cut_short": self._progress.live, **self._progress.to_json(),
+        }  # fmt: skip
+
+
+def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgress) -> None:
+    """Write the requests of all searches that wait into their file, and end the command.
+
+    Requests follow from the log alone, so a command killed before this writes the same ones when it is run again.
+
+    Args:
+        unanswered: what each waiting search waits for.
+        progress: what was done before. Searches that a deadline cut short may wait for earlier requests, which stay.
+
+    Raises:
+        CampaignWaitingError: says how many requests wait, and where responses go. Nothing is raised when none do.
+    """
+    if not unanswered:
+        return
+    first = unanswered[0]
+    bodies = {key: body for one in unanswered for key, body in one.bodies.items()}
+    errors = {key: error for one in unanswered for key, error in one.errors.items()}
+    first.files.write(bodies, keep=progress.live > 0)
+    message = (
+        f"{len(bodies)} requests of {len(unanswered)} searches wait in {first.files.requests}; {progress.measured} "
+        f"kernels were measured; put responses into {first.files.responses} and run the same command again"
+    )
+    if progress.live:
+        message += f"; {progress.live} searches were cut short: run it at once to have their requests too"
+    if errors:
+        key, error = next(iter(errors.items()))
+        message += f"; {len(errors)} were answered with an error, the first: {key} (got {error})"
+    raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress)

@@ -11,13 +11,12 @@ from click.core import ParameterSource
 
 from kbench.schemas import UserError
 
-FORECASTS = ("draw", "unsure_share", "confidence")
-OF_A_SEARCH = ("backend", "method", "proposer", "budget", "seed", "seeds", "batch", "surrogate", *FORECASTS)
+OF_A_SEARCH = ("backend", "method", "proposer", "budget", "seed", "surrogate")
 
 UNUSED_BY_MODE: Mapping[str, tuple[str, ...]] = {
     "campaign": (*OF_A_SEARCH, "variants"),
     "from_folder": tuple(name for name in OF_A_SEARCH if name not in ("method", "proposer")),
-    "problem_id": ("variants", "order"),
+    "problem_id": ("variants",),
 }
 """What the runs come from, and the options that do not apply to them."""
 
@@ -41,12 +40,7 @@ class GenerateOptions:
     proposer: str | None
     budget: str | None
     seed: int
-    seeds: int
-    batch: int
     surrogate: str | None
-    draw: str
-    unsure_share: float
-    confidence: float
     variants: int
     executor: str
     recorded: Path | None
@@ -54,7 +48,6 @@ class GenerateOptions:
     half_width: float
     deadline: float | None
     gpu_seconds: float | None
-    order: str
     out: Path | None
     pack_to: Path | None
     as_json: bool
@@ -82,8 +75,6 @@ def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
     flags = {str(param.name): param.opts[0] for param in ctx.command.params}
     reasons = dict.fromkeys(UNUSED_BY_MODE[mode], f"with {flags[mode]}")
     reasons |= dict.fromkeys(UNUSED_BY_EXECUTOR[options.executor], f"with --executor {options.executor}")
-    if options.surrogate is None:
-        reasons |= dict.fromkeys(FORECASTS, "without --surrogate")
     if mode == "from_folder" and not options.variants:
         reasons["method"] = "without --variants"
     for name, reason in reasons.items():

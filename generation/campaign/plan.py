@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
 from kbench.benchmark.problems.registry import listed, named, users
+from kbench.generation.campaign.campaign import ROUNDS
 from kbench.generation.campaign.options import GenerateOptions
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
@@ -15,18 +16,25 @@ from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.ray import RayExecutor, harness_maker
 from kbench.generation.executors.replay import open_facts, open_recording
 from kbench.generation.proposers.folder import folder_runs
-from kbench.generation.search.budget import parse_budget
-from kbench.generation.search.methods.registry import searchable
+from kbench.generation.search.methods.catalogue import searchable
 from kbench.generation.search.proposal import Proposer
-from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for
+from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for, parse_budget
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend, UserError
 
-PlannedRuns = tuple[list[RunSettings], Callable[[RunSettings], Proposer] | None]
-"""Runs, and the proposer of each where its settings do not name it."""
-
 WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlannedRuns:
+    """The runs that options describe."""
+
+    runs: list[RunSettings]
+    proposer_for: Callable[[RunSettings], Proposer] | None = None
+    """The proposer of each, where its settings do not name it."""
+    order: str = ROUNDS
+    """In which order they advance."""
 
 
 def planned_runs(options: GenerateOptions) -> PlannedRuns:
@@ -36,20 +44,19 @@ def planned_runs(options: GenerateOptions) -> PlannedRuns:
         UserError: names the option or field that is missing or wrong.
     """
     if options.mode == "problem_id":
-        return [_single(options)], None
-    if options.campaign is not None:
-        return _campaign(options.campaign), None
-    assert options.from_folder is not None
-    return folder_runs(options.from_folder, options.proposer or "human", options.method, options.variants)
-
-
-def _campaign(path: Path) -> list[RunSettings]:
-    runs, uncovered = runs_of(read_spec(path))
+        return PlannedRuns([_single(options)])
+    if options.from_folder is not None:
+        return PlannedRuns(
+            *folder_runs(options.from_folder, options.proposer or "human", options.method, options.variants)
+        )
+    assert options.campaign is not None
+    spec = read_spec(options.campaign)
+    runs, uncovered = runs_of(spec)
     if uncovered:
         click.echo(f"no genome family for {len(uncovered)} cells, left out: {', '.join(uncovered)}", err=True)
     if not runs:
         raise UserError("the campaign has no runs; name problems that a genome family covers, methods and random_seeds")
-    return runs
+    return PlannedRuns(runs, order=spec.order)
 
 
 def _single(options: GenerateOptions) -> RunSettings:
@@ -60,22 +67,12 @@ def _single(options: GenerateOptions) -> RunSettings:
     proposer = options.proposer or "genome"
     settings = RunSettings(
         problem_id=listed(named(options.problem_id or "").id).id, backend=Backend(options.backend),
-        method=searchable(options.method), proposer=proposer, seed=options.seed, seeds=options.seeds,
-        batch=options.batch, filter=_filter(options), budget=parse_budget(options.budget), **defaults_for(proposer),
+        method=searchable(options.method), proposer=proposer, seed=options.seed,
+        filter=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
+        budget=parse_budget(options.budget), **defaults_for(proposer),
     )  # fmt: skip
     check(settings)
     return settings
-
-
-def _filter(options: GenerateOptions) -> FilterSettings | None:
-    if options.surrogate is None:
-        return None
-    digits = options.draw.removesuffix("x")
-    if not digits.isdecimal():
-        raise UserError(f"draw is {options.draw!r}; write a multiple such as 4x")
-    return FilterSettings(
-        surrogate=options.surrogate, draw=int(digits), unsure_share=options.unsure_share, confidence=options.confidence
-    )
 
 
 def chosen_executor(options: GenerateOptions) -> Executor:

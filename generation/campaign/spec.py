@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kbench.benchmark.problems.registry import listed, problems
+from kbench.generation.campaign.campaign import ORDERS, ROUNDS
 from kbench.generation.proposers.genome.registry import families_for
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.methods.registry import searchable
+from kbench.generation.search.methods.catalogue import searchable
 from kbench.generation.search.settings import (
     SURROGATE,
+    Budget,
     FilterSettings,
     RunSettings,
     defaults_for,
@@ -54,6 +55,8 @@ class Searches(Record):
     draw: int = 3
     unsure_share: float = 0.25
     confidence: float = 0.5
+    order: str = ROUNDS
+    """`rounds` advances all searches evenly; `problems` measures all seeds and then one problem after another."""
 
 
 Changes = Mapping[str, Any]
@@ -88,6 +91,8 @@ def read_spec(path: Path) -> CampaignSpec:
     overrides = _object(data.pop("overrides", {}), "campaign.overrides")
     changed = {name: _changes(one, f"campaign.overrides.{name}") for name, one in overrides.items()}
     searches = from_dict(Searches, data)
+    if searches.order not in ORDERS:
+        raise DataError(f"campaign.order is {searches.order!r}; it must be one of {', '.join(ORDERS)}")
     fields = {field.name: getattr(searches, field.name) for field in dataclasses.fields(Searches)}
     return CampaignSpec(**fields, settings=settings, overrides=changed)
 
@@ -100,10 +105,10 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
 
 def _changes(value: Any, where: str) -> Changes:
     """Settings that may be changed; their values are checked with the run they make."""
-    known = sorted({field.name for field in dataclasses.fields(RunSettings)} - set(OF_THE_CELL))
-    unknown = sorted(set(_object(value, where)) - set(known))
+    names = sorted({field.name for field in dataclasses.fields(RunSettings)} - set(OF_THE_CELL))
+    unknown = sorted(set(_object(value, where)) - set(names))
     if unknown:
-        raise DataError(f"{where} has unknown setting {unknown[0]!r}; known: {', '.join(known)}")
+        raise DataError(f"{where} has unknown setting {unknown[0]!r}; known: {', '.join(names)}")
     _object(value.get("budget", {}), f"{where}.budget")
     return dict(value)
 

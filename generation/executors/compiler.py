@@ -24,15 +24,15 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
         capability: compute capability they are compiled for, such as 9.0.
     """
     major, _, minor = capability.partition(".")
-    wanted = {kernel.kernel_id: kernel for kernel in kernels}
-    found: dict[str, CompilerFacts | None] = {}
+    by_id = {kernel.kernel_id: kernel for kernel in kernels}
+    facts: dict[str, CompilerFacts | None] = {}
     # No kernel runs meanwhile, so every core may compile.
     opened = Harness(gpu=None, target=Target(int(major), int(minor or 0)), builders=os.cpu_count())
     # A kernel the machine could not build has no facts; what is known of the others stays.
     with opened as harness, contextlib.suppress(InfrastructureError):
-        for kernel, build in harness.builds(wanted.values()) if wanted else ():
-            found[kernel.kernel_id] = _facts(build)
-    return [found.get(kernel.kernel_id) for kernel in kernels]
+        for kernel, build in harness.builds(by_id.values()) if by_id else ():
+            facts[kernel.kernel_id] = _facts(build)
+    return [facts.get(kernel.kernel_id) for kernel in kernels]
 
 
 def _facts(build: Build) -> CompilerFacts | None:

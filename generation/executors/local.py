@@ -95,13 +95,15 @@ class LocalExecutor:
         Raises:
             InfrastructureError: the harness itself failed.
         """
-        found: list[Result] = []
+        results: list[Result] = []
         try:
-            found.append(self._checked(self._done.get(timeout=timeout_s) if timeout_s > 0 else self._done.get_nowait()))
+            results.append(
+                self._checked(self._done.get(timeout=timeout_s) if timeout_s > 0 else self._done.get_nowait())
+            )
             while True:
-                found.append(self._checked(self._done.get_nowait()))
+                results.append(self._checked(self._done.get_nowait()))
         except queue.Empty:
-            return found
+            return results
 
     def _checked(self, item: Result | BaseException) -> Result:
         if isinstance(item, BaseException):

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from kbench.generation.executors.executor import Result, result_of
-from kbench.generation.log.environments import read_environments
-from kbench.generation.log.log import found_files, read_log
+from kbench.generation.log import found_files, read_environments, read_log
 from kbench.schemas import Environment, KernelSource, Measurement, UserError, from_dict
 
 NAMED = 3
@@ -45,7 +44,7 @@ class ReplayExecutor:
             return Result(key, lost="not among the recorded measurements", final=True)
         return result_of(key, self._recorded[key])
 
-    def told(self) -> str | None:
+    def not_recorded(self) -> str | None:
         """Which kernels were not found, in words; None where all were."""
         if not self.missing:
             return None
@@ -71,29 +70,29 @@ def open_facts(path: Path) -> ReplayExecutor:
     """
     from kbench.loaders.corpus.corpus import Corpus
 
-    found = read_environments(path)
-    if not found and not found_files(path):
-        found = _environments(Corpus.open(path))
-    if not found:
+    environments = read_environments(path)
+    if not environments and not found_files(path):
+        environments = _environments(Corpus.open(path))
+    if not environments:
         raise UserError(f"{str(path)!r} records no environment; name a run folder or corpus that was measured on a GPU")
-    return ReplayExecutor({}, found[:1])
+    return ReplayExecutor({}, environments[:1])
 
 
 def open_recording(path: Path) -> ReplayExecutor:
     """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
-    found: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
+    recorded: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
         for entry in read_log(path):
             if entry.kind == "kernel_measured":
                 rows = [from_dict(Measurement, row) for row in entry.payload["measurements"]]
-                found[entry.payload["kernel_id"]] = rows
-        return ReplayExecutor(found, read_environments(path))
+                recorded[entry.payload["kernel_id"]] = rows
+        return ReplayExecutor(recorded, read_environments(path))
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
     for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None).to_pylist():
-        found[row["kernel_id"]].append(from_dict(Measurement, row))
-    return ReplayExecutor(found, _environments(corpus))
+        recorded[row["kernel_id"]].append(from_dict(Measurement, row))
+    return ReplayExecutor(recorded, _environments(corpus))
 
 
 def _environments(corpus: Corpus) -> list[Environment]:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kbench.benchmark.problems.registry import listed
-from kbench.generation.proposers.rewrite.proposer import RewriteProposer
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.methods import written
-from kbench.generation.search.methods.registry import searchable
+from kbench.generation.proposers.rewrite.rewrite import RewriteProposer
+from kbench.generation.search.methods.catalogue import WRITTEN, WRITTEN_PREFIX, searchable
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
-from kbench.generation.search.settings import RunSettings, defaults_for
+from kbench.generation.search.settings import Budget, RunSettings, defaults_for
 from kbench.loaders.source.files import KernelFile, read_folder
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, UserError
@@ -62,7 +60,7 @@ def folder_runs(
     """
     if writer not in WRITERS:
         raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")
-    chosen = written.PREFIX + searchable(method) if variants else written.METHOD.name
+    chosen = WRITTEN_PREFIX + searchable(method) if variants else WRITTEN.name
     files: defaultdict[tuple[str, Backend], list[KernelFile]] = defaultdict(list)
     for file in read_folder(folder):
         files[listed(file.problem_id).id, file.backend].append(file)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.proposers.llm.proposer import proposer_from_environment
-from kbench.generation.proposers.rewrite.proposer import RewriteProposer
+from kbench.generation.proposers.llm.llm import proposer_from_environment
+from kbench.generation.proposers.rewrite.rewrite import RewriteProposer
 from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Proposer
 from kbench.generation.search.state import Operator
 from kbench.schemas import UnknownNameError

@@ -1,13 +1,19 @@
-"""Proposal: what a proposer answers to one request, and the protocol proposers follow."""
+"""Proposal: what a proposer answers to one request, the protocol proposers follow, and which answers are refused.
+
+A proposal that repeats a measured kernel is refused, so that no GPU time is spent on learning nothing.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from kbench.generation.search.state import BestKnown, Node, Operator
+from kbench.loaders.source.strip import strip_comments
+from kbench.loaders.source.tokens import GRAM, TOKEN
 from kbench.schemas import Backend, KbenchError
 
 
@@ -91,3 +97,63 @@ class Proposer(Protocol):
             BudgetSpentError: an ask may cost more than is left.
         """
         ...
+
+
+LONGEST_SOURCE = 200_000
+"""Longest proposal, in characters, that may be a kernel."""
+SIMILAR = 0.95
+"""Similarity from which a kernel repeats another."""
+
+
+class Text(NamedTuple):
+    """What of a kernel's text is compared."""
+
+    stripped: str
+    """The text without comments."""
+    grams: frozenset[tuple[str, ...]]
+    """Its runs of five tokens, every number masked."""
+
+
+def near_duplicate(source: str, measured: Iterable[Node]) -> str | None:
+    """Which measured kernel a text repeats, in words; None when it repeats none.
+
+    The text of a failed kernel is repeated only when it is equal but for comments: a small change may be its repair.
+    """
+    own = read_text(source)
+    for node in measured:
+        other = read_text(node.source)
+        if other.stripped == own.stripped:
+            return f"{node.kernel_id} is the same but for comments"
+        alike = similarity(own, other) if node.reward is not None else 0.0
+        if alike >= SIMILAR:
+            return f"{node.kernel_id} has similarity {alike:.3f} with numbers masked"
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def read_text(source: str) -> Text:
+    """A kernel's text made comparable; the kernels of a problem are compared over and over."""
+    stripped = strip_comments(source)
+    tokens = ["0" if piece[0].isdigit() else piece for piece in TOKEN.findall(stripped)]
+    return Text(stripped, frozenset(zip(*(tokens[start:] for start in range(GRAM)), strict=False)))
+
+
+def similarity(one: Text, other: Text) -> float:
+    """The Jaccard similarity of two texts' runs of tokens; 0 where both have none."""
+    union = len(one.grams | other.grams)
+    return len(one.grams & other.grams) / union if union else 0.0
+
+
+def refuse_source(source: str, backend: Backend) -> str | None:
+    """Why a text cannot be a kernel at all; None when it may be one."""
+    if len(source) > LONGEST_SOURCE:
+        return f"too long: {len(source)} characters, more than {LONGEST_SOURCE}"
+    if "\x00" in source:
+        return "not text: a null character"
+    try:
+        source.encode()
+    except UnicodeEncodeError:
+        return "not text: it cannot be encoded as UTF-8"
+    if "def run" not in source and backend is not Backend.CONFIG:
+        return "no kernel: it defines no function run"
+    return None

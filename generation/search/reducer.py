@@ -9,11 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kbench.benchmark.llm import chat
-from kbench.generation.log.entry import LogEntry, seconds_between
-from kbench.generation.search.budget import IDLE_LIMIT_S, Budget, Charge
-from kbench.generation.search.outcome import outcome_from_json, outcome_of
-from kbench.generation.search.settings import settings_from_json
-from kbench.generation.search.state import BestKnown, Node, Operator, ProposalRequest, RunState
+from kbench.generation.log import LogEntry, seconds_between
+from kbench.generation.search.settings import IDLE_LIMIT_S, Budget, Charge, settings_from_json
+from kbench.generation.search.state import (
+    BestKnown,
+    Node,
+    Operator,
+    ProposalRequest,
+    RunState,
+    outcome_from_json,
+    outcome_of,
+)
 from kbench.schemas import DataError, Measurement, from_dict
 
 OUTAGES = frozenset({*chat.OUTAGES, chat.NOT_ASKED})
@@ -47,7 +53,7 @@ def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
     if payload["source"] is None:
         raise DataError(
             f"run {state.run_id!r} leaves out the text of kernel {payload['kernel_id']}, which a published corpus has; "
-            "assemble the log with --samples"
+            "assemble the log by a recipe with `samples`"
         )
     node = Node(
         kernel_id=payload["kernel_id"], source=payload["source"], step=state.step, slot=slot,

@@ -8,24 +8,28 @@ from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.executors.executor import Result
-from kbench.generation.log.entry import Clock, LogEntry
+from kbench.generation.log import Clock, LogEntry
 from kbench.generation.search import action
-from kbench.generation.search.guidance.filter import decide, tokens
-from kbench.generation.search.guidance.guess import Guess
-from kbench.generation.search.guidance.novelty import near_duplicate
+from kbench.generation.search.guidance.filter import Guess, decide, tokens
 from kbench.generation.search.guidance.question import Guide, guesses, query_id
-from kbench.generation.search.methods.registry import SEARCHES, filter_of
+from kbench.generation.search.methods.catalogue import SEARCHES, filter_of
 from kbench.generation.search.methods.repair import learns
-from kbench.generation.search.outcome import KernelOutcome, build_seconds, gpu_seconds
-from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Proposer, Refusal
+from kbench.generation.search.proposal import (
+    Answer,
+    Ask,
+    BudgetSpentError,
+    Proposal,
+    ProposalTask,
+    Proposer,
+    Refusal,
+    near_duplicate,
+    refuse_source,
+)
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
-from kbench.generation.search.state import BestKnown, Node, RunState
-from kbench.schemas import Backend, Forecast, KbenchError, KernelSource, to_dict
+from kbench.generation.search.state import BestKnown, KernelOutcome, Node, RunState, build_seconds, gpu_seconds
+from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
-
-LONGEST_SOURCE = 200_000
-"""Longest proposal, in characters, that may be a kernel."""
 
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
@@ -124,10 +128,10 @@ class Search:
         """
         if not learns(self.settings):
             return None
-        known = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
-        if not known:
+        with_idea = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
+        if not with_idea:
             return None
-        reward, best = max(known, key=lambda pair: pair[0])
+        reward, best = max(with_idea, key=lambda pair: pair[0])
         return BestKnown(best.kernel_id, reward, best.idea or "")
 
     def _kernel(self, node: Node) -> KernelSource:
@@ -200,14 +204,14 @@ class Search:
         return near_duplicate(answer.source, self._measured()) if answer.must_differ else None
 
     def _filter(self, todo: action.Filter) -> None:
-        chosen = filter_of(self.settings)
-        assert chosen is not None
+        filter_settings = filter_of(self.settings)
+        assert filter_settings is not None
         nodes = [self.state.nodes[key] for key in todo.kernel_ids]
-        found = self._guesses(list(self._measured()), nodes)
-        decisions = decide(todo.kernel_ids, found, chosen, todo.keep)
-        spent = tokens([guess.forecast for guess in found])
+        expected = self._guesses(list(self._measured()), nodes)
+        decisions = decide(todo.kernel_ids, expected, filter_settings, todo.keep)
+        spent = tokens([guess.forecast for guess in expected])
         self._record(
-            "candidates_filtered", surrogate=chosen.surrogate,
+            "candidates_filtered", surrogate=filter_settings.surrogate,
             decisions=[decision.to_json() for decision in decisions], **_token_fields(*spent),
         )  # fmt: skip
 
@@ -233,21 +237,6 @@ class Search:
     def reuse(self, key: str, outcome: KernelOutcome, run_id: str) -> None:
         """Record what a sibling run measured; it is charged nothing."""
         self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
-
-
-def refuse_source(source: str, backend: Backend) -> str | None:
-    """Why a text cannot be a kernel at all; None when it may be one."""
-    if len(source) > LONGEST_SOURCE:
-        return f"too long: {len(source)} characters, more than {LONGEST_SOURCE}"
-    if "\x00" in source:
-        return "not text: a null character"
-    try:
-        source.encode()
-    except UnicodeEncodeError:
-        return "not text: it cannot be encoded as UTF-8"
-    if "def run" not in source and backend is not Backend.CONFIG:
-        return "no kernel: it defines no function run"
-    return None
 
 
 def _token_fields(read: int, written: int) -> dict[str, int]:

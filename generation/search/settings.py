@@ -7,12 +7,96 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from kbench.generation.search.budget import UNLIMITED, Budget
 from kbench.schemas import Backend, UserError, from_dict, to_dict
 from kbench.schemas.ids import content_hash
-from kbench.schemas.record import Limit, Probability, Record
+from kbench.schemas.record import Limit, Positive, Probability, Record
 
-Positive = Annotated[int, Limit(minimum=1)]
+PositiveCount = Annotated[int, Limit(exclusive_minimum=0)]
+AtLeastOne = Annotated[int, Limit(minimum=1)]
+
+IDLE_LIMIT_S = 300.0
+"""Longest gap between two facts that counts as search time; after a longer one the search was not running."""
+
+UNITS = {"": "measurements", "m": "measurements", "s": "gpu_seconds", "t": "tokens", "w": "wall_seconds"}
+COUNTED = ("measurements", "tokens")
+"""Amounts that are whole numbers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Charge:
+    """What has been spent, computed from the log alone."""
+
+    measurements: int = 0
+    gpu_seconds: float = 0.0
+    build_seconds: float = 0.0
+    tokens: int = 0
+    wall_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Budget(Record):
+    """Upper limits; None means no limit. A search stops at the first one reached."""
+
+    TYPE: ClassVar[str] = "budget"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    measurements: PositiveCount | None = None
+    gpu_seconds: Positive | None = None
+    tokens: PositiveCount | None = None
+    wall_seconds: Positive | None = None
+
+    def spent(self, charge: Charge) -> str | None:
+        """Which limit is reached, in words; None while budget is left."""
+        for field in dataclasses.fields(self):
+            limit = getattr(self, field.name)
+            used = getattr(charge, field.name)
+            if limit is not None and used >= limit:
+                return f"{field.name} {used:g} of {limit:g}"
+        return None
+
+    def tokens_left(self, charge: Charge) -> int | None:
+        """Tokens still allowed; None when unlimited."""
+        return None if self.tokens is None else max(0, self.tokens - charge.tokens)
+
+    def measurements_left(self, charge: Charge) -> int | None:
+        """Measurements still allowed; None when unlimited."""
+        return None if self.measurements is None else max(0, self.measurements - charge.measurements)
+
+
+UNLIMITED = Budget()
+NOTHING_SPENT = Charge()
+
+
+def parse_budget(text: str) -> Budget:
+    """Read `--budget`: comma-separated amounts with a unit letter.
+
+    `320` or `320m` measurements, `600s` GPU-seconds, `2000000t` tokens, `3600w` wall seconds.
+
+    Raises:
+        UserError: names the part that cannot be read.
+    """
+    limits: dict[str, int | float] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([mstw]?)", part)
+        if match is None or float(match[1]) <= 0:
+            raise UserError(f"budget {part!r} is not an amount with a unit; write 320m, 600s, 2000000t or 3600w")
+        unit = UNITS[match[2]]
+        if unit in limits:
+            raise UserError(f"budget names {unit} twice in {text!r}; give it once")
+        limits[unit] = _amount(match[1], unit)
+    if not limits:
+        raise UserError("budget is empty; write for example --budget 320 (measurements) or --budget 600s (GPU-seconds)")
+    return Budget(**limits)  # type: ignore[arg-type]
+
+
+def _amount(digits: str, unit: str) -> int | float:
+    if unit not in COUNTED:
+        return float(digits)
+    if not digits.isdecimal():
+        raise UserError(f"budget has {digits} {unit}; give a whole number")
+    return int(digits)
+
+
 FILE = re.compile(r"(?:.*/)?([\w-]+)\.py(?::(\w+))?")
 SURROGATE = "+surrogate"
 """After the name of a method whose candidates a surrogate filters."""
@@ -52,17 +136,17 @@ class RunSettings(Record):
     method: str
     proposer: str = "genome"
     seed: int = 0
-    seeds: Positive = 8
+    seeds: AtLeastOne = 8
     """Fresh candidates of step 0."""
-    batch: Positive = 8
+    batch: AtLeastOne = 8
     """Candidates measured in every later step."""
-    parents: Positive = 1
+    parents: AtLeastOne = 1
     """Parents expanded in one step, for methods that choose parents."""
-    patience: Positive = 8
+    patience: AtLeastOne = 8
     """Steps without improvement before hill climbing restarts."""
-    islands: Positive = 1
+    islands: AtLeastOne = 1
     """Populations of `evolve`; several need a budget of hundreds of measurements."""
-    migrate_every: Positive = 4
+    migrate_every: AtLeastOne = 4
     """Steps between migrations."""
     exploration: float = 1.0
     """The constant c of PUCT."""

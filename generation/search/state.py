@@ -1,18 +1,76 @@
-"""RunState: everything known of a run. It is a pure function of the run's log: see the reducer."""
+"""RunState: everything known of a run, its measured kernels included. A pure function of the log: see the reducer."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from kbench.generation.search.budget import NOTHING_SPENT, Charge
-from kbench.generation.search.outcome import KernelOutcome
-from kbench.generation.search.settings import RunSettings
-from kbench.schemas import Status
+from kbench.generation.search.settings import NOTHING_SPENT, Charge, RunSettings
+from kbench.harness.record import aggregate
+from kbench.schemas import Measurement, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WorkloadFigure:
+    """One workload of a kernel, as shown to proposers."""
+
+    workload: str
+    status: str
+    runtime_us: float | None
+    speedup: float | None
+    floor_us: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelOutcome:
+    """A kernel's verdict over all workloads, with the figures of each."""
+
+    status: Status
+    error: str | None
+    runtime_us: float | None
+    speedup: float | None
+    workloads: tuple[WorkloadFigure, ...] = ()
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_bytes: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the log."""
+        return dataclasses.asdict(self) | {"status": self.status.value}
+
+
+def outcome_from_json(data: Mapping[str, Any]) -> KernelOutcome:
+    """Read an outcome back from the log."""
+    figures = tuple(WorkloadFigure(**figure) for figure in data["workloads"])
+    return KernelOutcome(**{**data, "status": Status(data["status"]), "workloads": figures})
+
+
+def outcome_of(measurements: Sequence[Measurement]) -> KernelOutcome:
+    """The outcome of a kernel's measurements."""
+    verdict = aggregate(measurements)
+    figures = tuple(
+        WorkloadFigure(m.workload, m.status.value, m.runtime_us, m.speedup, m.floor_us) for m in measurements
+    )
+    return KernelOutcome(
+        verdict.status, verdict.error, verdict.runtime_us, verdict.speedup, figures, verdict.registers,
+        verdict.shared_bytes, verdict.spill_bytes,
+    )  # fmt: skip
+
+
+def gpu_seconds(measurements: Sequence[Measurement]) -> float:
+    """GPU time the measurements of one kernel took."""
+    return math.fsum((m.verify_s or 0.0) + (m.time_s or 0.0) for m in measurements)
+
+
+def build_seconds(measurements: Sequence[Measurement]) -> float:
+    """Build time of one kernel: every workload's record repeats it, it is charged once."""
+    return max((m.build_s or 0.0 for m in measurements), default=0.0)
+
 
 IDEA = re.compile(r"\s*#\s*idea:[ \t]*(\S[^\n]*)", re.IGNORECASE)
 """The comment line in which an author says how the kernel gets its speed."""
@@ -21,8 +79,8 @@ LONGEST_IDEA = 300
 
 def idea_of(source: str) -> str | None:
     """What a kernel's first line, a comment, says of it; None where its author stated no idea."""
-    found = IDEA.match(source)
-    return found[1].strip()[:LONGEST_IDEA] if found else None
+    match = IDEA.match(source)
+    return match[1].strip()[:LONGEST_IDEA] if match else None
 
 
 class Operator(StrEnum):
@@ -142,8 +200,8 @@ class RunState:
 
     def best(self) -> Node | None:
         """The fastest correct candidate; the earliest of equals."""
-        found = self.rewarded()
-        return max(found, key=lambda node: node.reward or 0.0) if found else None
+        correct = self.rewarded()
+        return max(correct, key=lambda node: node.reward or 0.0) if correct else None
 
     def statuses(self) -> Counter[Status]:
         """Measured candidates by verdict."""

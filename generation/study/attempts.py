@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems.registry import known
-from kbench.generation.log.log import found_files, read_log
-from kbench.generation.search.methods import written
-from kbench.generation.search.outcome import outcome_from_json, outcome_of
+from kbench.generation.log import found_files, read_log
+from kbench.generation.search.methods.catalogue import WRITTEN_PREFIX
 from kbench.generation.search.settings import settings_from_json
+from kbench.generation.search.state import outcome_from_json, outcome_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.searches import gpus_searched
 from kbench.schemas import Measurement, UserError, from_dict
@@ -59,13 +59,13 @@ def attempts_in(paths: Sequence[Path]) -> dict[str, list[Attempt]]:
         UserError: a path holds neither log nor events, or nothing was measured.
         DataError: a log is damaged.
     """
-    found: dict[str, list[Attempt]] = {}
+    by_run: dict[str, list[Attempt]] = {}
     for path in paths:
         for attempt in _attempts(*_facts(path)):
-            found.setdefault(attempt.run_id, []).append(attempt)
-    if not found:
+            by_run.setdefault(attempt.run_id, []).append(attempt)
+    if not by_run:
         raise UserError(f"no measured kernel in {', '.join(map(str, paths))}; name folders of searches that ran")
-    return found
+    return by_run
 
 
 def _facts(path: Path) -> tuple[Iterator[Fact], Callable[[Mapping[str, Any]], Speedup]]:
@@ -109,16 +109,16 @@ def _attempts(facts: Iterable[Fact], speedup_of: Callable[[Mapping[str, Any]], S
             operator = requests[run_id][payload["slot"]]["operator"]
             proposed[run_id, payload["kernel_id"]] = {**payload, "operator": operator}
             if "file" in (payload["recipe"] or ()):
-                runs[run_id]["method"] = written.PREFIX + runs[run_id]["method"].removeprefix(written.PREFIX)
+                runs[run_id]["method"] = WRITTEN_PREFIX + runs[run_id]["method"].removeprefix(WRITTEN_PREFIX)
         elif kind in ("kernel_measured", "kernel_reused"):
             own = (run_id, payload["kernel_id"])
             reused = kind == "kernel_reused"
             speedups[own] = outcome_from_json(payload["outcome"]).speedup if reused else speedup_of(payload)
-            told = proposed[own]
+            proposal = proposed[own]
             yield Attempt(
-                run_id=run_id, step=step, **runs[run_id], operator=told["operator"], proposer=told["proposer"],
-                edit=edit_kind(told["proposer"], told["edit"]), niche=told["niche"], speedup=speedups[own],
-                parent_speedup=speedups.get((run_id, told["parent_id"])),
+                run_id=run_id, step=step, **runs[run_id], operator=proposal["operator"], proposer=proposal["proposer"],
+                edit=edit_kind(proposal["proposer"], proposal["edit"]), niche=proposal["niche"], speedup=speedups[own],
+                parent_speedup=speedups.get((run_id, proposal["parent_id"])),
             )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ class Dynamics:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Told:
+class _Placed:
     """An attempt and the best its search had before."""
 
     attempt: Attempt
@@ -99,13 +99,13 @@ class _Told:
 
 def dynamics(runs: Runs) -> Dynamics:
     """Figures of a set of searches; the same runs give the same figures."""
-    told = [one for run in runs.values() for one in _told(run)]
-    edits = _changes(told, lambda one: (one.edit, one.family) if one.edit else None)
+    placed = [one for run in runs.values() for one in _placed(run)]
+    edits = _changes(placed, lambda one: (one.edit, one.family) if one.edit else None)
     return Dynamics(
         searches=len(runs),
-        attempts=len(told),
+        attempts=len(placed),
         steps=tuple(_steps(runs)),
-        operators=tuple(_changes(told, lambda one: (f"{one.operator} ({one.proposer})", None))),
+        operators=tuple(_changes(placed, lambda one: (f"{one.operator} ({one.proposer})", None))),
         edits=tuple(sorted((one for one in edits if one.attempts >= FEWEST), key=_payoff)),
         methods=tuple(_methods(runs)),
     )
@@ -116,10 +116,10 @@ def _payoff(change: ChangeFigures) -> tuple[str, float, str]:
     return change.family or "", -(change.beat_parent_low or 0.0), change.name
 
 
-def _told(run: Sequence[Attempt]) -> Iterator[_Told]:
+def _placed(run: Sequence[Attempt]) -> Iterator[_Placed]:
     best: float | None = None
     for attempt in run:
-        yield _Told(attempt, best)
+        yield _Placed(attempt, best)
         best = _better(best, attempt.speedup)
 
 
@@ -154,9 +154,11 @@ def _steps(runs: Runs) -> Iterator[StepFigures]:
         )
 
 
-def _changes(told: Sequence[_Told], key: Callable[[Attempt], tuple[str, str | None] | None]) -> Iterator[ChangeFigures]:
-    groups: dict[tuple[str, str | None], list[_Told]] = defaultdict(list)
-    for one in told:
+def _changes(
+    placed: Sequence[_Placed], key: Callable[[Attempt], tuple[str, str | None] | None]
+) -> Iterator[ChangeFigures]:
+    groups: dict[tuple[str, str | None], list[_Placed]] = defaultdict(list)
+    for one in placed:
         named = key(one.attempt)
         if named is not None:
             groups[named].append(one)
@@ -201,10 +203,10 @@ def _interval(happened: Sequence[bool]) -> tuple[float | None, float | None]:
         return None, None
     from scipy.stats import binomtest
 
-    found = binomtest(sum(happened), len(happened)).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
+    interval = binomtest(sum(happened), len(happened)).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return statistics.fmean(found) if found else None
+    numbers = list(values)
+    return statistics.fmean(numbers) if numbers else None

@@ -1,23 +1,26 @@
 """RecordedPool: measured kernels that every method can be replayed on without a GPU, and the proposer of only those.
 
 A fresh draw is a kernel that was drawn afresh when it was recorded: those with parents are what a search found. A
-mutation is a near neighbour by token counts, a crossing lies near the middle of two parents. The proposer knows nothing
-of how fast its kernels are: only measuring tells.
+mutation is a near neighbour by token counts, a crossing lies near the middle of two parents. Recorded parameter spaces,
+such as Kernel Tuner's, are genome families: methods change genes as they do on a GPU. The proposer knows nothing of how
+fast its kernels are: only measuring tells.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.online import features
+from kbench.generation.proposers.genome.family import Family, Gene, Genome, Value
+from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator
-from kbench.generation.study.space import space_proposer
 from kbench.schemas import Backend, Measurement, UserError, from_dict
 
 if TYPE_CHECKING:
@@ -107,18 +110,18 @@ def _timed(row: Mapping[str, Any]) -> bool:
 def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> RecordedPool:
     problem_id, backend, gpu = cell
     sources: dict[str, str] = {row["kernel_id"]: row["source"] for row in rows}
-    found: defaultdict[str, list[Measurement]] = defaultdict(list)
+    measurements: defaultdict[str, list[Measurement]] = defaultdict(list)
     for row in corpus.table("measurements", problem=problem_id, gpu=gpu).to_pylist():
         if row["kernel_id"] in sources:
-            found[row["kernel_id"]].append(from_dict(Measurement, row))
+            measurements[row["kernel_id"]].append(from_dict(Measurement, row))
     if backend == Backend.CONFIG.value:
-        found = _against_median(found)
-    speedups = [row.speedup for rows_of in found.values() for row in rows_of if row.speedup is not None]
+        measurements = _against_median(measurements)
+    speedups = [row.speedup for rows_of in measurements.values() for row in rows_of if row.speedup is not None]
     best: float = max([row["speedup"] for row in rows if row["speedup"] is not None] or speedups)
     drawn = [row for row in rows if row["parent_id"] is None]
     most = Counter(row["proposer"] for row in drawn).most_common(1)
     fresh = frozenset(row["kernel_id"] for row in drawn if row["proposer"] == most[0][0])
-    return RecordedPool(problem_id, Backend(backend), sources, fresh, found, best)
+    return RecordedPool(problem_id, Backend(backend), sources, fresh, measurements, best)
 
 
 def _against_median(found: Mapping[str, list[Measurement]]) -> defaultdict[str, list[Measurement]]:
@@ -174,8 +177,8 @@ class PoolProposer:
         center = self._features[self._place[ask.parent.kernel_id]]
         if ask.operator is Operator.CROSS and ask.other is not None:
             center = (center + self._features[self._place[ask.other.kernel_id]]) / 2
-        found: list[float] = numpy.square(self._features - center).sum(axis=1).tolist()
-        return found
+        distances: list[float] = numpy.square(self._features - center).sum(axis=1).tolist()
+        return distances
 
     def _proposal(self, place: int, ask: Ask) -> Proposal:
         key = self._ids[place]
@@ -188,3 +191,28 @@ class PoolProposer:
             other_id=ask.other.kernel_id if parent and ask.other else None,
             niche=str(int(self._features[place].sum())),
         )
+
+
+def space_proposer(problem_id: str, sources: Iterable[str]) -> GenomeProposer:
+    """Proposes only recorded configurations: one family whose genes are the parameters that vary.
+
+    Args:
+        problem_id: what was tuned.
+        sources: the configurations, as the importers write them: JSON objects with sorted keys.
+    """
+    configurations = {source: json.loads(source) for source in sources}
+    genes = tuple(_gene(name, configurations.values()) for name in next(iter(configurations.values())))
+
+    def text(problem: str, genome: Genome) -> str:
+        return json.dumps(dict(genome), sort_keys=True, ensure_ascii=True)
+
+    def missing(problem: str, genome: Genome) -> str | None:
+        return None if text(problem, genome) in configurations else "not recorded"
+
+    family = Family("recorded", Backend.CONFIG, (problem_id,), lambda problem: genes, text, missing)
+    return GenomeProposer({family.name: family})
+
+
+def _gene(name: str, configurations: Iterable[Mapping[str, Value]]) -> Gene:
+    values = {configuration[name] for configuration in configurations}
+    return Gene(name, tuple(sorted(values, key=lambda value: (str(type(value)), value))))

@@ -1,4 +1,4 @@
-"""Search dynamics for people: tables as text, plots as files, and the command that prints them."""
+"""Search dynamics for people: tables as text, and the command that prints them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from kbench.generation.study.attempts import SEVERAL, attempts_in
 from kbench.generation.study.dynamics import ChangeFigures, Dynamics, dynamics
+from kbench.generation.study.plots import plot_edits, plot_steps
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.options import echo_json, json_option, out_option
 
@@ -28,38 +29,39 @@ def report(paths: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
 
     PATHS are run folders or corpora; the shipped dataset when left out.
     """
-    found = dynamics(attempts_in(paths or (shipped(),)))
-    text = render(found)
+    figures = dynamics(attempts_in(paths or (shipped(),)))
+    text = render(figures)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "report.json").write_text(json.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
+        (out / "report.json").write_text(json.dumps(figures.to_json(), indent=1) + "\n", encoding="utf-8")
         (out / "report.md").write_text(text + "\n", encoding="utf-8")
-        plot_steps(found, out / "steps.png")
-        plot_edits(found, out / "edits.png")
+        single = [one for one in figures.edits if one.name != SEVERAL and one.beat_parent is not None]
+        plot_steps(figures.steps[:STEPS_SHOWN], out / "steps.png")
+        plot_edits(sorted(single, key=lambda one: one.beat_parent_low or 0.0)[-EDITS_PLOTTED:], out / "edits.png")
     if as_json:
-        echo_json(found.to_json())
+        echo_json(figures.to_json())
     else:
         click.echo(text)
 
 
-def render(found: Dynamics) -> str:
+def render(figures: Dynamics) -> str:
     """The figures as Markdown tables."""
     steps = [
         (str(one.step), f"{one.searches:,}", _percent(one.improved), _octaves(one.gain_octaves), f"{one.distinct:.2f}")
-        for one in found.steps[:STEPS_SHOWN]
+        for one in figures.steps[:STEPS_SHOWN]
     ]
     methods = [
         (one.method, f"{one.searches:,}", f"{one.measurements:g}", f"{one.near_after:g}", _percent(one.near_share))
-        for one in found.methods
+        for one in figures.methods
     ]
     changes = ("attempts", "correct", "beat parent", "beat best", "median gain")
     return "\n\n".join(
         [
-            f"{found.searches:,} searches, {found.attempts:,} measured kernels",
+            f"{figures.searches:,} searches, {figures.attempts:,} measured kernels",
             table(("step", "searches", "improved", "mean gain", "distinct"), steps),
-            table(("operator (proposer)", *changes), [_change(one)[1:] for one in found.operators]),
+            table(("operator (proposer)", *changes), [_change(one)[1:] for one in figures.operators]),
             table(("method", "searches", "measured", "near after", "share"), methods),
-            table(("family", "edit", *changes), [_change(one) for one in best_edits(found)]),
+            table(("family", "edit", *changes), [_change(one) for one in best_edits(figures)]),
         ]
     )
 
@@ -92,50 +94,3 @@ def _percent(share: float | None) -> str:
 
 def _octaves(gain: float | None) -> str:
     return "–" if gain is None else f"{gain:+.3f}"
-
-
-def plot_steps(found: Dynamics, path: Path) -> None:
-    """Gain and variety over steps, side by side."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (gains, variety) = pyplot.subplots(1, 2, figsize=(11, 4.5))
-    steps = found.steps[:STEPS_SHOWN]
-    later = [one for one in steps if one.gain_octaves is not None]
-    gains.bar([one.step for one in later], [one.gain_octaves or 0.0 for one in later])
-    gains.set_ylabel("mean rise of log2 best speedup")
-    variety.plot([one.step for one in steps], [one.distinct for one in steps], marker="o")
-    variety.set_ylabel("niches over kernels measured so far")
-    variety.set_ylim(0, 1.05)
-    for axes in (gains, variety):
-        axes.set_xlabel("step")
-        axes.set_xticks([one.step for one in steps])
-        axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
-
-
-def plot_edits(found: Dynamics, path: Path) -> None:
-    """How often single edits beat their parent, with intervals; those that most surely do on top."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    single = [one for one in found.edits if one.name != SEVERAL and one.beat_parent is not None]
-    shown = sorted(single, key=lambda one: one.beat_parent_low or 0.0)[-EDITS_PLOTTED:]
-    figure, axes = pyplot.subplots(figsize=(9, 6))
-    for place, one in enumerate(shown):
-        low, high = 100 * (one.beat_parent_low or 0.0), 100 * (one.beat_parent_high or 1.0)
-        axes.plot([low, high], [place, place], color="tab:blue", alpha=0.5)
-        axes.plot(100 * (one.beat_parent or 0.0), place, "o", color="tab:blue")
-    axes.set_yticks(range(len(shown)), [f"{one.family}: {one.name} ({one.attempts})" for one in shown])
-    axes.axvline(50, color="gray", linestyle="--")
-    axes.set_xlabel("attempts that beat their parent, %")
-    axes.grid(alpha=0.3, axis="x")
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)

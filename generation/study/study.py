@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
 
 from kbench.generation.campaign.campaign import Campaign
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log.entry import LogEntry
-from kbench.generation.search.budget import Budget
+from kbench.generation.log import LogEntry
 from kbench.generation.search.guidance.guide import OnlineGuide
-from kbench.generation.search.methods.registry import filter_of, searchable
+from kbench.generation.search.methods.catalogue import filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings
-from kbench.generation.study.pool import RecordedPool
+from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings
+from kbench.generation.study.plots import plot_study
+from kbench.generation.study.pool import RecordedPool, pools_in
+from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.schemas import UserError
 
 METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
+SHOWN = (8, 16, 32, 64, 128)
+"""Measurements with a column of their own in the table, besides the last."""
+AT_LEAST_1 = click.IntRange(min=1)
 STILL = "2026-01-01T00:00:00.000Z"
 
 Traces = Mapping[str, Sequence[Sequence[float]]]
 """For each problem and each of its pools: what a method has found after each measurement, mean over seeds."""
+
+
+@click.command("study", short_help="Replay every method on recorded pools.")
+@click.argument("corpus", type=click.Path(exists=True, path_type=Path))
+@out_option("Folder for points.csv, table.md, plot.png.", required=True)
+@click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
+@click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
+@click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
+@click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
+@click.option("--methods", help="Comma-separated, the baseline first; NAME+surrogate, FILE.py[:NAME]. All by default.")
+@click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
+@json_option
+def command(
+    corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int, methods: str | None,
+    unsure_share: float, as_json: bool,
+) -> None:  # fmt: skip
+    """Replay methods on recorded pools: best speedup found against measurements spent.
+
+    Fresh draws are kernels recorded without a parent. Imported parameter spaces are searched by their parameters.
+    """
+    points = study(
+        pools_in(corpus, least, pools), methods=methods.split(",") if methods else METHODS, seeds=seeds, budget=budget,
+        unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
+    )  # fmt: skip
+    text = write_study(points, out)
+    echo_json([dataclasses.asdict(point) for point in points]) if as_json else click.echo(text)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,10 +88,10 @@ def trace(
 ) -> list[float]:  # fmt: skip
     """Best speedup so far after each measurement of one search, relative to the pool's best."""
     name = method.removesuffix(SURROGATE)
-    chosen = FilterSettings(surrogate="online", draw=4, unsure_share=unsure_share) if name != method else None
+    filter_settings = FilterSettings(surrogate="online", draw=4, unsure_share=unsure_share) if name != method else None
     settings = RunSettings(
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer=proposer.name, seed=seed, seeds=batch,
-        batch=batch, filter=chosen, budget=Budget(measurements=budget),
+        batch=batch, filter=filter_settings, budget=Budget(measurements=budget),
     )  # fmt: skip
     search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if filter_of(settings) else None)
     entries: list[LogEntry] = []
@@ -65,13 +99,13 @@ def trace(
         campaign = Campaign(executor, entries.extend)
         campaign.add(search)
         campaign.run()
-    found: list[float] = []
+    shares: list[float] = []
     best = 0.0
     for entry in entries:
         if entry.kind == "kernel_measured":
             best = max(best, search.state.nodes[entry.payload["kernel_id"]].reward or 0.0)
-            found.append(best / pool.best)
-    return found + [best / pool.best] * (budget - len(found))
+            shares.append(best / pool.best)
+    return shares + [best / pool.best] * (budget - len(shares))
 
 
 def study(
@@ -130,3 +164,36 @@ def interval(clusters: Sequence[Sequence[float]], rng: random.Random) -> tuple[f
     """95 % bootstrap interval of the mean, clusters drawn whole."""
     draws = sorted(_mean(rng.choices(clusters, k=len(clusters))) for _ in range(DRAWS))
     return draws[round(0.025 * (DRAWS - 1))], draws[round(0.975 * (DRAWS - 1))]
+
+
+def write_study(points: Sequence[Point], folder: Path) -> str:
+    """Write points.csv, table.md and plot.png.
+
+    Returns:
+        the table.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [dataclasses.asdict(point) for point in points]
+    with (folder / "points.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    budget = points[-1].measurements
+    text = table(points, [*(n for n in SHOWN if n < budget), budget])
+    (folder / "table.md").write_text(text + "\n", encoding="utf-8")
+    plot_study(points, folder / "plot.png")
+    return text
+
+
+def table(points: Sequence[Point], at: Sequence[int]) -> str:
+    """The study as a Markdown table: share of the pool's best after so many measurements, gain at the last of them."""
+    methods = list(dict.fromkeys(point.method for point in points))
+    by_place = {(point.method, point.measurements): point for point in points}
+    heads = ["method", *(f"{n} measurements" for n in at), f"more than {methods[0]} after {at[-1]}"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for method in methods:
+        cells = [f"{p.share:.3f} [{p.low:.3f}, {p.high:.3f}]" for p in (by_place[method, n] for n in at)]
+        last = by_place[method, at[-1]]
+        gain = f"{last.gain:+.3f} [{last.gain_low:+.3f}, {last.gain_high:+.3f}]"
+        lines.append("| " + " | ".join([method, *cells, "–" if method == methods[0] else gain]) + " |")
+    return "\n".join(lines)

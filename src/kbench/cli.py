@@ -53,7 +53,7 @@ COMMANDS = {
     "data": CommandEntry(
         "kbench.loaders.cli:data",
         "Inspect, query, assemble, import, export, pull and push corpora.",
-        adds=("kbench.benchmark.training.cli:export", "kbench.generation.cli:assemble"),
+        adds=("kbench.benchmark.training.cli:export", "kbench.generation.assembly.assemble:command"),
     ),
     "leaderboard": CommandEntry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),
 }

@@ -15,8 +15,7 @@ import kbench
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.cli import cli
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import RunState
 from kbench.schemas.ids import kernel_id
 

@@ -16,8 +16,7 @@ from kbench.generation.campaign.drive import Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import Node
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id

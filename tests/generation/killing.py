@@ -19,10 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from generation.conftest import FAMILY, recording, settings_for, ticking
 from kbench.generation.campaign.drive import Drive, drive
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.settings import FilterSettings, RunSettings
+from kbench.generation.search.settings import Budget, FilterSettings, RunSettings
 
 RECORDED = recording()
 
@@ -46,9 +45,9 @@ def killed(folder: Path, settings: RunSettings, after_s: float) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def main(folder: Path, kills: int) -> None:
+def main(folder: Path, kills: int, seed: str) -> None:
     """Print what differed, and how often a kill hit a running search."""
-    rng = random.Random(0)
+    rng = random.Random(seed)
     variants = [
         settings_for(method, filter=chosen, budget=Budget(measurements=12))
         for method in ("random", "hill_climb", "evolve", "puct")
@@ -72,4 +71,4 @@ def main(folder: Path, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import lzma
 import math
-import runpy
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -15,17 +14,17 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.problems import problem
-from kbench.generation.assembly.assemble import assemble
-from kbench.generation.assembly.kernels import MACHINE_SIGMA, between_machines
+from kbench.generation.assembly.assemble import assemble, command
+from kbench.generation.assembly.kernels import MACHINE_SIGMA
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.pairs import EDITS_PER_BIN, SIBLINGS_PER_BIN, quotient
-from kbench.generation.assembly.samples import KEPT, published_rows, published_sources, thin, without_source
+from kbench.generation.assembly.recipe import Recipe, read_recipe, recipe_of
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log.log import LogWriter, read_log
-from kbench.generation.log.pack import pack
+from kbench.generation.log import LogWriter, pack, read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import FilterSettings
+from kbench.harness.record import aggregate
 from kbench.harness.timing.interval import Interval
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
@@ -67,7 +66,12 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def assembled(campaign: Path, tmp_path_factory: pytest.TempPathFactory) -> Assembled:
     corpus = tmp_path_factory.mktemp("assembled") / "corpus"
-    return corpus, assemble([campaign], corpus)
+    return corpus, assemble(Recipe(runs=(campaign,)), corpus)
+
+
+def assemble_with(campaign: Path, out: Path, **inputs: Path) -> Ledger:
+    """Assemble the campaign with one more input of each of these kinds."""
+    return assemble(Recipe(runs=(campaign,), **{name: (path,) for name, path in inputs.items()}), out)  # type: ignore[arg-type]
 
 
 def rows(corpus: Path, config: str) -> list[dict[str, Any]]:
@@ -88,12 +92,10 @@ def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: A
 
 def test_the_ledger_adds_up(assembled: Assembled) -> None:
     _, ledger = assembled
-    assert ledger.verify_gpu_seconds == pytest.approx(120 * 0.03125)
-    assert ledger.time_gpu_seconds == pytest.approx(120 * 0.0625)
+    assert ledger.gpu_seconds == pytest.approx(120 * (0.03125 + 0.0625))
     assert ledger.build_cpu_seconds == pytest.approx(120 * 0.25)
-    assert ledger.kernels_per_gpu_hour == pytest.approx(3600 / 0.09375)
-    assert sum(ledger.by_method.values()) == sum(ledger.by_status.values()) == 120
-    assert "kernels per GPU-hour" in ledger.text()
+    assert (ledger.runs, sum(ledger.by_gpu.values())) == (5, 120)
+    assert ledger.text().startswith(f"120 kernels ({ledger.ok} ok) of 1 problems from 5 runs")
     assert json.loads(json.dumps(ledger.to_json()))["kernels"] == 120
 
 
@@ -102,7 +104,7 @@ def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
 ) -> None:
     pack(campaign, tmp_path / "packed", part_bytes=50_000)
     for _ in range(2):
-        assemble([tmp_path / "packed"], tmp_path / "corpus")
+        assemble(Recipe(runs=(tmp_path / "packed",)), tmp_path / "corpus")
         assert Corpus.open(tmp_path / "corpus").fingerprint == Corpus.open(assembled[0]).fingerprint
     assert len(rows(tmp_path / "corpus", "kernels")) == 120
 
@@ -166,7 +168,7 @@ def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, ca
         changed.append(dataclasses.replace(entry, payload=payload))
     with LogWriter(tmp_path / "twins") as log:
         log.append(changed)
-    ledger = assemble([tmp_path / "twins"], tmp_path / "corpus")
+    ledger = assemble(Recipe(runs=(tmp_path / "twins",)), tmp_path / "corpus")
     assert ledger.kernels == 119
     assert key not in {row["kernel_id"] for row in rows(tmp_path / "corpus", "kernels")}
 
@@ -178,14 +180,22 @@ def test_an_unknown_parent_is_refused(tmp_path: Path, campaign: Path) -> None:
     with LogWriter(tmp_path / "bad") as log:
         log.append(entries)
     with pytest.raises(DataError, match=f"unknown parent {'f' * 32}"):
-        assemble([tmp_path / "bad"], tmp_path / "corpus")
+        assemble(Recipe(runs=(tmp_path / "bad",)), tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
 
 
 def test_a_run_given_twice_is_refused(tmp_path: Path, campaign: Path) -> None:
     pack(campaign, tmp_path / "copy")
     with pytest.raises(DataError, match="give each run once"):
-        assemble([campaign, tmp_path / "copy"], tmp_path / "corpus")
+        assemble(
+            Recipe(
+                runs=(
+                    campaign,
+                    tmp_path / "copy",
+                )
+            ),
+            tmp_path / "corpus",
+        )
 
 
 def test_logs_without_measurements_are_refused(tmp_path: Path, how: Drive) -> None:
@@ -193,7 +203,7 @@ def test_logs_without_measurements_are_refused(tmp_path: Path, how: Drive) -> No
     lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "run" / "events.jsonl").write_text("".join(lines[:2]))
     with pytest.raises(UserError, match="no measured kernel"):
-        assemble([tmp_path / "run"], tmp_path / "corpus")
+        assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
 
 
 def test_independent_intervals_combine_in_quadrature() -> None:
@@ -219,7 +229,7 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
     with CorpusWriter(tmp_path / "again") as writer:
         writer.append("measurements", [*again, other])
         writer.append("environments", [dataclasses.replace(place, env_id=elsewhere)])
-    assemble([campaign], tmp_path / "corpus", [tmp_path / "again"])
+    assemble_with(campaign, tmp_path / "corpus", repeats=tmp_path / "again")
     corpus = Corpus.open(tmp_path / "corpus")
     assert corpus.rows("repeats") == len(again)
     assert corpus.rows("measurements") == len(measured)
@@ -233,14 +243,6 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
     card = (tmp_path / "corpus" / "README.md").read_text()
     assert "were measured again in fresh processes" in card
     assert "+1.98%" in card
-
-
-def test_repeats_of_other_kernels_are_refused(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
-    row = from_dict(Measurement, Corpus.open(assembled[0]).table("measurements").to_pylist()[0])
-    with CorpusWriter(tmp_path / "again") as writer:
-        writer.append("measurements", [dataclasses.replace(row, kernel_id="0" * len(row.kernel_id))])
-    with pytest.raises(UserError, match="repeats no kernel of these runs"):
-        assemble([campaign], tmp_path / "corpus", [tmp_path / "again"])
 
 
 def measured_anew(first: Path, folder: Path, change: Callable[[Measurement], Measurement]) -> list[Measurement]:
@@ -262,7 +264,7 @@ def test_corrections_take_the_place_of_logged_figures(campaign: Path, assembled:
         tmp_path / "anew",
         lambda row: dataclasses.replace(row, speedup=7.0, speedup_low=6.9, speedup_high=7.1),
     )
-    assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "anew"])
+    assemble_with(campaign, tmp_path / "corpus", corrections=tmp_path / "anew")
     measured = {str(row["measurement_id"]): row for row in rows(tmp_path / "corpus", "measurements")}
     assert len(measured) == len(rows(assembled[0], "measurements"))
     corrected = {row.kernel_id for row in fresh}
@@ -274,23 +276,8 @@ def test_corrections_take_the_place_of_logged_figures(campaign: Path, assembled:
     assert all(kernels[name]["speedup"] == pytest.approx(7.0) for name in corrected)
 
 
-def test_a_correction_of_another_gpu_or_of_other_workloads_is_refused(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
-    measured_anew(assembled[0], tmp_path / "gpu", lambda row: dataclasses.replace(row, gpu="another"))
-    with pytest.raises(UserError, match="a figure of another cannot correct kernel"):
-        assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "gpu"])
-    measured_anew(assembled[0], tmp_path / "size", lambda row: dataclasses.replace(row, workload="other"))
-    with pytest.raises(UserError, match=r"not corrected on the workloads it has in the logs: .*other"):
-        assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "size"])
-    assert not (tmp_path / "corpus").exists()
-
-
-RELABEL = Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "relabel.py"
-
-
-def plan_records(first: Path, path: Path, *, refuted: str | None = None) -> list[dict[str, Any]]:
-    """A file of plan records of three correct kernels of a corpus; `refuted` is wrong on every workload."""
+def plan_records(first: Path, path: Path) -> list[dict[str, Any]]:
+    """A file of plan records of three correct kernels of a corpus."""
     measured = [from_dict(Measurement, row) for row in Corpus.open(first).table("measurements").to_pylist()]
     ids = list(dict.fromkeys(row.kernel_id for row in measured if row.status is Status.OK))[:3]
     launch = {"function": "f", "grid": [4, 1, 1], "block": [128, 1, 1], "cluster": None, "cooperative": False}
@@ -299,13 +286,11 @@ def plan_records(first: Path, path: Path, *, refuted: str | None = None) -> list
     lines = []
     for key in ids:
         sizes = ["tiny", *(row.workload for row in measured if row.kernel_id == key)]
-        status, error = ("incorrect", "tiny on adversarial inputs 'ties': wrong") if key == refuted else ("ok", None)
         lines.append({
             "kernel_id": key, "problem_id": measured[0].problem_id, "registers": 32, "spill_bytes": 0,
-            "rows": [[size, status, error, None] for size in sizes], "plans": dict.fromkeys(sizes, plan),
+            "rows": [[size, "ok", None, None] for size in sizes], "plans": dict.fromkeys(sizes, plan),
         })  # fmt: skip
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
+    path.write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
     return lines
 
 
@@ -313,7 +298,7 @@ def test_plans_become_a_row_per_kernel_and_measured_workload(
     campaign: Path, assembled: Assembled, tmp_path: Path
 ) -> None:
     lines = plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
-    assemble([campaign], tmp_path / "corpus", plans=[tmp_path / "planned.jsonl.xz"])
+    assemble_with(campaign, tmp_path / "corpus", plans=tmp_path / "planned.jsonl.xz")
     corpus = Corpus.open(tmp_path / "corpus")
     found = [from_dict(PlanSummary, row) for row in corpus.table("plans").to_pylist()]
     measured = {(row["kernel_id"], row["workload"]) for row in rows(assembled[0], "measurements")}
@@ -337,33 +322,41 @@ def test_reference_times_become_rows_with_three_columns_of_times(
         driver="580", measured_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
     (tmp_path / "references.jsonl").write_text(json.dumps(to_dict(row)) + "\n")
-    assemble([campaign], tmp_path / "corpus", references=[tmp_path / "references.jsonl"])
+    assemble_with(campaign, tmp_path / "corpus", references=tmp_path / "references.jsonl")
     corpus = Corpus.open(tmp_path / "corpus")
     assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
     assert validate(corpus) == []
 
 
-def test_a_kernels_interval_allows_for_other_machines(assembled: Assembled) -> None:
-    timed = [row for row in rows(assembled[0], "kernels") if row["speedup_low"] is not None]
+def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_not(assembled: Assembled) -> None:
+    corpus, _ = assembled
+    own: dict[str, list[Measurement]] = {}
+    for row in rows(corpus, "measurements"):
+        own.setdefault(row["kernel_id"], []).append(from_dict(Measurement, row))
+    timed = [row for row in rows(corpus, "kernels") if row["speedup_low"] is not None]
     assert timed
     for row in timed:
-        assert math.log(row["speedup"] / row["speedup_low"]) >= 1.95 * MACHINE_SIGMA
-        narrow = dataclasses.replace(from_dict(Kernel, row), runtime_low_us=0.99 * row["runtime_us"])
-        wide = between_machines(narrow)
-        assert wide.speedup == narrow.speedup
-        assert math.log(row["runtime_us"] / (wide.runtime_low_us or 0.0)) == pytest.approx(
-            math.hypot(math.log(1 / 0.99), 1.96 * MACHINE_SIGMA), rel=1e-4
-        )
+        on_one_machine = aggregate(own[row["kernel_id"]])
+        assert row["speedup"] == on_one_machine.speedup
+        assert on_one_machine.speedup_low is not None
+        spread = math.log(row["speedup"] / on_one_machine.speedup_low)
+        widened = math.log(row["speedup"] / row["speedup_low"])
+        assert widened == pytest.approx(math.hypot(spread, 1.96 * MACHINE_SIGMA))
+        assert row["runtime_low_us"] < on_one_machine.runtime_low_us
+        assert row["runtime_high_us"] > on_one_machine.runtime_high_us
 
 
 def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
-    """The campaign's log without what the corpus holds."""
-    published, texts = published_rows(corpus), published_sources(corpus)
+    """The campaign's log without the texts and samples that the corpus holds."""
+    published = {row["kernel_id"] for row in rows(corpus, "kernels")}
     with LogWriter(folder) as writer:
         for entry in read_log(campaign):
-            rows = [thin(row, published, ()) for row in entry.payload.get("measurements", ())]
-            payload = {**entry.payload, "measurements": rows} if rows else entry.payload
-            writer.append([without_source(dataclasses.replace(entry, payload=payload), texts)])
+            payload = dict(entry.payload)
+            if entry.kind == "candidate_proposed" and payload["kernel_id"] in published:
+                payload["source"] = None
+            if "measurements" in payload:
+                payload["measurements"] = [row | {"samples_us": None} for row in payload["measurements"]]
+            writer.append([dataclasses.replace(entry, payload=payload)])
     return folder
 
 
@@ -374,80 +367,12 @@ def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
     log = thinned(campaign, whole, tmp_path / "thin")
     sizes = [sum(path.stat().st_size for path in folder.glob("events*")) for folder in (log, campaign)]
     assert sizes[0] < sizes[1]
-    assemble([log], tmp_path / "again", samples=whole)
+    assemble(Recipe(runs=(log,), samples=whole), tmp_path / "again")
     assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(whole).fingerprint
-    with pytest.raises(DataError, match="has no source; name the corpus that has it with --samples"):
-        assemble([log], tmp_path / "without")
+    with pytest.raises(DataError, match="has no source; name the corpus that has it as `samples`"):
+        assemble(Recipe(runs=(log,)), tmp_path / "without")
     with pytest.raises(DataError, match="leaves out the text of kernel"):
         recorded_states(log)
-
-
-def test_a_measurement_stays_whole_unless_the_same_one_is_published_or_it_was_replaced() -> None:
-    row: dict[str, Any] = dict.fromkeys(KEPT) | {"measurement_id": "a", "kernel_id": "k", "status": "ok", "rounds": 3}
-    assert thin(row, {"a": row}, ())["rounds"] is None
-    assert thin(row, {"a": row | {"status": "incorrect"}}, ("k",)) == row
-    assert thin(row, {}, ("other",)) == row
-    assert thin(row, {}, ("k",))["rounds"] is None
-    failed = row | {"status": "incorrect"}
-    assert thin(failed, {"a": failed}, ()) == failed
-
-
-def test_a_kernel_refuted_by_plan_is_relabelled_and_loses_its_figures(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
-    wrong = plan_records(assembled[0], tmp_path / "planned.jsonl")[1]["kernel_id"]
-    plan_records(assembled[0], tmp_path / "planned.jsonl", refuted=wrong)
-    command = runpy.run_path(str(RELABEL))["main"]
-    done = CliRunner().invoke(command, [str(tmp_path / "planned.jsonl"), "--out", str(tmp_path / "new.jsonl")])
-    assert done.output.startswith("kernels relabelled: {'incorrect': 1}; by problem"), done.output
-    new = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
-    assert {(line["kernel_id"], line["evidence"]) for line in new} == {(wrong, "planned.jsonl")}
-    assert "tiny" not in {line["workload"] for line in new}
-    assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "new.jsonl"])
-    corpus = Corpus.open(tmp_path / "corpus")
-    assert validate(corpus) == []
-    kernels, before = (
-        {row["kernel_id"]: row for row in rows(path, "kernels")} for path in (corpus.folders[0], assembled[0])
-    )
-    assert {name for name in before if before[name]["status"] != kernels[name]["status"]} == {wrong}
-    assert kernels[wrong]["error"] == "tiny on adversarial inputs 'ties': wrong"
-    assert (kernels[wrong]["runtime_us"], kernels[wrong]["registers"]) == (None, before[wrong]["registers"])
-    for row in rows(corpus.folders[0], "measurements"):
-        if row["kernel_id"] == wrong:
-            assert (row["status"], row["samples_us"], row["trust"]) == ("incorrect", None, None)
-    assert wrong not in {row["candidate_id"] for row in rows(corpus.folders[0], "pairs")}
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            {"kernel_id": "0" * 32, "workload": "large", "status": "incorrect", "error": "wrong"},
-            "needs kernel_id, workload, status",
-        ),
-        (
-            {"kernel_id": "0" * 32, "workload": "large", "status": "ok", "error": "-", "evidence": "-"},
-            "status 'ok'; it must be a failure",
-        ),
-        (
-            {"kernel_id": "0" * 32, "workload": "large", "status": "incorrect", "error": "-", "evidence": "-"},
-            "relabels no kernel",
-        ),
-    ],
-)
-def test_a_verdict_that_says_nothing_of_these_kernels_is_refused(
-    campaign: Path, tmp_path: Path, line: dict[str, str], message: str
-) -> None:
-    # Twice: a damaged last line is taken for one whose writer was killed.
-    (tmp_path / "new.jsonl").write_text((json.dumps(line) + "\n") * 2)
-    with pytest.raises((DataError, UserError), match=message):
-        assemble([campaign], tmp_path / "corpus", corrections=[tmp_path / "new.jsonl"])
-
-
-def test_plans_of_other_kernels_are_refused(campaign: Path, tmp_path: Path) -> None:
-    (tmp_path / "planned.jsonl").write_text('{"kernel_id": "0", "rows": [], "plans": null}\n')
-    with pytest.raises(UserError, match="no plan of a kernel of these runs"):
-        assemble([campaign], tmp_path / "corpus", plans=[tmp_path / "planned.jsonl"])
 
 
 PART = "NVIDIA H200 (64 of 132 SMs)"
@@ -461,7 +386,7 @@ def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other
         tmp_path / "part",
         lambda row: dataclasses.replace(row, gpu=PART, speedup=7.0, speedup_low=6.9, speedup_high=7.1),
     )
-    ledger = assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "part"])
+    ledger = assemble_with(campaign, tmp_path / "corpus", other_gpus=tmp_path / "part")
     kernels = rows(tmp_path / "corpus", "kernels")
     before = {row["kernel_id"]: row for row in rows(assembled[0], "kernels")}
     assert [row for row in kernels if row["gpu"] != PART] == list(before.values())
@@ -473,25 +398,69 @@ def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other
         assert row["speedup"] == pytest.approx(7.0)
     assert ledger.by_gpu == {str(next(iter(before.values()))["gpu"]): len(before), PART: len(added)}
     spent = rows(tmp_path / "corpus", "measurements")
-    assert ledger.time_gpu_seconds == pytest.approx(sum(row["time_s"] for row in spent))
-    assert ledger.time_gpu_seconds > assembled[1].time_gpu_seconds
-    assert f"{PART} {len(added)} ({len(added) / len(kernels):.0%})" in ledger.text()
+    assert ledger.gpu_seconds == pytest.approx(sum(row["verify_s"] + row["time_s"] for row in spent))
+    assert ledger.gpu_seconds > assembled[1].gpu_seconds
+    assert f"{PART} {len(added)}" in ledger.text()
     pairs = rows(tmp_path / "corpus", "pairs")
     assert [row for row in pairs if row["gpu"] != PART] == rows(assembled[0], "pairs")
     assert len([row for row in pairs if row["gpu"] == PART and row["kind"] == "reference"]) == len(added)
     assert validate(Corpus.open(tmp_path / "corpus")) == []
 
 
-def test_figures_of_the_logs_own_gpu_or_of_other_workloads_are_no_further_rows(
+@pytest.mark.parametrize(
+    ("field", "change", "message"),
+    [
+        ("repeats", {"kernel_id": "0" * 32}, "repeats no kernel of these runs"),
+        ("corrections", {"gpu": "another"}, "a figure of another cannot correct kernel"),
+        ("corrections", {"workload": "other"}, r"not corrected on the workloads it has in the logs: .*other"),
+        ("other_gpus", {}, "in the logs; figures made again are `repeats`"),
+        ("other_gpus", {"gpu": PART, "workload": "other"}, r"not measured on .* on the workloads it has .*other"),
+    ],
+)
+def test_measurements_that_do_not_fit_the_logs_are_refused(
+    campaign: Path, assembled: Assembled, tmp_path: Path, field: str, change: dict[str, str], message: str
+) -> None:
+    measured_anew(assembled[0], tmp_path / "anew", lambda row: dataclasses.replace(row, **change))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=message):
+        assemble_with(campaign, tmp_path / "corpus", **{field: tmp_path / "anew"})
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_plans_of_other_kernels_are_refused(campaign: Path, tmp_path: Path) -> None:
+    (tmp_path / "planned.jsonl").write_text('{"kernel_id": "0", "rows": [], "plans": null}\n')
+    with pytest.raises(UserError, match="no plan of a kernel of these runs"):
+        assemble_with(campaign, tmp_path / "corpus", plans=tmp_path / "planned.jsonl")
+
+
+def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
     campaign: Path, assembled: Assembled, tmp_path: Path
 ) -> None:
-    measured_anew(assembled[0], tmp_path / "same", lambda row: row)
-    with pytest.raises(UserError, match="in the logs; figures made again belong to --repeats"):
-        assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "same"])
-    measured_anew(assembled[0], tmp_path / "size", lambda row: dataclasses.replace(row, gpu=PART, workload="other"))
-    with pytest.raises(UserError, match=r"not measured on .* on the workloads it has in the logs: .*other"):
-        assemble([campaign], tmp_path / "corpus", other_gpus=[tmp_path / "size"])
-    assert not (tmp_path / "corpus").exists()
+    pack(campaign, tmp_path / "packed")
+    measured_anew(assembled[0], tmp_path / "anew", lambda row: row)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('runs = ["packed"]\nrepeats = ["anew"]\n')
+    made = CliRunner().invoke(command, [str(recipe), "--out", str(tmp_path / "corpus"), "--json"])
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.output)["kernels"] == 120
+    assert Corpus.open(tmp_path / "corpus").rows("repeats")
+    with pytest.raises(UserError, match="stands alone"):
+        recipe_of([recipe, campaign])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("runs = 1 2", "not TOML"),
+        ("", "field 'runs' is missing"),
+        ('runs = ["."]\nrepeat = ["."]', "unknown field 'repeat'; known: runs, samples"),
+        ('runs = "."', "field 'runs' is '.'; it must be a list of paths"),
+        ('runs = ["nowhere"]', "names .*nowhere.*, which does not exist"),
+    ],
+)
+def test_a_damaged_recipe_is_refused_by_the_name_of_its_field(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "recipe.toml").write_text(text)
+    with pytest.raises((DataError, UserError), match=message):
+        read_recipe(tmp_path / "recipe.toml")
 
 
 def test_a_corpus_that_is_there_is_replaced_whole_or_not_at_all(
@@ -515,9 +484,9 @@ def test_a_corpus_that_is_there_is_replaced_whole_or_not_at_all(
     with monkeypatch.context() as patch:
         patch.setattr(CorpusWriter, "replace", fails_at_the_end)
         with pytest.raises(DataError, match="no more"):
-            assemble([campaign], out)
+            assemble(Recipe(runs=(campaign,)), out)
     assert (Corpus.open(out).fingerprint, names(out)) == (before, there)
-    assemble([campaign], out)
+    assemble(Recipe(runs=(campaign,)), out)
     assert (Corpus.open(out).fingerprint, names(out)) == (Corpus.open(fresh).fingerprint, names(fresh))
     assert validate(Corpus.open(out)) == []
 
@@ -525,5 +494,5 @@ def test_a_corpus_that_is_there_is_replaced_whole_or_not_at_all(
 def test_a_folder_that_is_no_corpus_is_not_assembled_into(campaign: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match=r"holds 'notes.txt' and is not a corpus"):
-        assemble([campaign], tmp_path)
+        assemble(Recipe(runs=(campaign,)), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -11,14 +11,14 @@ from click.testing import CliRunner, Result
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.cli import cli
 from kbench.generation.assembly.assemble import assemble
+from kbench.generation.assembly.recipe import Recipe
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log.environments import read_environments
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_environments, read_log
 from kbench.generation.proposers import registry
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import Budget
 from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
 
 from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
@@ -46,7 +46,7 @@ def run(*arguments: str | Path) -> Result:
 
 def search(recording_folder: Path, out: Path, *more: str) -> Result:
     return run(
-        "--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--seeds", "4", "--batch", "4",
+        "--problem", PROBLEM, "--backend", "triton", "--budget", "8",
         "--executor", "replay", "--recorded", recording_folder, "--out", out, *more,
     )  # fmt: skip
 
@@ -69,13 +69,13 @@ def test_status_shows_what_was_found_and_spent(recording_folder: Path, tmp_path:
 
 
 def test_a_surrogate_filters_and_its_decisions_are_logged(recording_folder: Path, tmp_path: Path) -> None:
-    result = search(recording_folder, tmp_path / "run", "--surrogate", "online", "--draw", "3x")
+    result = search(recording_folder, tmp_path / "run", "--surrogate", "online", "--budget", "16")
     assert result.exception is None
     filtered = [entry for entry in read_log(tmp_path / "run") if entry.kind == "candidates_filtered"]
     assert filtered
     decisions = filtered[0].payload["decisions"]
-    assert sum(decision["measure"] for decision in decisions) == 4
-    assert len(decisions) == 12
+    assert sum(decision["measure"] for decision in decisions) == 8
+    assert len(decisions) == 32
 
 
 def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_path: Path, how: Drive) -> None:
@@ -107,7 +107,6 @@ def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) ->
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "5,6", "--out", "x"], "measurements twice"),
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "0.5", "--out", "x"], "0.5 measurements"),
         (["--problem", PROBLEM, "--backend", "triton", "--budget", "2.5t", "--out", "x"], "2.5 tokens"),
-        (["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--seeds", "0", "--out", "x"], "seeds is 0"),
         (
             ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "none", "--out", "x"],
             "unknown method 'none'; known: bayes, evolve, hill_climb, puct, random",
@@ -121,11 +120,6 @@ def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) ->
         (
             ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", "x", "--executor", "replay"],
             "needs --recorded",
-        ),
-        (
-            ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", "x", "--surrogate", "online",
-             "--draw", "1x"],
-            "at least 2",
         ),
     ],
 )  # fmt: skip
@@ -179,8 +173,6 @@ PROBLEM_ALONE = ["--problem", PROBLEM, "--backend", "triton", "--budget", "8"]
         ([*FOLDER, "--surrogate", "online"], "--surrogate changes nothing with --from-folder"),
         ([*FOLDER, "--method", "puct"], "--method changes nothing without --variants"),
         ([*PROBLEM_ALONE, "--variants", "2"], "--variants changes nothing with --problem"),
-        ([*PROBLEM_ALONE, "--order", "problems"], "--order changes nothing with --problem"),
-        ([*PROBLEM_ALONE, "--draw", "3x"], "--draw changes nothing without --surrogate"),
         ([*PROBLEM_ALONE, "--recorded", "x"], "--recorded changes nothing with --executor local"),
         ([*PROBLEM_ALONE, "--executor", "replay", "--gpu", "1"], "--gpu changes nothing with --executor replay"),
     ],
@@ -239,7 +231,7 @@ def test_a_batch_answered_with_errors_waits_for_other_answers(
 ) -> None:
     monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
     monkeypatch.setenv("KBENCH_LLM_BATCH", str(tmp_path))
-    options = ("--proposer", "llm", "--seeds", "1")
+    options = ("--proposer", "llm", "--budget", "1")
     assert isinstance(search(recording_folder, tmp_path / "run", *options).exception, WaitingForResponsesError)
     (asked,) = [json.loads(line)["custom_id"] for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
     (tmp_path / "responses.jsonl").write_text(json.dumps({"custom_id": asked, "error": {"code": "expired"}}) + "\n")
@@ -283,7 +275,7 @@ def test_what_was_found_is_told_even_when_packing_fails(
     def full(*arguments: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("kbench.generation.log.pack.replace_together", full)
+    monkeypatch.setattr("kbench.generation.log.replace_together", full)
     result = search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"), *flag)
     assert isinstance(result.exception, InfrastructureError)
     assert "packed cannot be packed (the disk is full)" in str(result.exception)
@@ -294,9 +286,9 @@ def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
     tmp_path: Path, how: Drive, recorded: Recorded
 ) -> None:
     known = dataclasses.replace(how, executor=ReplayExecutor(recorded, [ENVIRONMENT]))
-    drive(tmp_path / "first", [settings_for("random")], known)
-    assemble([tmp_path / "first"], tmp_path / "corpus")
-    assert search(tmp_path / "corpus", tmp_path / "second", "--seeds", "24").exception is None
+    drive(tmp_path / "first", [settings_for("random", batch=50, budget=Budget(measurements=200))], known)
+    assemble(Recipe(runs=(tmp_path / "first",)), tmp_path / "corpus")
+    assert search(tmp_path / "corpus", tmp_path / "second").exception is None
     assert read_environments(tmp_path / "second") == [ENVIRONMENT]
 
 

@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.cli import cli
-from kbench.generation.log.entry import LogEntry
-from kbench.generation.log.log import LogWriter
+from kbench.generation.log import LogEntry, LogWriter
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.study.attempts import MODEL, SEVERAL, attempts_in, edit_kind
 from kbench.generation.study.dynamics import dynamics

@@ -16,16 +16,15 @@ import pytest
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
 from kbench.generation.assembly.assemble import assemble
+from kbench.generation.assembly.recipe import Recipe
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
-from kbench.generation.log.log import read_log
-from kbench.generation.proposers.llm.proposer import LlmProposer
-from kbench.generation.search.budget import Budget
+from kbench.generation.log import read_log
+from kbench.generation.proposers.llm.llm import LlmProposer
 from kbench.generation.search.methods.repair import FEW_CORRECT, MOST_REPAIRS, with_repairs
-from kbench.generation.search.outcome import KernelOutcome
-from kbench.generation.search.settings import RunSettings
-from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
+from kbench.generation.search.settings import Budget, RunSettings
+from kbench.generation.search.state import FRESH, KernelOutcome, Node, Operator, ProposalRequest, RunState
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Environment, KernelSource, Status
 from kbench.schemas.ids import content_hash
@@ -338,14 +337,14 @@ def test_a_restart_of_a_climb_stays_fresh() -> None:
 
 
 def test_repairs_and_who_answered_reach_the_corpus(whole: Exchange, tmp_path: Path) -> None:
-    ledger = assemble([whole.run], tmp_path / "corpus")
+    ledger = assemble(Recipe(runs=(whole.run,)), tmp_path / "corpus")
     corpus = Corpus.open(tmp_path / "corpus")
     kernels = corpus.table("kernels").to_pylist()
     assert {(row["proposer"], row["model"], row["lineage"]) for row in kernels} == {("llm", "scribe", None)}
     generations = {row["kernel_id"]: row["generation"] for row in kernels}
     assert {generations[row["parent_id"]] + 1 == row["generation"] for row in kernels if row["parent_id"]} == {True}
-    assert ledger.answers == ledger.by_model["scribe"] == len(whole.asked)
-    assert ledger.tokens == 42 * ledger.answers
+    assert ledger.by_model == {"scribe": len(whole.asked)}
+    assert ledger.tokens == 42 * len(whole.asked)
     assert "replies: scribe" in ledger.text()
     failed = {row["kernel_id"] for row in kernels if row["status"] != "ok"}
     assert {row["parent_id"] for row in kernels} & failed

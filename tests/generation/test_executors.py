@@ -16,10 +16,9 @@ from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.executors.local import LocalExecutor
 from kbench.generation.executors.replay import ReplayExecutor, open_recording
-from kbench.generation.log.environments import read_environments
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_environments, read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.search.budget import Budget
+from kbench.generation.search.settings import Budget
 from kbench.schemas import Backend, Environment, InfrastructureError, KernelSource, Measurement, Status
 from kbench.schemas.ids import content_hash
 

@@ -10,16 +10,13 @@ import pytest
 
 from kbench.benchmark.surrogates.online import distribution, predict
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
-from kbench.generation.campaign.report import render as render_report
-from kbench.generation.campaign.report import summaries
-from kbench.generation.log.log import read_log
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.guidance.filter import decide, expected_log2, in_order
-from kbench.generation.search.guidance.guess import Guess
+from kbench.generation.campaign.status import render as render_report
+from kbench.generation.campaign.status import summaries
+from kbench.generation.log import read_log
+from kbench.generation.search.guidance.filter import Guess, decide, expected_log2, in_order
 from kbench.generation.search.guidance.guide import OnlineGuide, encoded
-from kbench.generation.search.outcome import KernelOutcome
-from kbench.generation.search.settings import FilterSettings
-from kbench.generation.search.state import Node
+from kbench.generation.search.settings import Budget, FilterSettings
+from kbench.generation.search.state import KernelOutcome, Node
 from kbench.schemas import Forecast, Query, Status
 from kbench.schemas.ids import content_hash
 
@@ -39,36 +36,40 @@ def chosen(forecasts: dict[str, Forecast], keep: int, settings: FilterSettings =
     return {decision.kernel_id: decision.why for decision in decisions if decision.measure}
 
 
-def test_without_doubt_the_highest_ranked_are_measured() -> None:
-    found = chosen({"slow": forecast("slow", 1), "mid": forecast("mid", 4), "fast": forecast("fast", 8)}, keep=2)
-    assert found == {"mid": "rank", "fast": "rank"}
-
-
-def test_unsure_forecasts_get_their_share_even_when_ranked_low() -> None:
-    asked = {"fast": forecast("fast", 8), "mid": forecast("mid", 6), "unsure": forecast("unsure", 1, sure=0.2)}
-    assert chosen(asked, keep=2) == {"fast": "rank", "unsure": "unsure"}
-
-
-def test_the_share_of_unsure_forecasts_is_bounded() -> None:
-    asked = {f"u{i}": forecast(f"u{i}", 1, sure=0.2) for i in range(6)} | {
-        f"f{i}": forecast(f"f{i}", 8) for i in range(6)
-    }
-    found = chosen(asked, keep=4)
-    assert sorted(found.values()) == ["rank", "rank", "unsure", "unsure"]
-
-
-def test_no_share_means_rank_alone() -> None:
-    asked = {"fast": forecast("fast", 8), "unsure": forecast("unsure", 1, sure=0.2)}
-    assert chosen(asked, 1, dataclasses.replace(SETTINGS, unsure_share=0.0)) == {"fast": "rank"}
-
-
 def silent(count: int) -> dict[str, Forecast]:
     return {f"x{i}": Forecast(query_id=content_hash(f"x{i}"), failure="no idea") for i in range(count)}
 
 
-def test_candidates_without_a_forecast_come_before_the_others() -> None:
-    found = chosen(silent(2) | {"fast": forecast("fast", 8), "mid": forecast("mid", 6)}, keep=3)
-    assert found == {"x0": "no forecast", "x1": "no forecast", "fast": "rank"}
+FAST, MID, SLOW = forecast("fast", 8), forecast("mid", 6), forecast("slow", 1)
+UNSURE = forecast("unsure", 1, sure=0.2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "keep", "share", "measured"),
+    [
+        ({"slow": SLOW, "mid": MID, "fast": FAST}, 2, 0.5, {"mid": "rank", "fast": "rank"}),
+        ({"fast": FAST, "mid": MID, "unsure": UNSURE}, 2, 0.5, {"fast": "rank", "unsure": "unsure"}),
+        ({"fast": FAST, "unsure": UNSURE}, 1, 0.0, {"fast": "rank"}),
+        (
+            {f"u{i}": UNSURE for i in range(3)} | {f"f{i}": FAST for i in range(3)}, 4, 0.5,
+            {"u0": "unsure", "u1": "unsure", "f0": "rank", "f1": "rank"},
+        ),
+        (
+            silent(2) | {"fast": FAST, "mid": MID}, 3, 0.5,
+            {"x0": "no forecast", "x1": "no forecast", "fast": "rank"},
+        ),
+        (
+            {"a": forecast("a", 2, confidence=0.1), "b": FAST, "c": forecast("c", 7)}, 2, 0.5,
+            {"a": "unsure", "b": "rank"},
+        ),
+    ],
+    ids=["rank without doubt", "an unsure one ranked low", "no share", "a bounded share", "silence first",
+         "own confidence before the largest probability"],
+)  # fmt: skip
+def test_places_go_to_silent_unsure_and_highly_ranked_candidates(
+    asked: dict[str, Forecast], keep: int, share: float, measured: dict[str, str]
+) -> None:
+    assert chosen(asked, keep, dataclasses.replace(SETTINGS, unsure_share=share)) == measured
 
 
 def test_candidates_without_a_forecast_take_no_more_places_than_there_are() -> None:
@@ -76,11 +77,6 @@ def test_candidates_without_a_forecast_take_no_more_places_than_there_are() -> N
     decisions = decide(list(asked), [Guess(one) for one in asked.values()], SETTINGS, 2)
     assert [(d.kernel_id, d.why) for d in decisions if d.measure] == [("x0", "no forecast"), ("x1", "no forecast")]
     assert {d.why for d in decisions if not d.measure} == {"no place", "below"}
-
-
-def test_own_confidence_overrides_the_largest_probability() -> None:
-    asked = {"a": forecast("a", 2, confidence=0.1), "b": forecast("b", 8), "c": forecast("c", 7)}
-    assert chosen(asked, keep=2) == {"a": "unsure", "b": "rank"}
 
 
 def test_an_invalid_kernel_is_worth_the_slowest_bin() -> None:
@@ -119,7 +115,7 @@ class Raising:
         raise RuntimeError("out of order")
 
 
-def test_a_surrogate_that_raises_costs_forecasts_not_the_search(run_folder: Path, how: Drive) -> None:
+def test_a_surrogate_that_raises_costs_counted_forecasts_and_not_the_search(run_folder: Path, how: Drive) -> None:
     settings = settings_for("random", filter=FilterSettings(surrogate="raising", draw=2))
     progress = drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
     decisions = [d for e in read_log(run_folder) if e.kind == "candidates_filtered" for d in e.payload["decisions"]]
@@ -127,11 +123,6 @@ def test_a_surrogate_that_raises_costs_forecasts_not_the_search(run_folder: Path
     (state,) = recorded_states(run_folder).values()
     assert state.charge.measurements == progress.measured == 24
     assert state.stopped == "budget spent: measurements 24 of 24"
-
-
-def test_failed_forecasts_are_counted_with_the_first_reason(run_folder: Path, how: Drive) -> None:
-    settings = settings_for("random", filter=FilterSettings(surrogate="raising", draw=2))
-    progress = drive(run_folder, [settings], dataclasses.replace(how, surrogate_for=lambda name: Raising()))
     told = "40 forecasts failed, the first: RuntimeError: out of order"
     assert progress.result().endswith(told)
     assert progress.line().endswith(told)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.assembly.assemble import assemble
+from kbench.generation.assembly.recipe import Recipe
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.local import LocalExecutor, open_harness, workload_count
-from kbench.generation.log.environments import read_environments
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.settings import FilterSettings, RunSettings
+from kbench.generation.log import read_environments
+from kbench.generation.search.settings import Budget, FilterSettings, RunSettings
 from kbench.schemas import Backend
 
 pytestmark = pytest.mark.gpu
@@ -32,5 +32,5 @@ def test_a_live_campaign_finds_right_kernels_in_both_backends_and_assembles(tmp_
     states = recorded_states(tmp_path / "run")
     assert all(state.best() is not None for state in states.values())
     assert read_environments(tmp_path / "run")
-    ledger = assemble([tmp_path / "run"], tmp_path / "corpus")
+    ledger = assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
     assert ledger.ok == progress.ok

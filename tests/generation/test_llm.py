@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import random
 import threading
@@ -16,21 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
-from kbench.benchmark.llm.chat import Body, Reply, reply_from_body
+from kbench.benchmark.llm.chat import Body, ChatModel, Reply, reply_from_body
 from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.benchmark.problems.registry import problem
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
-from kbench.generation.campaign.exchange import wait_for_responses
+from kbench.generation.campaign.drive import Drive, drive, recorded_states, wait_for_responses
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, feedback, messages, shortened
-from kbench.generation.proposers.llm.proposer import LlmProposer, proposer_from_environment
-from kbench.generation.proposers.llm.system import device_facts
+from kbench.generation.proposers.llm.llm import LlmProposer, proposer_from_environment
+from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, device_facts, feedback, messages, shortened
 from kbench.generation.proposers.registry import MixedProposer
-from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Ask, ProposalTask
+from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend, DataError, UserError
 
@@ -44,14 +43,10 @@ def fenced(code: str, language: str = "python") -> str:
     return f"I vectorise the loads.\n\n```{language}\n{code}```\n"
 
 
-def test_a_fenced_kernel_is_taken_out() -> None:
-    assert extract(fenced(KERNEL), 1) == KERNEL
-
-
 @pytest.mark.parametrize(
-    "reply", [KERNEL, fenced(KERNEL, ""), fenced(KERNEL).replace("```", "~~~~"), fenced(KERNEL) * 2]
+    "reply", [fenced(KERNEL), KERNEL, fenced(KERNEL, ""), fenced(KERNEL).replace("```", "~~~~"), fenced(KERNEL) * 2]
 )
-def test_other_ways_to_write_one_kernel_are_understood(reply: str) -> None:
+def test_every_way_to_write_one_kernel_is_understood(reply: str) -> None:
     assert extract(reply, 1) == KERNEL
 
 
@@ -239,6 +234,11 @@ class Scripted:
         return found
 
 
+def asking(how: Drive, chat: ChatModel) -> Drive:
+    """A search of recorded kernels whose proposer is a language model."""
+    return dataclasses.replace(how, proposer_for=lambda settings: LlmProposer(chat, "m"))
+
+
 def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_folder: Path, how: Drive) -> None:
     bad = [
         "", "no code here", fenced("def f(): pass\n"), fenced(KERNEL) + fenced(KERNEL.replace("empty", "zeros")),
@@ -249,9 +249,8 @@ def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_fo
         Reply(failure="timeout: no reply within 300 s"),
         Reply(text=fenced(KERNEL), input_tokens=10, output_tokens=5),
     ]
-    proposer = LlmProposer(Scripted(replies), "m")
     settings = settings_for("random", proposer="llm", seeds=9, batch=9)
-    drive(run_folder, [settings], Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer))
+    drive(run_folder, [settings], asking(how, Scripted(replies)))
     (state,) = recorded_states(run_folder).values()
     assert set(state.proposal_failures) == {
         "no code", "no kernel", "several kernels", "other problem", "too long", "not text", "timeout", "duplicate",
@@ -287,8 +286,7 @@ def test_beside_genes_a_search_waits_for_a_language_model_and_goes_on_when_it_an
 
 def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path, how: Drive) -> None:
     with Server([(200, GOOD)]) as server:
-        proposer = LlmProposer(endpoint(server), "m")
-        search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
+        search = asking(how, endpoint(server))
         for tokens in (300, 8000):
             settings = settings_for("random", proposer="llm", seeds=8, batch=8, budget=Budget(tokens=tokens))
             drive(run_folder, [settings], search)
@@ -301,9 +299,7 @@ def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path
 def test_replies_that_the_log_does_not_know_are_not_paid_for_again(run_folder: Path, how: Drive) -> None:
     with Server([(200, GOOD)]) as server:
         for _ in range(2):
-            proposer = LlmProposer(endpoint(server), "m")
-            search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s, p=proposer: p)
-            drive(run_folder, [settings_for("random", proposer="llm", seeds=4, batch=4)], search)
+            drive(run_folder, [settings_for("random", proposer="llm")], asking(how, endpoint(server)))
             (run_folder / "events.jsonl").unlink()
             asked = server.asked
         assert asked == len((run_folder / "replies.jsonl").read_bytes().splitlines())
@@ -365,9 +361,8 @@ def respond(files: BatchFiles, text: str) -> None:
 
 def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path, how: Drive) -> None:
     files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
-    proposer = LlmProposer(files, "m")
     settings = settings_for("random", proposer="llm", seeds=2, batch=2)
-    search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
+    search = asking(how, files)
     for _ in range(2):
         with pytest.raises(WaitingForResponsesError, match="2 requests of 1 searches wait"):
             drive(tmp_path / "run", [settings], search)
@@ -454,7 +449,7 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
     run_folder: Path, how: Drive, failure: str
 ) -> None:
     model = Scripted([Reply(failure=failure)])
-    search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: LlmProposer(model, "m"))
+    search = asking(how, model)
     progress = drive(run_folder, [settings_for("random", proposer="llm")], search)
     assert list(progress.halted.values()) == [failure]
     model.replies = [Reply(text=fenced(KERNEL))]
@@ -466,9 +461,8 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
 
 def test_a_prompt_that_the_server_refuses_does_not_halt_the_run(run_folder: Path, how: Drive) -> None:
     with Server([(400, b"{}"), (200, GOOD)]) as server:
-        proposer = LlmProposer(endpoint(server), "m")
-        search = Drive(executor=how.executor, clock=ticking, proposer_for=lambda s: proposer)
-        progress = drive(run_folder, [settings_for("random", proposer="llm", seeds=1, batch=1)], search)
+        settings = settings_for("random", proposer="llm", seeds=1, batch=1)
+        progress = drive(run_folder, [settings], asking(how, endpoint(server)))
     (state,) = recorded_states(run_folder).values()
     assert progress.halted == {}
     assert state.proposal_failures["request refused"] == 1

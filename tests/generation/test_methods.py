@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
-from kbench.generation.search.budget import Budget, Charge, parse_budget
 from kbench.generation.search.methods import evolve, hill_climb, islands, operators
-from kbench.generation.search.methods.registry import SEARCHES, searchable
+from kbench.generation.search.methods.catalogue import SEARCHES, searchable
+from kbench.generation.search.settings import Budget, Charge, parse_budget
 from kbench.generation.search.state import Operator, RunState
 from kbench.schemas import UserError
 

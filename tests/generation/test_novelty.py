@@ -16,15 +16,12 @@ from kbench.benchmark.problems.registry import problem, problems
 from kbench.generation.campaign.drive import recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.cli import generate
-from kbench.generation.log.environments import record_environments
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_log, record_environments
 from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.proposers.llm.strategy import strategies, strategy
-from kbench.generation.search.budget import Budget
-from kbench.generation.search.guidance.novelty import near_duplicate
-from kbench.generation.search.outcome import KernelOutcome
-from kbench.generation.search.proposal import Ask, ProposalTask
-from kbench.generation.search.state import BestKnown, Operator, idea_of
+from kbench.generation.search.proposal import Ask, ProposalTask, near_duplicate
+from kbench.generation.search.settings import Budget
+from kbench.generation.search.state import BestKnown, KernelOutcome, Operator, idea_of
 from kbench.schemas import Backend, Status
 
 from .conftest import parent, settings_for

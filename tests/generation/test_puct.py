@@ -6,8 +6,7 @@ import random
 import pytest
 
 from kbench.generation.search.methods.puct import Branch, choose_parents, expansions, plan, reward_scale, scores
-from kbench.generation.search.outcome import KernelOutcome
-from kbench.generation.search.state import Node, RunState
+from kbench.generation.search.state import KernelOutcome, Node, RunState
 from kbench.schemas import Status
 
 from .conftest import settings_for

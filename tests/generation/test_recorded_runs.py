@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from kbench.generation.assembly.samples import Samples
+from kbench.generation.assembly.figures import Samples
 from kbench.generation.campaign.spec import read_spec, runs_of
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_log
 from kbench.generation.search.action import StartStep, next_action
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.state import RunState
@@ -29,4 +29,5 @@ def test_every_recorded_step_of_the_language_models_searches_follows_from_the_lo
         states[entry.run_id] = start(entry) if state is None else reduce(state, entry)
     assert checked["evolve"] > 200
     runs, _ = runs_of(read_spec(LLM / "campaign.json"))
-    assert {settings.run_id for settings in runs} == set(states)
+    # Problems that joined the benchmark since have runs in the campaign and none in the log.
+    assert set(states) <= {settings.run_id for settings in runs}

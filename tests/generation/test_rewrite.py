@@ -12,7 +12,7 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.registry import MixedProposer
 from kbench.generation.proposers.rewrite.cuda_text import closing, is_balanced
 from kbench.generation.proposers.rewrite.edit import Module
-from kbench.generation.proposers.rewrite.proposer import OPERATORS, RewriteProposer, parses, random_edit
+from kbench.generation.proposers.rewrite.rewrite import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator

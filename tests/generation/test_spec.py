@@ -69,6 +69,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
         ({"overrides": {"softmax": {"method": "puct"}}}, "campaign.overrides.softmax has unknown setting 'method'"),
         ({"overrides": {"sofmax": {"batch": 2}}}, "unknown problem 'sofmax'; did you mean 'softmax'"),
         ({"overrides": {"matmul_square": {}}}, "campaign.overrides names 'matmul_square', which is not among"),
+        ({"order": "names"}, "campaign.order is 'names'; it must be one of rounds, problems"),
         ({"methods": ["none"]}, "unknown method 'none'; known: bayes, evolve, hill_climb, puct, random"),
     ],
     ids=str,

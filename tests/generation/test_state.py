@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kbench.generation.log.entry import LogEntry
+from kbench.generation.log import LogEntry
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import FRESH
 from kbench.schemas import DataError

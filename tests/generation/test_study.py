@@ -10,16 +10,16 @@ from click.testing import CliRunner
 
 import kbench.benchmark
 from kbench.generation.assembly.assemble import assemble
+from kbench.generation.assembly.recipe import Recipe
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.search.budget import Budget
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
+from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
 from kbench.generation.study import pool
-from kbench.generation.study.figures import table
 from kbench.generation.study.pool import PoolProposer, pools_in
-from kbench.generation.study.study import interval, study
+from kbench.generation.study.study import interval, study, table
 from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, UserError
@@ -34,7 +34,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, recorded: Recorded) -> Path
     folder = tmp_path_factory.mktemp("study")
     how = replaying(recorded, GenomeProposer({FAMILY.name: FAMILY}))
     drive(folder / "run", [settings_for("random", seed=seed) for seed in range(4)], how)
-    assemble([folder / "run"], folder / "corpus")
+    assemble(Recipe(runs=(folder / "run",)), folder / "corpus")
     return folder / "corpus"
 
 
@@ -49,7 +49,7 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     assert (out / "plot.png").stat().st_size > 5000
 
 
-@pytest.mark.parametrize("option", ["--seeds", "--budget", "--batch", "--least", "--pools"])
+@pytest.mark.parametrize("option", ["--seeds", "--budget", "--least", "--pools"])
 def test_a_study_of_nothing_is_refused(corpus: Path, tmp_path: Path, option: str) -> None:
     result = CliRunner().invoke(generate, ["study", str(corpus), "--out", str(tmp_path / "study"), option, "0"])
     assert result.exit_code == 2
@@ -96,7 +96,7 @@ def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: 
 
 def test_fresh_draws_are_kernels_without_a_parent(tmp_path: Path, how: Drive) -> None:
     drive(tmp_path / "run", [settings_for("evolve", budget=Budget(measurements=40))], how)
-    assemble([tmp_path / "run"], tmp_path / "corpus")
+    assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
     (pool,) = pools_in(tmp_path / "corpus", 20, 1)
     (state,) = recorded_states(tmp_path / "run").values()
     parentless = {node.kernel_id for node in state.nodes.values() if node.parent_id is None}

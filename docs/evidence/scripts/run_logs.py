@@ -16,9 +16,9 @@ from typing import Any
 
 import click
 
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_log
 from kbench.generation.proposers.genome.registry import families
-from kbench.generation.search.outcome import KernelOutcome, outcome_of
+from kbench.generation.search.state import KernelOutcome, outcome_of
 from kbench.generation.study.study import interval
 from kbench.schemas import Measurement, from_dict
 

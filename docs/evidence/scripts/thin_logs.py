@@ -2,7 +2,7 @@
 
 RUNS is a folder of run logs and of corpora with measurements, as docs/evidence/runs. Each log is packed again and each
 corpus written again. `--whole` puts texts and samples back, which must come before a kernel of the dataset is
-relabelled or measured again. Assembling thin logs needs `kbench data assemble --samples DATASET`.
+measured again. Assembling thin logs needs a recipe with `samples`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,20 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.generation.assembly.samples import (
-    Samples,
-    is_thin,
-    published_rows,
-    published_sources,
-    thin,
-    without_source,
-)
-from kbench.generation.log.entry import LogEntry
-from kbench.generation.log.log import found_files, read_log
-from kbench.generation.log.pack import pack
+from kbench.generation.assembly.figures import Samples
+from kbench.generation.log import LogEntry, found_files, pack, read_log
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter, compact
 from kbench.loaders.storage.lines import sealed
-from kbench.schemas import Measurement, from_dict, to_dict
+from kbench.schemas import Measurement, Status, from_dict, to_dict
 
 CORRECTIONS = "corrections*"
 """Folders of kernels that were measured again."""
+KEPT = (
+    "measurement_id", "kernel_id", "problem_id", "gpu", "workload", "env_id", "status", "error", "runtime_us",
+    "speedup", "floor_us", "registers", "shared_bytes", "spill_bytes", "started_at", "trust", "not_restored",
+)  # fmt: skip
+"""Fields of a thin measurement: its identity, its verdict, and the figures a search goes by."""
 CARD_FILES = ("README.md", "croissant.json", "ledger.json")
 """A corpus of measurements alone is evidence and needs no card."""
 
@@ -45,7 +41,7 @@ def main() -> None:
         samples = Samples(dataset)
         text, change = samples.entry, put_back(samples, published_rows(dataset))
     else:
-        published = published_sources(dataset)
+        published = set(Corpus.open(dataset).table("kernels", columns=["kernel_id"]).column("kernel_id").to_pylist())
         text = functools.partial(without_source, published=published)
         change = take_out(dataset, sorted(runs.glob(CORRECTIONS)))
     for folder in sorted(path for path in runs.rglob("*") if path.is_dir()):
@@ -58,6 +54,38 @@ def main() -> None:
             continue
         after = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         sys.stdout.write(f"{folder}: {before:,} to {after:,} bytes\n")
+
+
+def published_rows(dataset: Path) -> dict[str, dict[str, Any]]:
+    """Measurements and repeats of the dataset by id."""
+    corpus = Corpus.open(dataset)
+    return {
+        row["measurement_id"]: row for name in ("measurements", "repeats") for row in corpus.table(name).to_pylist()
+    }
+
+
+def without_source(entry: LogEntry, published: Collection[str]) -> LogEntry:
+    """A log's entry without the text of a kernel that is published, by id."""
+    if entry.kind != "candidate_proposed" or entry.payload["kernel_id"] not in published:
+        return entry
+    return dataclasses.replace(entry, payload={**entry.payload, "source": None})
+
+
+def thin(
+    row: Mapping[str, Any], published: Mapping[str, Mapping[str, Any]], replaced: Collection[str]
+) -> dict[str, Any]:
+    """A measurement without what need not be kept twice; whole, where it is published nowhere or published otherwise.
+
+    Args:
+        row: the measurement, as plain values.
+        published: measurements of the corpus that holds everything, by id.
+        replaced: kernels whose figures were measured again; what the old ones came from is not needed any more.
+    """
+    known = published.get(row["measurement_id"])
+    same = known is not None and all(known.get(name) == value for name, value in row.items())
+    if row["status"] == Status.OK and (same or (known is None and row["kernel_id"] in replaced)):
+        return {name: value if name in KEPT else None for name, value in row.items()}
+    return dict(row)
 
 
 def take_out(dataset: Path, corrections: list[Path]) -> Any:
@@ -79,7 +107,7 @@ def put_back(samples: Samples, known: Collection[str]) -> Any:
 
     def change(row: Mapping[str, Any]) -> dict[str, Any]:
         one = from_dict(Measurement, row)
-        return to_dict(samples.whole([one])[0]) if is_thin(one) and one.measurement_id in known else dict(row)
+        return to_dict(samples.rows([one])[0]) if one.measurement_id in known else dict(row)
 
     return change
 

@@ -88,5 +88,5 @@ def intensity(problem: ProblemDefinition) -> float:
 
 def strategy(problem: ProblemDefinition, backend: Backend, turn: int) -> str:
     """The strategy whose turn it is."""
-    known = strategies(problem, backend)
-    return known[turn % len(known)]
+    texts = strategies(problem, backend)
+    return texts[turn % len(texts)]

@@ -68,11 +68,11 @@ class CudaText:
 
 def cuda_texts(module: Module) -> list[CudaText]:
     """The string literals handed to CudaModule, where they are spelt as they read."""
-    found = []
+    texts = []
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "__global__" in node.value:
             start, end = module.span(node)
             literal = Literal(module.source[start:end])
             if literal.body == node.value:
-                found.append(CudaText(start + len(literal.opening), literal.body, tokens(literal.body)))
-    return found
+                texts.append(CudaText(start + len(literal.opening), literal.body, tokens(literal.body)))
+    return texts

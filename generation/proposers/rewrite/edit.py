@@ -73,8 +73,8 @@ class Module:
 
 def in_order(roots: Sequence[ast.AST], kind: type[N]) -> list[N]:
     """The nodes of a kind under the roots, in order of the text."""
-    found = [node for root in roots for node in ast.walk(root) if isinstance(node, kind)]
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+    nodes = [node for root in roots for node in ast.walk(root) if isinstance(node, kind)]
+    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
 
 
 def _is_jit(decorator: ast.expr) -> bool:

@@ -28,8 +28,8 @@ REGISTER_CAPS = (40, 64, 96, 128, 168)
 
 def _launches(module: Module) -> list[ast.Call]:
     """Calls of the form kernel[grid](…)."""
-    found = in_order(module.host_functions(), ast.Call)
-    return [call for call in found if isinstance(call.func, ast.Subscript)]
+    host_calls = in_order(module.host_functions(), ast.Call)
+    return [call for call in host_calls if isinstance(call.func, ast.Subscript)]
 
 
 def _launch_option(name: str, choices: tuple[int, ...]) -> EditOperator:
@@ -60,8 +60,8 @@ def _tile_constants(module: Module, rng: random.Random) -> Iterator[Edit]:
 
 
 def _cuda_modules(module: Module) -> list[ast.Call]:
-    found = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
-    return [call for call in found if isinstance(call.func, ast.Name) and call.func.id == "CudaModule"]
+    module_calls = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    return [call for call in module_calls if isinstance(call.func, ast.Name) and call.func.id == "CudaModule"]
 
 
 def _register_cap(module: Module, rng: random.Random) -> Iterator[Edit]:

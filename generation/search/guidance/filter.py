@@ -8,9 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.surrogates.protocol import accept
-from kbench.generation.search.guidance.guess import Guess
 from kbench.generation.search.settings import FilterSettings
 from kbench.schemas import Forecast, bins
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guess:
+    """What is expected of a candidate."""
+
+    forecast: Forecast
+    improvement: float | None = None
+    """Expected rise of the best log2 speedup; None where it is not known."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

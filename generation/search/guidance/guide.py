@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from kbench.benchmark.surrogates.online import Matrix, distribution, features, squared_distances
-from kbench.generation.search.guidance.guess import Guess
+from kbench.generation.search.guidance.filter import Guess
 from kbench.generation.search.state import Node
 from kbench.schemas import Forecast
 
@@ -47,17 +47,17 @@ class OnlineGuide:
             asked: the candidates.
             names: the query id of each candidate.
         """
-        known = [node for node in measured if node.outcome is not None][-MOST:]
-        if not any(node.reward for node in known):
+        newest = [node for node in measured if node.outcome is not None][-MOST:]
+        if not any(node.reward for node in newest):
             reason = "nothing measured yet to learn from"
             return [Guess(Forecast(query_id=name, failure=reason)) for name in names]
-        rows = encoded([*known, *asked])
-        seen, new = rows[: len(known)], rows[len(known) :]
-        correct = np.array([bool(node.reward) for node in known])
-        speeds = np.log2([node.reward for node in known if node.reward])
-        expected = self._expected([*known, *asked])
-        fit = Process(seen[correct], speeds, expected[: len(known)][correct])
-        means, errors = fit.predict(new, expected[len(known) :])
+        rows = encoded([*newest, *asked])
+        seen, new = rows[: len(newest)], rows[len(newest) :]
+        correct = np.array([bool(node.reward) for node in newest])
+        speeds = np.log2([node.reward for node in newest if node.reward])
+        expected = self._expected([*newest, *asked])
+        fit = Process(seen[correct], speeds, expected[: len(newest)][correct])
+        means, errors = fit.predict(new, expected[len(newest) :])
         near = np.exp(-squared_distances(new, seen) / fit.length**2)
         # Two imagined neighbours carry the overall share, so that one failure nearby does not condemn a candidate.
         valid = np.clip((near @ correct + 2 * correct.mean()) / (near.sum(axis=1) + 2), 0.0, 1.0)
@@ -79,10 +79,10 @@ class OnlineGuide:
         new = [node for node in nodes if node.kernel_id not in self._means]
         for node, mean in zip(new, self._prior(new) if new else (), strict=True):
             self._means[node.kernel_id] = math.nan if mean is None else mean
-        found: Matrix = np.array([self._means[node.kernel_id] for node in nodes])
-        missing = np.isnan(found)
-        found[missing] = 0.0 if missing.all() else found[~missing].mean()
-        return found
+        means: Matrix = np.array([self._means[node.kernel_id] for node in nodes])
+        missing = np.isnan(means)
+        means[missing] = 0.0 if missing.all() else means[~missing].mean()
+        return means
 
 
 class Process:
@@ -121,8 +121,8 @@ class Process:
 def similarity(distances: Matrix) -> Matrix:
     """The Matérn kernel of order 3/2."""
     scaled = math.sqrt(3) * distances
-    found: Matrix = (1 + scaled) * np.exp(-scaled)
-    return found
+    alike: Matrix = (1 + scaled) * np.exp(-scaled)
+    return alike
 
 
 def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
@@ -131,8 +131,8 @@ def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
 
     ratios = gaps / errors
     density = np.exp(-0.5 * ratios**2) / math.sqrt(2 * math.pi)
-    found: Matrix = gaps * ndtr(ratios) + errors * density
-    return found
+    rise: Matrix = gaps * ndtr(ratios) + errors * density
+    return rise
 
 
 def encoded(nodes: Sequence[Node]) -> Matrix:

@@ -13,8 +13,7 @@ from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate
 from kbench.benchmark.tasks.render import render_query
 from kbench.benchmark.tasks.versions import benchmark_of
-from kbench.generation.search.guidance.filter import expected_log2, in_order
-from kbench.generation.search.guidance.guess import Guess
+from kbench.generation.search.guidance.filter import Guess, expected_log2, in_order
 from kbench.generation.search.guidance.guide import OnlineGuide
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
@@ -117,8 +116,8 @@ def guide_named(name: str, compiler: Compiler | None = None) -> Guide:
 @functools.cache
 def _surrogate(name: str, compiler: Compiler | None) -> Surrogate:
     """Made once for all searches: a model is large. Those that learn do so anew each time they are asked."""
-    found = resolve(name, compiler=compiler)
-    if isinstance(found, CombinedSurrogate):
+    surrogate = resolve(name, compiler=compiler)
+    if isinstance(surrogate, CombinedSurrogate):
         # A search has no validation problems to learn from: the shipped dataset's serve.
-        found.fit_corpus(benchmark_of(Corpus.open()))
-    return found
+        surrogate.fit_corpus(benchmark_of(Corpus.open()))
+    return surrogate

@@ -31,11 +31,11 @@ def available(proposer: str) -> list[Operator]:
 
 def chances(state: RunState) -> Mapping[Operator, float]:
     """The chance of each operator that the run's proposer has."""
-    known = available(state.settings.proposer)
+    operators = available(state.settings.proposer)
     tried = outcomes(state)
     paid = {
         one: (sum(tried.get(one, ())) + PRIOR_USES * PRIOR[one]) / (len(tried.get(one, ())) + PRIOR_USES)
-        for one in known
+        for one in operators
     }
     total = sum(paid.values())
     return {one: max(LEAST, value / total) for one, value in paid.items()}
@@ -54,13 +54,13 @@ def outcomes(state: RunState) -> Mapping[Operator, list[bool]]:
     best: dict[int, float] = {}
     for node in state.rewarded():
         best[node.step] = max(best.get(node.step, 0.0), node.reward or 0.0)
-    known = available(state.settings.proposer)
-    found: dict[Operator, list[bool]] = {}
+    operators = available(state.settings.proposer)
+    improved: dict[Operator, list[bool]] = {}
     for node in state.nodes.values():
         if node.outcome is not None and node.step > 0:
             before = max((reward for step, reward in best.items() if step < node.step), default=0.0)
-            found.setdefault(operator_of(node, known), []).append((node.reward or 0.0) > MARGIN * before)
-    return found
+            improved.setdefault(operator_of(node, operators), []).append((node.reward or 0.0) > MARGIN * before)
+    return improved
 
 
 def operator_of(node: Node, known: Sequence[Operator]) -> Operator:

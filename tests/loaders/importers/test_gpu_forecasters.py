@@ -13,7 +13,7 @@ from kbench.benchmark.problems.registry import known
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.questions import PROMPT_EDGES, with_prompt_edges
 from kbench.generation.executors.replay import open_recording
-from kbench.generation.search.outcome import outcome_of
+from kbench.generation.search.state import outcome_of
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.importers.context import Report

@@ -1,6 +1,6 @@
 """Instruction mixes of training kernels, which the corpus does not record: a small table that ships with the models.
 
-Made by `kbench generate mixes`; kernels that are not in it, or do not compile, are missing values.
+Made by docs/evidence/scripts/instruction_mixes.py; kernels that are not in it, or do not compile, are missing values.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def known(base: Path) -> dict[str, Command]:
     site = ["leaderboard", "build", "--submissions", str(base / "entries"), *board]
     timed = ["problems", "references", "--cpu", "--problem", "gelu_tanh", "--problem", "softmax"]
     transfer = ["evaluate", "--dataset", str(base / "two"), "--held-out-gpu", "64 of 132", "--resamples", "20"]
-    ask = ["generate", "--problem", "gelu_tanh", "--backend", "triton", "--proposer", "llm", "--budget", "8", "--seeds",
-           "4", "--batch", "2", "--executor", "replay", "--recorded", str(base / "written")]  # fmt: skip
+    ask = ["generate", "--problem", "gelu_tanh", "--backend", "triton", "--proposer", "llm", "--budget", "8",
+           "--executor", "replay", "--recorded", str(base / "written")]  # fmt: skip
     season, fresh = ["leaderboard", "season"], ["--from-folder", str(base / "fresh")]
     closing = ["--measurements", str(base / "timed"), "--resamples", "20"]
     prompts = ["train", "prompts", corpus, "--model", str(base / "weights"), "--source-tokens", "24"]

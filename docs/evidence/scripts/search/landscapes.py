@@ -28,16 +28,15 @@ from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.generation.campaign.campaign import Campaign
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log.log import read_log
+from kbench.generation.log import read_log
 from kbench.generation.proposers.genome.family import mutate, sample
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.genome.registry import families, families_for
-from kbench.generation.search.budget import Budget
 from kbench.generation.search.guidance.guide import OnlineGuide, Process
 from kbench.generation.search.methods import evolve, operators
-from kbench.generation.search.methods.registry import filter_of
+from kbench.generation.search.methods.catalogue import filter_of
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import SURROGATE, FilterSettings, RunSettings
+from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings
 from kbench.generation.search.state import Operator
 from kbench.generation.study.study import interval
 from kbench.loaders.corpus.corpus import Corpus

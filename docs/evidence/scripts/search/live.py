@@ -21,10 +21,9 @@ from typing import Any
 
 import click
 
-from kbench.generation.log.entry import seconds_between
-from kbench.generation.log.log import read_log
-from kbench.generation.search.outcome import outcome_of
+from kbench.generation.log import read_log, seconds_between
 from kbench.generation.search.settings import settings_from_json
+from kbench.generation.search.state import outcome_of
 from kbench.generation.study.study import interval
 from kbench.schemas import Measurement, from_dict
 

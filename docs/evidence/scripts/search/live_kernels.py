@@ -23,14 +23,14 @@ from kbench.generation.assembly.gather import Measured, ancestors
 from kbench.generation.assembly.kernels import LICENSE
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Result
-from kbench.generation.log.log import by_run, read_log
+from kbench.generation.log import by_run, read_log
 from kbench.generation.proposers.registry import proposer
 from kbench.generation.search import action
 from kbench.generation.search.methods.operators import available, operator_of
-from kbench.generation.search.outcome import outcome_of
 from kbench.generation.search.reducer import replay as replay_log
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.state import outcome_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import DENSE_LEVEL, CorpusWriter
 from kbench.schemas import LiveKernel, Measurement, from_dict

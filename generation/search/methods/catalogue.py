@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Mapping
 from pathlib import Path
 
 from kbench.benchmark.surrogates.resolve import module_of
-from kbench.generation.search.methods import bayes, evolve, hill_climb, puct, random_search, written
+from kbench.generation.search.methods import evolve, hill_climb, puct
 from kbench.generation.search.methods.method import Method
 from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
+from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas import UnknownNameError, UserError
 
+
+def plan_fresh(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
+    """Fresh candidates only."""
+    return (FRESH,) * count
+
+
+def plan_bayes(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
+    """Half fresh candidates, half children as in evolution; a model of the run chooses among them."""
+    fresh = count // 2
+    return (*(FRESH,) * fresh, *evolve.plan(state, count - fresh, rng))
+
+
+RANDOM = Method("random", plan_fresh)
+"""Every candidate is drawn afresh: the baseline for the other methods."""
+BAYES = Method("bayes", plan_bayes, FilterSettings(surrogate="online", draw=8, unsure_share=0.0))
+"""Bayesian optimisation: many candidates for each one measured."""
 SEARCHES: Mapping[str, Method] = {
-    one.name: one for one in (random_search.METHOD, hill_climb.METHOD, evolve.METHOD, puct.METHOD, bayes.METHOD)
+    one.name: one for one in (RANDOM, hill_climb.METHOD, evolve.METHOD, puct.METHOD, BAYES)
 }
 """Methods that search, by name. New ones come last: a language model's strategies rotate by the place in this list."""
+WRITTEN = Method("written", plan_fresh)
+"""No search: kernels of a folder are brought in as they are, step by step; the proposer says when there are no more."""
+WRITTEN_NAMES = (WRITTEN.name, "none")
+"""Older logs say `none`."""
+WRITTEN_PREFIX = "written+"
+"""Before the name of a method that varies kernels from a folder."""
 DEFAULT_ATTRIBUTE = "METHOD"
 
 
@@ -40,9 +64,9 @@ def method(name: str) -> Method:
         UnknownNameError: with the nearest names.
         UserError: there is no such file, or it has no such method.
     """
-    if name in written.NAMES:
-        return written.METHOD
-    plain = searchable(name.removeprefix(written.PREFIX))
+    if name in WRITTEN_NAMES:
+        return WRITTEN
+    plain = searchable(name.removeprefix(WRITTEN_PREFIX))
     return _from_file(plain) if in_file(plain) else SEARCHES[plain]
 
 
@@ -58,9 +82,9 @@ def _from_file(spec: str) -> Method:
     if not path.is_file():
         raise UserError(f"method file {str(path)!r} does not exist; give the path of a Python file")
     name = attribute.removeprefix(":") or DEFAULT_ATTRIBUTE
-    found = getattr(module_of(path.resolve()), name, None)
-    if not isinstance(found, Method):
+    loaded = getattr(module_of(path.resolve()), name, None)
+    if not isinstance(loaded, Method):
         raise UserError(
             f"{str(path)!r} has no method {name!r}; define {name} = Method(name, plan), as docs/extend.md does"
         )
-    return found
+    return loaded

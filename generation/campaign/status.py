@@ -1,4 +1,4 @@
-"""What the runs of a folder have found and spent, for people and for scripts."""
+"""`kbench generate status`: what the runs of a folder have found and spent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
+
 from kbench.generation.campaign.drive import recorded_states
 from kbench.generation.campaign.progress import failed_forecasts
 from kbench.generation.search.state import RunState
+from kbench.loaders.options import echo_json, json_option
 from kbench.schemas import UserError
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@json_option
+def status(run: Path, as_json: bool) -> None:
+    """Show what the runs in a folder have found and spent."""
+    rows = summaries(run)
+    echo_json([dataclasses.asdict(row) for row in rows]) if as_json else click.echo(render(rows))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,11 +54,11 @@ def edited(source: str, backend: Backend, rng: random.Random) -> tuple[str, list
     """The text after one edit or two, and the edits with their operators' names."""
     used: list[tuple[str, Edit]] = []
     for _ in range(2 if rng.random() < SECOND_EDIT else 1):
-        found = random_edit(source, backend, rng)
-        if found is None:
+        drawn = random_edit(source, backend, rng)
+        if drawn is None:
             break
-        source = found[1].apply(source)
-        used.append(found)
+        source = drawn[1].apply(source)
+        used.append(drawn)
     return source, used
 
 
@@ -70,9 +70,9 @@ def random_edit(source: str, backend: Backend, rng: random.Random) -> tuple[str,
     operators = list(OPERATORS[backend])
     rng.shuffle(operators)
     for operator in operators:
-        found = [edit for edit in operator.find(module, rng) if edit.apply(source) != source]
-        if found:
-            return operator.name, rng.choice(found)
+        edits = [edit for edit in operator.find(module, rng) if edit.apply(source) != source]
+        if edits:
+            return operator.name, rng.choice(edits)
     return None
 
 

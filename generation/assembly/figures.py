@@ -1,0 +1,156 @@
+"""Figures of logged kernels that lie outside the logs: in the published corpus, or in corpora measured later.
+
+The logs stay as they are. `Samples` puts back what a log leaves out because a published corpus holds it. Corrections
+take the place of logged figures known to be wrong, repeats stand beside them, figures of other GPUs become more rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.generation.assembly.gather import Gathered, Measured, check_trust, untimed
+from kbench.generation.log import LogEntry
+from kbench.schemas import DataError, Environment, Measurement, UserError, from_dict
+
+
+class Samples:
+    """The kernels and measurements of a published corpus, to make thin logs whole again."""
+
+    def __init__(self, corpus: Path | None) -> None:
+        """Read them, its repeats included; None has none."""
+        from kbench.loaders.corpus.corpus import Corpus
+
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._sources: dict[str, str] = {}
+        if corpus is None:
+            self._hint = "name the corpus that has it as `samples` in a recipe"
+            return
+        self._hint = f"{str(corpus)!r} does not have it"
+        opened = Corpus.open(corpus)
+        for name in ("measurements", "repeats"):
+            rows = opened.table(name).to_pylist() if name in opened.configs else []
+            self._rows |= {row["measurement_id"]: row for row in rows}
+        for row in opened.table("kernels", columns=["kernel_id", "source"]).to_pylist():
+            self._sources[row["kernel_id"]] = row["source"]
+
+    def entry(self, entry: LogEntry) -> LogEntry:
+        """A log's entry with the text that was left out.
+
+        Raises:
+            DataError: the corpus does not have the kernel.
+        """
+        if entry.kind != "candidate_proposed" or entry.payload["source"] is not None:
+            return entry
+        kernel_id = entry.payload["kernel_id"]
+        if kernel_id not in self._sources:
+            raise DataError(f"kernel {kernel_id} of run {entry.run_id!r} has no source; {self._hint}")
+        return dataclasses.replace(entry, payload={**entry.payload, "source": self._sources[kernel_id]})
+
+    def rows(self, rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
+        """Measurements with the samples that were left out: those with a time and nothing that it came from.
+
+        Raises:
+            DataError: the corpus does not have one of them.
+        """
+        return tuple(self._whole(row) if row.runtime_us is not None and row.samples_us is None else row for row in rows)
+
+    def kernels(self, kernels: Iterable[Measured]) -> tuple[Measured, ...]:
+        """Kernels whose measurements have them."""
+        return tuple(dataclasses.replace(one, measurements=self.rows(one.measurements)) for one in kernels)
+
+    def _whole(self, row: Measurement) -> Measurement:
+        if row.measurement_id not in self._rows:
+            raise DataError(f"measurement {row.measurement_id} of kernel {row.kernel_id} has no samples; {self._hint}")
+        return from_dict(Measurement, self._rows[row.measurement_id])
+
+
+def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
+    """Measurements of these kernels, and their environments.
+
+    Raises:
+        UserError: a corpus has no measurement of any of the kernels.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+
+    rows: list[Measurement] = []
+    environments: dict[str, Environment] = {}
+    for path in corpora:
+        corpus = Corpus.open(path)
+        measured = [from_dict(Measurement, row) for row in corpus.table("measurements").to_pylist()]
+        of_these = [row for row in measured if row.kernel_id in kernel_ids]
+        if not of_these:
+            raise UserError(f"{str(path)!r} repeats no kernel of these runs; name a corpus measured from theirs")
+        rows += of_these
+        for row in corpus.table("environments").to_pylist():
+            environments[row["env_id"]] = from_dict(Environment, row)
+    used = {row.env_id for row in rows}
+    return rows, [environment for key, environment in sorted(environments.items()) if key in used]
+
+
+def corrected(gathered: Gathered, corpora: Sequence[Path]) -> tuple[Gathered, list[Environment]]:
+    """What was gathered, with some kernels' measurements replaced, and the environments of the new ones.
+
+    A kernel's figures are replaced all together: a mix would come from two ways of timing.
+
+    Raises:
+        UserError: a corpus has none of the kernels, lacks a workload of one, or has another GPU's figures.
+    """
+    rows, environments = repeated(corpora, {one.node.kernel_id for one in gathered.kernels})
+    by_kernel: dict[str, dict[str, Measurement]] = {}
+    for row in rows:
+        by_kernel.setdefault(row.kernel_id, {})[row.workload] = row
+    kernels = list(gathered.kernels)
+    for place, one in enumerate(kernels):
+        fresh = by_kernel.get(one.node.kernel_id)
+        if fresh is not None:
+            kernels[place] = _with_figures(one, fresh, "was not corrected")
+            other = next((row.gpu for row in fresh.values() if row.gpu != one.gpu), None)
+            if other is not None:
+                here = f"kernel {one.node.kernel_id}, which was measured on {one.gpu}"
+                raise UserError(f"a figure of {other} cannot correct {here}")
+    return dataclasses.replace(gathered, kernels=tuple(kernels)), environments
+
+
+def measured_elsewhere(
+    corpora: Sequence[Path], kernels: Sequence[Measured]
+) -> tuple[tuple[Measured, ...], list[Environment]]:
+    """The same kernels with their figures on other GPUs, and the environments of these.
+
+    Of a kernel that two corpora have on the same GPU, the first corpus's figures count.
+
+    Raises:
+        DataError: a figure was not made by plan.
+        UserError: a corpus has none of the kernels, has them on a GPU of the logs, or lacks a workload of one.
+    """
+    rows, environments = repeated(corpora, {one.node.kernel_id for one in kernels})
+    groups: dict[tuple[str, str], dict[str, Measurement]] = {}
+    for row in rows:
+        groups.setdefault((row.kernel_id, row.gpu), {}).setdefault(row.workload, row)
+    moved = tuple(_moved(groups, kernels))
+    check_trust(moved)
+    return moved, environments
+
+
+def _moved(
+    groups: Mapping[tuple[str, str], Mapping[str, Measurement]], kernels: Sequence[Measured]
+) -> Iterator[Measured]:
+    logged = {(one.node.kernel_id, one.gpu) for one in kernels}
+    by_id = {one.node.kernel_id: one for one in kernels}
+    for (key, gpu), fresh in groups.items():
+        if (key, gpu) in logged:
+            raise UserError(f"kernel {key} was measured on {gpu} in the logs; figures made again are `repeats`")
+        moved = _with_figures(by_id[key], fresh, f"was not measured on {gpu}")
+        if not untimed(moved.measurements):
+            yield moved
+
+
+def _with_figures(one: Measured, fresh: Mapping[str, Measurement], lacking: str) -> Measured:
+    """A kernel with other figures on the workloads it has in the logs, neither fewer nor more."""
+    workloads = [row.workload for row in one.measurements]
+    if set(workloads) != set(fresh):
+        missing = ", ".join(sorted(set(workloads) ^ set(fresh)))
+        raise UserError(f"kernel {one.node.kernel_id} {lacking} on the workloads it has in the logs: {missing}")
+    return dataclasses.replace(one, measurements=tuple(fresh[workload] for workload in workloads))

@@ -1,0 +1,278 @@
+"""The append-only log of a run folder: one fact per line, one fsync per batch, many runs in a file.
+
+A run folder holds `events.jsonl`, and may hold compressed earlier parts `events-NNN.jsonl.xz` (see `pack`). Beside them
+lies `environments.jsonl`, the environments its measurements were made in. kbench.loaders.storage.lines says how a file
+is repaired after a writer was killed. In a corpus, a fact is a kbench.schemas.Event.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import datetime
+import json
+import lzma
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from kbench.loaders.storage.atomic import replace_together
+from kbench.loaders.storage.lines import LineWriter, parse_json, raw_lines, read_lines
+from kbench.schemas import DataError, Environment, Event, InfrastructureError, UserError, from_dict, to_dict
+
+FIELDS = ("at", "index", "kind", "payload", "run_id", "step")
+
+Clock = Callable[[], str]
+"""Gives the current time as ISO 8601 in UTC."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One fact of one run. `index` counts the run's facts from 0 without gaps."""
+
+    run_id: str
+    index: int
+    kind: str
+    step: int
+    at: str
+    payload: Mapping[str, Any]
+
+    def line(self) -> str:
+        """The entry as one line; keys sorted, so equal facts are equal bytes."""
+        data = {name: getattr(self, name) for name in FIELDS}
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+    def event(self, payload: Mapping[str, Any] | None = None) -> Event:
+        """The fact as a corpus record, with its own payload or a shortened one."""
+        text = json.dumps(self.payload if payload is None else payload, sort_keys=True, ensure_ascii=False)
+        return Event(
+            run_id=self.run_id, index=self.index, kind=self.kind, step=self.step, at=self.at, payload_json=text
+        )
+
+
+def parse_entry(line: str, where: str) -> LogEntry:
+    """Read one line strictly.
+
+    Raises:
+        DataError: names the place and what is wrong with it.
+    """
+    data = parse_json(line, where)
+    if not isinstance(data, dict) or tuple(sorted(data)) != FIELDS:
+        names = sorted(data) if isinstance(data, dict) else type(data).__name__
+        raise DataError(f"{where} has fields {names}; a log line has {list(FIELDS)}")
+    text = all(isinstance(data[name], str) for name in ("at", "kind", "run_id"))
+    numbers = all(isinstance(data[name], int) and data[name] >= 0 for name in ("index", "step"))
+    if not (text and numbers and isinstance(data["payload"], dict)):
+        raise DataError(f"{where} has a field of the wrong type; the log is damaged: restore it from a copy")
+    return LogEntry(**data)
+
+
+def utc_now() -> str:
+    """The current time in UTC, to the millisecond."""
+    now = datetime.datetime.now(datetime.UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    """Seconds from one ISO 8601 time to another."""
+    start, end = (datetime.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (earlier, later))
+    return (end - start).total_seconds()
+
+
+LIVE_NAME = "events.jsonl"
+PART_PATTERN = "events-*.jsonl.xz"
+
+
+def found_files(folder: Path) -> list[Path]:
+    """The files of the log in a folder in reading order: packed parts first, the live file last."""
+    live = folder / LIVE_NAME
+    return [*sorted(folder.glob(PART_PATTERN)), *([live] if live.is_file() else [])]
+
+
+def log_files(path: Path) -> list[Path]:
+    """The files of a log in reading order.
+
+    Args:
+        path: a run folder, or one log file.
+
+    Raises:
+        UserError: when there is no log there.
+    """
+    files = [path] if path.is_file() else found_files(path)
+    if not files:
+        raise UserError(f"no search log in {str(path)!r}; expected {LIVE_NAME} or events-NNN.jsonl.xz in it")
+    return files
+
+
+def read_log(path: Path) -> Iterator[LogEntry]:
+    """Every entry of a log, in order; each run's indices are checked to have no gap.
+
+    Raises:
+        DataError: names file, line and offset of damage, or the run and index of a gap.
+    """
+    expected: dict[str, int] = {}
+    for file in log_files(path):
+        for entry, _ in read_lines(file, parse_entry):
+            want = expected.get(entry.run_id, 0)
+            if entry.index != want:
+                raise DataError(
+                    f"{file}: run {entry.run_id!r} jumps to index {entry.index}, expected {want}; "
+                    "a part is missing or out of order"
+                )
+            expected[entry.run_id] = want + 1
+            yield entry
+
+
+class LogWriter:
+    """Appends batches of entries to the live file of a run folder; one writer at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LIVE_NAME
+        self._lines = LineWriter(self.path, parse_entry)
+
+    def append(self, entries: Sequence[LogEntry]) -> None:
+        """Write a batch and wait until it is on disk."""
+        self._lines.append(entry.line() for entry in entries)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._lines.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def by_run(entries: Iterable[LogEntry]) -> dict[str, list[LogEntry]]:
+    """Entries grouped by run, runs in order of their first entry."""
+    runs: dict[str, list[LogEntry]] = {}
+    for entry in entries:
+        runs.setdefault(entry.run_id, []).append(entry)
+    return runs
+
+
+ENVIRONMENTS = "environments.jsonl"
+
+
+def read_environments(path: Path) -> list[Environment]:
+    """The environments of a run folder, or of the folder a log file lies in; none where none were recorded.
+
+    Raises:
+        DataError: names the line that is damaged or is not an environment.
+    """
+    file = (path if path.is_dir() else path.parent) / ENVIRONMENTS
+    if not file.is_file():
+        return []
+    # Damage is what is not JSON: a last line with fields of a later version must be refused, not taken for damage.
+    rows = (row for row, _ in read_lines(file, parse_json))
+    return [from_dict(Environment, row, f"{file} line {number}") for number, row in enumerate(rows, 1)]
+
+
+def record_environments(folder: Path, current: Sequence[Environment]) -> None:
+    """Add the environments that are not in the folder yet."""
+    recorded_ids = {environment.env_id for environment in read_environments(folder)}
+    fresh = [environment for environment in current if environment.env_id not in recorded_ids]
+    if fresh:
+        with LineWriter(folder / ENVIRONMENTS, parse_json) as lines:
+            lines.append(json.dumps(to_dict(environment), sort_keys=True) + "\n" for environment in fresh)
+
+
+PART_BYTES = 12 * 2**20
+"""Raw bytes of a part: parts are compressed in parallel, and neighbouring kernels in a log are near-copies."""
+
+
+def pack(folder: Path, out: Path, part_bytes: int = PART_BYTES, processes: int = 8) -> list[Path]:
+    """Compress a run folder's log into numbered parts, and copy its environments.
+
+    An earlier pack of the same log is replaced. Parts are written whole and in order, so that an interrupted pack
+    holds the beginning of the log.
+
+    Args:
+        folder: the run folder.
+        out: where the parts go.
+        part_bytes: raw bytes of a part; a part ends with a whole line.
+        processes: how many parts are compressed at once.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UserError: `out` cannot be a folder, or holds something other than an earlier pack of this log.
+        DataError: a compressed file cannot be read.
+        InfrastructureError: the disk fails; names the file, or `out` where the system does not say which.
+    """
+    check_target(folder, out)
+    try:
+        return _pack(folder, out, part_bytes, processes)
+    except OSError as error:
+        raise InfrastructureError(
+            f"{error.filename or out} cannot be packed ({error.strerror or error}); fix that and run the same command "
+            "again: the search can be resumed"
+        ) from error
+
+
+def _pack(folder: Path, out: Path, part_bytes: int, processes: int) -> list[Path]:
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        # lzma releases the interpreter lock, so threads compress in parallel without copying parts between processes.
+        parts = list(pool.map(lambda part: lzma.compress(part, preset=4), _parts(folder, part_bytes)))
+    files: dict[str, bytes | None] = {f"events-{number:03d}.jsonl.xz": part for number, part in enumerate(parts)}
+    environments = folder / ENVIRONMENTS
+    if environments.is_file():
+        files[ENVIRONMENTS] = environments.read_bytes()
+    written = [out / name for name in files]
+    files |= {old.name: None for old in found_files(out) if old.name not in files}
+    replace_together(out, files)
+    return written
+
+
+def check_target(folder: Path, out: Path) -> None:
+    """Check that a run folder can be packed into `out`: a new or empty folder, or one with an earlier pack of this log.
+
+    A new folder is created, the only proof that it can be.
+
+    Raises:
+        UserError: names the folder and what is wrong with it.
+        DataError: a compressed file cannot be read.
+    """
+    # Not Path.resolve, which raises for a loop of links: such a path is refused below, like any that cannot be created.
+    if os.path.realpath(out) == os.path.realpath(folder):
+        raise UserError(f"{str(out)!r} is the --out folder itself; choose another folder for --pack")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(f"{str(out)!r} is not a folder; name a folder for --pack") from None
+    except OSError as error:
+        raise UserError(f"{str(out)!r} cannot be made ({error.strerror}); choose another folder for --pack") from None
+    if not os.access(out, os.R_OK | os.W_OK | os.X_OK):
+        raise UserError(f"{str(out)!r} cannot be read and written; choose another folder for --pack")
+    if (out / LIVE_NAME).is_file():
+        raise UserError(f"{str(out)!r} holds the live log of a search; choose an empty folder for --pack")
+    packed = found_files(out)
+    if packed and not _begins_with(found_files(folder), packed):
+        raise UserError(f"{str(out)!r} already holds another log; choose an empty folder for --pack")
+
+
+def _begins_with(files: Sequence[Path], start: Sequence[Path]) -> bool:
+    lines = _whole_lines(files)
+    return all(line == next(lines, None) for line in _whole_lines(start))
+
+
+def _whole_lines(files: Sequence[Path]) -> Iterator[bytes]:
+    for path in files:
+        yield from (line for line in raw_lines(path) if line.endswith(b"\n"))
+
+
+def _parts(folder: Path, part_bytes: int) -> Iterator[bytes]:
+    lines: list[bytes] = []
+    size = 0
+    for line in _whole_lines(log_files(folder)):
+        lines.append(line)
+        size += len(line)
+        if size >= part_bytes:
+            yield b"".join(lines)
+            lines, size = [], 0
+    if lines:
+        yield b"".join(lines)

@@ -1,1 +1,0 @@
-"""The append-only log of a run folder."""

@@ -24,7 +24,7 @@ from kbench.generation.log import (
     record_environments,
     utc_now,
 )
-from kbench.generation.proposers.registry import proposer as proposer_named
+from kbench.generation.proposers.mixed import proposer as proposer_named
 from kbench.generation.search.guidance.question import Guide, guide_named
 from kbench.generation.search.methods.catalogue import filter_of
 from kbench.generation.search.proposal import Proposer

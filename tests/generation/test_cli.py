@@ -16,7 +16,7 @@ from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import read_environments, read_log
-from kbench.generation.proposers import registry
+from kbench.generation.proposers import mixed
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget
 from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
@@ -28,7 +28,7 @@ from .test_executors import ENVIRONMENT
 
 @pytest.fixture(autouse=True)
 def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_the_end_is_told_without_estimates(recording_folder: Path, tmp_path: Pat
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
     recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.PROPOSERS, "genome", lambda: Unreachable({}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: Unreachable({}))  # type: ignore[attr-defined]
     result = search(recording_folder, tmp_path / "run", "--json")
     assert isinstance(result.exception, InfrastructureError)
     assert "1 of 1 runs cannot go on, the first because of: connection error: refused" in str(result.exception)

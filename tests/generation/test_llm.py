@@ -27,7 +27,7 @@ from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.llm import LlmProposer, proposer_from_environment
 from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, device_facts, feedback, messages, shortened
-from kbench.generation.proposers.registry import MixedProposer
+from kbench.generation.proposers.mixed import MixedProposer
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Node, Operator

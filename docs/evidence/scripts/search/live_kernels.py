@@ -24,7 +24,7 @@ from kbench.generation.assembly.kernels import LICENSE
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import by_run, read_log
-from kbench.generation.proposers.registry import proposer
+from kbench.generation.proposers.mixed import proposer
 from kbench.generation.search import action
 from kbench.generation.search.methods.operators import available, operator_of
 from kbench.generation.search.reducer import replay as replay_log

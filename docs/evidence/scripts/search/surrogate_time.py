@@ -27,7 +27,7 @@ from kbench.benchmark.surrogates.static import forest
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Result
-from kbench.generation.proposers.registry import proposer
+from kbench.generation.proposers.mixed import proposer
 from kbench.generation.search import action
 from kbench.generation.search.guidance.question import guide_named
 from kbench.generation.search.search import Search

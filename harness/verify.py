@@ -81,8 +81,8 @@ def verify(
             return verdict
         answers.append((reference, outputs))
     for reference, outputs in answers:
-        judge_answer(context, reference, outputs, verdict)
-    judge_repeat(context, answers[0][1], answers[1][1], verdict)
+        verify_answer(context, reference, outputs, verdict)
+    verify_repeat(context, answers[0][1], answers[1][1], verdict)
     return verdict
 
 
@@ -176,7 +176,7 @@ def _verify_together(
     # After the first waiting, which shows what a kernel broke.
     if not intact(seals, context.device.seal):
         return verdict.fail(Status.REJECTED, CHANGED)
-    judge_repeat(context, answers[0][1], answers[1][1], verdict)
+    verify_repeat(context, answers[0][1], answers[1][1], verdict)
     # The first too, although the second was compared with it: nothing is judged where it holds no number.
     for turn, ((reference, _), found) in enumerate(zip(answers, context.compare(answers), strict=True)):
         # On adversarial inputs, which come up here alone, the inputs are the likelier cause.
@@ -214,7 +214,7 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
     return None
 
 
-def judge_answer(
+def verify_answer(
     context: ProblemContext,
     reference: ReferenceInputs,
     outputs: tuple[Tensor, ...],
@@ -244,7 +244,7 @@ def equal_bits(first: tuple[Tensor, ...], second: tuple[Tensor, ...]) -> bool:
     return all(same_bits(one, other) for one, other in zip(first, second, strict=True))
 
 
-def judge_repeat(
+def verify_repeat(
     context: ProblemContext, first: tuple[Tensor, ...], second: tuple[Tensor, ...], verdict: Verdict
 ) -> None:
     """Two calls on equal inputs must agree: bit for bit, or at least within the tolerance."""

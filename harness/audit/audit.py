@@ -1,17 +1,21 @@
-"""Audit: timed calls whose answers are judged, and whose time must be the usual one.
+"""Audit: timed calls whose outputs are verified, and whose time must be the usual one.
 
-Some are ordinary calls, on what the buffers hold already: a kernel that leaves work out where nothing seems new leaves
-it out there too. For others the inputs are changed without notice. Where the harness owns the memory, the outputs of
-all remaining timed calls must have the bytes of an answer that was judged.
+call         inputs                                         its time               its output
+remaining    what the buffers hold                          counts                 has the bytes of an audited one
+ordinary     what the buffers hold                          counts                 is compared with the answer
+changed      others, put there without notice               counts                 is compared with the answer
+held-out     drawn for this look, seen by no call           counts; must be usual  is compared with the answer
+adversarial  a case of the problem, in two sets of buffers  does not count         is compared with the answer
 
-The first look has one more call on each adversarial case, or on some where calls are few, and later ones on any of
-them, whose times do not count: a kernel that can tell the calls of its verification from timed ones must be right on
-them here too.
+Why each: a kernel that leaves work out where nothing seems new leaves it out in ordinary calls; an answer kept by
+address is wrong for changed inputs; an answer kept by contents fits no held-out inputs, so the kernel must do its work
+then and takes longer; a kernel that tells timed calls from those of its verification must be right on adversarial
+inputs here too.
 
-Each look at a kernel has held-out inputs, which its first judged call is shown: no call has seen them, so that no kept
-answer fits, and what lies in memory before that is masked. A kernel that keeps answers by what its inputs hold must do
-its work then, and takes longer than in the other calls. Where the harness erases whatever a kernel could keep, the
-first look alone has them, and a few kernels the same ones. Copies of judged outputs are sealed until they are compared.
+The held-out call comes first in a look, and its inputs are masked in memory before that. Where the harness erases
+whatever a kernel could keep, the first look alone has one, and a few kernels share its inputs. The first look has a
+call on each adversarial case, or on some where calls are few; later looks have one. Bytes of remaining calls are
+compared only where the harness owns the memory. Copies of audited outputs are sealed until they are compared.
 """
 
 from __future__ import annotations
@@ -264,8 +268,8 @@ class Auditor:
         finally:
             self._shows = Shows.USUAL
 
-    def judge(self, samples: Sequence[Sample]) -> bool:
-        """Judge the audited calls among some samples; False when one was wrong."""
+    def audit(self, samples: Sequence[Sample]) -> bool:
+        """Verify the outputs of the audited calls among some samples; False when one was wrong."""
         for sample in samples:
             fresh, times = sample.kept is not None and sample.kept.fresh, self.times[sample.label]
             (times.fresh_us if fresh else times.usual_us).append(sample.time_us)
@@ -278,7 +282,7 @@ class Auditor:
         counted = [label for label in self.times if label not in map(adversarial_label, self._subjects)]
         if (reason := disagreement([sample for label in counted for sample in self.times[label].samples])) is not None:
             self.verdict.fail(Status.REJECTED, reason)
-        self._judge_kept([sample for sample in samples if sample.kept is not None])
+        self._audit_outputs([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]
         changed = first_failure(check_claims(self.context.device, claims))
@@ -301,7 +305,7 @@ class Auditor:
             if known.setdefault(drawing, value) != value:
                 self.varies.add(label)
 
-    def _judge_kept(self, audited: Sequence[Sample]) -> None:
+    def _audit_outputs(self, audited: Sequence[Sample]) -> None:
         whole: list[Sample] = []
         for sample in audited:
             if sample.kept.wrong is not None:

@@ -30,7 +30,7 @@ def killed_from_outside(exit_code: int | None) -> bool:
     return exit_code is None or exit_code == -signal.SIGKILL
 
 
-def judge_death(exit_code: int | None, stage: str) -> tuple[Status, str]:
+def verdict_on_death(exit_code: int | None, stage: str) -> tuple[Status, str]:
     """The status and reason when a worker died while a kernel was in its hands."""
     if exit_code is None:
         how = "ended without a trace"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.isolate.failures import judge_death, killed_from_outside
+from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import KEY_BYTES, ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
@@ -105,7 +105,7 @@ class DeviceQueue:
         """
         if self.gpu is not None and not self.settings.fenced:
             self._start_oracle()
-        self._staff()
+        self._start_missing()
         first = self.workers[0]
         self._await(first, "ready")
         first.process.channel.send({"op": "ceilings"})
@@ -128,7 +128,7 @@ class DeviceQueue:
         try:
             while True:
                 message = worker.process.channel.receive()
-                self._greet(worker, message)
+                self._take_greeting(worker, message)
                 if "broken" in message:
                     raise InfrastructureError(str(message["broken"]))
                 if wanted in message:
@@ -136,7 +136,7 @@ class DeviceQueue:
         except (ClosedError, ProtocolError) as error:
             raise InfrastructureError(f"the worker did not start: {worker.process.log_tail() or error}") from error
 
-    def _greet(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
+    def _take_greeting(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
         # A kernel that runs there can send messages too, so only what was sent before it was loaded counts.
         if "ready" in message and not worker.ready:
             worker.ready, self.failed_starts = True, 0
@@ -158,7 +158,7 @@ class DeviceQueue:
 
     def assign(self) -> None:
         """Hand out waiting jobs, one worker busy at a time, and none while a killed one still holds the device."""
-        self._staff()
+        self._start_missing()
         self.dying = [process for process in self.dying if not self._gone(process)]
         if self.dying:
             return
@@ -248,19 +248,19 @@ class DeviceQueue:
         """Handle the messages of a worker."""
         try:
             for message in worker.process.channel.drain():
-                self._greet(worker, message)
-                yield from self._hear(worker, message)
+                self._take_greeting(worker, message)
+                yield from self._handle(worker, message)
                 if worker not in self.workers:
                     return
         except ClosedError:
-            yield from self._bury(worker)
+            yield from self._handle_death(worker)
         except (ProtocolError, LookupError, TypeError, ValueError) as error:
             if worker.jobs:
-                yield from self._blame(worker, Status.REJECTED, f"forged a message to the harness: {error}")
+                yield from self._fail(worker, Status.REJECTED, f"forged a message to the harness: {error}")
             else:
                 self._fail_start(worker, str(error))
 
-    def _hear(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
+    def _handle(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Iterator[Outcome]:
         if "stage" in message and worker.jobs:
             job, now = worker.jobs[0], time.monotonic()
             if worker.role == "replay" and job.stage == "context":
@@ -269,18 +269,18 @@ class DeviceQueue:
             job.stage, worker.since = str(message["stage"]), now
             worker.stages += 1
             if worker.stages > MOST_STAGES and worker.role == "run":
-                yield from self._blame(worker, Status.REJECTED, "reported stages without end")
+                yield from self._fail(worker, Status.REJECTED, "reported stages without end")
         elif "results" in message and worker.jobs:
             yield self._complete(worker, message)
             if worker.role != "replay":
                 # Foreign code ran in it: no other kernel may meet it.
                 self._retire(worker)
         elif message.get("loaded") is False and worker.jobs:
-            yield from self._blame(worker, Status(message["status"]), str(message["error"]))
+            yield from self._fail(worker, Status(message["status"]), str(message["error"]))
         elif "poisoned" in message:
-            yield from self._suspect(worker, Status(message["status"]), str(message["error"]))
+            yield from self._retry_alone(worker, Status(message["status"]), str(message["error"]))
         elif "broken" in message:
-            yield from self._excuse(worker, str(message["broken"]))
+            yield from self._fail_machine(worker, str(message["broken"]))
 
     def _complete(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Outcome:
         busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
@@ -301,9 +301,9 @@ class DeviceQueue:
             limit = CONTEXT_SECONDS if patient else own_s
             if time.monotonic() - worker.since > limit:
                 if machines_stage(worker.jobs[0]):
-                    yield from self._excuse(worker, f"making the problem's inputs took longer than {limit:g} s")
+                    yield from self._fail_machine(worker, f"making the problem's inputs took longer than {limit:g} s")
                 else:
-                    yield from self._blame(worker, Status.TIMEOUT, f"took longer than {limit:g} s in {stage}")
+                    yield from self._fail(worker, Status.TIMEOUT, f"took longer than {limit:g} s in {stage}")
 
     def close(self) -> None:
         """End all workers."""
@@ -314,18 +314,18 @@ class DeviceQueue:
             self._oracle.clean()
             self._oracle = None
 
-    def _bury(self, worker: DeviceWorker) -> Iterator[Outcome]:
+    def _handle_death(self, worker: DeviceWorker) -> Iterator[Outcome]:
         code, said = self.spawner.exit_code(worker.process), worker.process.log_tail()
         if not worker.jobs:
             self._fail_start(worker, said)
             return
         stage = worker.jobs[0].stage
         if machines_stage(worker.jobs[0]):
-            yield from self._excuse(worker, f"worker died while making inputs: {said}")
+            yield from self._fail_machine(worker, f"worker died while making inputs: {said}")
             return
-        status, reason = judge_death(code, stage)
+        status, reason = verdict_on_death(code, stage)
         if killed_from_outside(code) and worker.role == "replay":
-            yield from self._excuse(worker, reason)
+            yield from self._fail_machine(worker, reason)
             return
         if killed_from_outside(code) and worker.jobs[0].kills < KILLS:
             # Foreign code may have done it, or somebody else: it is blamed if it happens every time.
@@ -334,7 +334,7 @@ class DeviceQueue:
             self.waiting.appendleft(job)
             self._drop(worker)
             return
-        yield from self._suspect(worker, status, reason)
+        yield from self._retry_alone(worker, status, reason)
 
     def _fail_start(self, worker: DeviceWorker, said: str) -> None:
         started = worker.ready
@@ -344,24 +344,24 @@ class DeviceQueue:
             if self.failed_starts >= STARTS_IN_A_ROW:
                 raise InfrastructureError(f"workers cannot start on device {self.number}: {said or 'no message'}")
 
-    def _suspect(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
+    def _retry_alone(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
         """Other kernels that the worker had run may have caused its death: try the job once more in a fresh worker."""
         job = worker.jobs[0]
         if worker.done == 0 or job.alone:
-            yield from self._blame(worker, status, reason)
+            yield from self._fail(worker, status, reason)
             return
         job.alone = True
         self.waiting.appendleft(job)
         worker.jobs.popleft()
         self._drop(worker)
 
-    def _blame(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
+    def _fail(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
         """The current kernel gets the verdict; those after it go back into the queue."""
         job = worker.jobs.popleft()
         self._drop(worker)
         yield Outcome(job, self.number, status=status.value, reason=reason)
 
-    def _excuse(self, worker: DeviceWorker, reason: str) -> Iterator[Outcome]:
+    def _fail_machine(self, worker: DeviceWorker, reason: str) -> Iterator[Outcome]:
         """The machine failed: no verdict on the kernel."""
         if not worker.jobs:
             self._fail_start(worker, reason)
@@ -375,7 +375,7 @@ class DeviceQueue:
         self.waiting.extendleft(reversed(worker.jobs))
         worker.jobs.clear()
         self._retire(worker)
-        self._staff()
+        self._start_missing()
 
     def _retire(self, worker: DeviceWorker) -> None:
         worker.process.kill()
@@ -385,7 +385,7 @@ class DeviceQueue:
             if worker.process.exit_code is None:
                 self.dying.append(worker.process)
 
-    def _staff(self) -> None:
+    def _start_missing(self) -> None:
         """Keep the usual workers ready, and a spare for kernels that each need a fresh one."""
         role, spares = self.role, self.spares
         while sum(worker.role == role for worker in self.workers) < 1 + spares:

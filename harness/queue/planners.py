@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.benchmark.problems.registry import edition
 from kbench.harness.device.target import DeviceFacts, Target
-from kbench.harness.isolate.failures import judge_death, killed_from_outside
+from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.accept import accept
@@ -145,13 +145,13 @@ class Planners:
                     planned = message["planned"]
                     yield self._finish(seat, planned if isinstance(planned, dict) else {})
                     return
-                self._greet(seat, message)
+                self._take_greeting(seat, message)
         except ClosedError:
-            yield from self._bury(seat)
+            yield from self._handle_death(seat)
         except ProtocolError as error:
             yield from self._reject(seat, f"forged a message to the harness: {error}")
 
-    def _greet(self, seat: Seat, message: dict[str, Any]) -> None:
+    def _take_greeting(self, seat: Seat, message: dict[str, Any]) -> None:
         """Hear the one message that comes before a plan, and before foreign code could send any."""
         if seat.ready or "ready" not in message:
             raise ProtocolError("it is neither a plan nor the one greeting")
@@ -190,7 +190,7 @@ class Planners:
         job.build, job.build_s = build, job.build_s + spent
         return job
 
-    def _bury(self, seat: Seat) -> Iterator[Outcome | Job]:
+    def _handle_death(self, seat: Seat) -> Iterator[Outcome | Job]:
         worker = seat.worker
         assert worker is not None
         code, said = self.spawner.exit_code(worker), worker.log_tail()
@@ -201,7 +201,7 @@ class Planners:
             job.plan_attempts += 1
             self.waiting.append(job)
             return
-        status, reason = judge_death(code, "planning")
+        status, reason = verdict_on_death(code, "planning")
         text = f"{reason}: {said}" if said else reason
         job.build = Build(self.identity(job), status.value, text[:2000])
         yield job

@@ -124,12 +124,12 @@ class Supervisor:
                 queue, worker = workers[descriptor]
                 if worker in queue.workers:
                     for outcome in queue.read(worker):
-                        self._settle(outcome)
+                        self._finish_or_retry(outcome)
         for found in self.planners.expire():
             self._accept(found)
         for queue in self.queues:
             for outcome in queue.expire():
-                self._settle(outcome)
+                self._finish_or_retry(outcome)
 
     def _accept(self, found: Job | Outcome) -> None:
         if isinstance(found, Job):
@@ -137,7 +137,7 @@ class Supervisor:
         else:
             self.finished.append(found)
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _finish_or_retry(self, outcome: Outcome) -> None:
         """Pass an outcome on, unless the machine failed and the job may be tried again."""
         job = outcome.job
         if outcome.infrastructure is not None and job.attempts < self.settings.retries:

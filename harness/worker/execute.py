@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from kbench.benchmark.problems import ProblemDefinition, Size, problem
 from kbench.harness.audit.audit import VERIFIED, Auditor
-from kbench.harness.audit.second_look import SecondLook
+from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.bench.context import ContextCache, ProblemContext, check_claims, first_failure
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import Device
@@ -22,7 +22,7 @@ from kbench.harness.isolate.failures import classify
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import DRIFT, Timing, TimingSettings, adversarial_label, ramp, time_candidate
 from kbench.harness.timing.second_clock import both_clocks_us, disagree
-from kbench.harness.verify import Verdict, call, judge_answer, verify, verify_together
+from kbench.harness.verify import Verdict, call, verify, verify_answer, verify_together
 from kbench.schemas import InfrastructureError, Status
 
 Result = TypeVar("Result")
@@ -132,7 +132,7 @@ def verify_kernel(
     report("context")
     for reference in context.adversarial() if verdict.ok else ():
         outputs = call(subject, context, 0, reference, verdict)
-        if outputs is None or not judge_answer(context, reference, outputs, verdict):
+        if outputs is None or not verify_answer(context, reference, outputs, verdict):
             break
     return subject
 
@@ -205,7 +205,7 @@ def _workload(
         report(f"time {size.name}")
         timing = guard(functools.partial(_time, subject, context, task, bench, verdict), verdict, bench)
         timed = time.perf_counter() - began
-    look_for_damage(context, [] if subject is None else [subject], bench, verdict)
+    verify_memory(context, [] if subject is None else [subject], bench, verdict)
     floor = _floor(context, bench)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
@@ -215,7 +215,7 @@ def _workload(
     if subject is not None:
         result |= {"trust": "plan" if subject.owned else "process", "not_restored": subject.not_restored}
         if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
-            result |= _referee(subject, bench)
+            result |= _second_clock(subject, bench)
     # Now: the next kernel runs on other workloads before this one.
     guard(context.hide_held_out, verdict, bench)
     return result
@@ -233,7 +233,7 @@ def refill(context: ProblemContext, bench: Bench, verdict: Verdict) -> None:
     context.reset()
 
 
-def look_for_damage(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
+def verify_memory(context: ProblemContext, subjects: Sequence[Subject], bench: Bench, verdict: Verdict) -> None:
     """Refuse kernels that wrote where they may not: into reference inputs or around buffers."""
     damaged = context.corrupted()
     if damaged is not None:
@@ -254,7 +254,7 @@ def _floor(context: ProblemContext, bench: Bench) -> float | None:
     return floor_us(context.definition, context.size, bench.ceilings)
 
 
-def _referee(subject: Subject, bench: Bench) -> dict[str, Any]:
+def _second_clock(subject: Subject, bench: Bench) -> dict[str, Any]:
     cupti, events = both_clocks_us(subject.call, bench.device, subject.prepare)
     # Its answers must not lie in memory that others get.
     subject.erase()
@@ -273,13 +273,13 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
     candidate = auditor.candidate(CANDIDATE, subject)
     for attempt in range(2):
         auditor.begin()
-        timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, auditor.judge)
+        timing = time_candidate(candidate, context, bench.sampler, bench.reader, rng, task.settings, auditor.audit)
         if timing.drift <= DRIFT or attempt or not verdict.ok or not bench.device.is_gpu:
             break
         # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
         ramp(context, bench.sampler)
     if verdict.ok:
-        SecondLook(auditor, candidate, bench.sampler, rng).take()
+        Reaudit(auditor, candidate, bench.sampler, rng).run()
     # Other processes slow the reference down on a CPU: there it says nothing about the kernel.
     undisturbed_us = bench.undisturbed_us.get((context.definition.id, context.size.name))
     reason = held_up(timing.reference_us, undisturbed_us if bench.device.is_gpu else None)

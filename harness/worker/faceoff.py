@@ -9,7 +9,7 @@ from typing import Any
 
 from kbench.benchmark.problems import Size, problem
 from kbench.harness.audit.audit import VERIFIED, Auditor
-from kbench.harness.audit.second_look import SecondLook
+from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.bench.subject import Subject
 from kbench.harness.timing.duel import Duel, fight
 from kbench.harness.timing.rounds import adversarial_label
@@ -21,10 +21,10 @@ from kbench.harness.worker.execute import (
     Runnable,
     chosen_sizes,
     guard,
-    look_for_damage,
     make_context,
     refill,
     verify_kernel,
+    verify_memory,
 )
 
 NAMES = ("first", "second")
@@ -70,13 +70,13 @@ def _workload(
     rng = random.Random(task.seed)
 
     def contest() -> Duel:
-        duel = fight(first, second, context, bench.sampler, rng, threshold, auditor.judge)
+        duel = fight(first, second, context, bench.sampler, rng, threshold, auditor.audit)
         for candidate in (first, second):
-            SecondLook(auditor, candidate, bench.sampler, rng).take()
+            Reaudit(auditor, candidate, bench.sampler, rng).run()
         return duel
 
     duel = guard(contest, verdict, bench)
-    look_for_damage(context, subjects, bench, verdict)
+    verify_memory(context, subjects, bench, verdict)
     result: dict[str, Any] = {"workload": size.name, "status": verdict.status.value, "error": verdict.reason}
     if duel is not None and duel.ratio is not None:
         result |= {

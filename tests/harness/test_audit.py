@@ -15,7 +15,7 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.audit import audit
 from kbench.harness.audit.audit import Auditor, Shows
-from kbench.harness.audit.second_look import LOOKS, MANY_TIMES, ROUNDS, SecondLook, suspicious, uneven
+from kbench.harness.audit.reaudit import LOOKS, MANY_TIMES, ROUNDS, Reaudit, suspicious, uneven
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, damaged
 from kbench.harness.bench.subject import ProcessSubject
@@ -74,7 +74,7 @@ def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext) -> Non
     for number in range(4):
         seen_before = set(seen)
         samples = look(kernel, context, number)
-        assert auditor.judge(samples)
+        assert auditor.audit(samples)
         (held_out,) = set(seen) - seen_before - known
         (fresh,) = (s.kept for s in samples if s.kept is not None and s.kept.fresh)
         assert fingerprint(fresh.reference.inputs[0]) == held_out
@@ -104,7 +104,7 @@ def test_a_kernel_that_keeps_nothing_meets_held_out_inputs_once_per_timing(
         auditor.begin()
         for number in range(3):
             samples = look(kernel, context, number)
-            assert auditor.judge(samples)
+            assert auditor.audit(samples)
             met.append(sum(s.kept is not None and s.kept.fresh for s in samples))
     assert met == expected
 
@@ -137,7 +137,7 @@ def test_a_kernel_cannot_find_held_out_inputs_in_memory_before_it_is_shown_them(
         for _ in range(2 if suspecting else 1):
             shown = [False]
             samples = look(kernel, context, seed)
-            assert auditor.judge(samples)
+            assert auditor.audit(samples)
             assert shown[-1]
             assert sum(sample.kept is not None and sample.kept.fresh for sample in samples) == 1
             later += not shown[1]
@@ -168,7 +168,7 @@ def test_two_kernels_in_the_same_rounds_have_held_out_inputs_of_their_own(contex
 def test_a_kernel_that_keeps_the_cache_from_being_flushed_is_refused(context: ProblemContext) -> None:
     auditor = Auditor(context, verdict := Verdict())
     first, *others = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
-    assert not auditor.judge([dataclasses.replace(first, warm_us=2.0), *others])
+    assert not auditor.audit([dataclasses.replace(first, warm_us=2.0), *others])
     assert verdict.status is Status.REJECTED
     assert "cache" in str(verdict.reason)
     assert "2.0 us" in str(verdict.reason)
@@ -185,7 +185,7 @@ def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(context
     context.inspect(0)
     buffers[0] -= 1
     context.stages[0].fill(context.references[0])
-    assert not auditor.judge(samples)
+    assert not auditor.audit(samples)
     assert verdict.status is Status.INCORRECT
     assert verdict.reason == "while the reference was timed: tensor input 0 was modified"
     context.inspect(0)
@@ -213,7 +213,7 @@ def test_a_copy_that_a_later_call_has_changed_is_not_believed_even_if_it_is_righ
     kept = [sample.kept for sample in samples if sample.kept is not None]
     for one in kept:
         one.outputs[0].copy_(gelu(one.reference.inputs[0]))
-    assert not auditor.judge(samples)
+    assert not auditor.audit(samples)
     assert (verdict.status, verdict.reason) == (Status.REJECTED, CHANGED)
 
 
@@ -270,7 +270,7 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
         assert sum(sample.label == "k" for sample in samples) == 20, "they are added to the others"
         shown.append({sample.kept.reference.drawing.case for sample in added})
         assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
-        assert auditor.judge(samples) is honest
+        assert auditor.audit(samples) is honest
     every = {case.name for case in context.definition.cases}
     assert shown[0] == shown[3] == every, "all of them in the first look of a timing"
     assert [len(shown[at]) for at in (1, 2, 4)] == [1] * 3
@@ -316,10 +316,8 @@ def test_where_bytes_vary_no_call_may_take_less_than_half_the_median(
     # Where the host was late in most calls, those that it was not late in are the usual ones.
     slow = [Sample("k", number, 100.0, exposed=late, kept=None) for number in range(15)]
     fast = [Sample("k", number, least, exposed=False, kept=None) for number in range(15 if late else 1)]
-    assert auditor.judge([*slow, *fast])
-    SecondLook(
-        auditor, Candidate("k", lambda stage: None), Sampler(context.device), random.Random(0)
-    ).refuse_short_calls()
+    assert auditor.audit([*slow, *fast])
+    Reaudit(auditor, Candidate("k", lambda stage: None), Sampler(context.device), random.Random(0)).refuse_short_calls()
     assert auditor.verdict.ok is ok
     assert ok or auditor.verdict.reason == (
         "takes 100.0 us and in some calls 40.0 us, with other outputs: it leaves work out"
@@ -350,7 +348,7 @@ def test_a_wrong_answer_for_held_out_inputs_is_found(context: ProblemContext) ->
     known = {fingerprint(reference.inputs[0]) for reference in context.references}
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, lambda x: gelu(x) if fingerprint(x) in known else torch.zeros_like(x))
-    judged = [auditor.judge(look(kernel, context, number)) for number in range(2)]
+    judged = [auditor.audit(look(kernel, context, number)) for number in range(2)]
     assert not all(judged)
     assert auditor.verdict.status is Status.INCORRECT
 
@@ -400,9 +398,9 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
     kernel = auditor.candidate("k", subject)
     with pytest.MonkeyPatch.context() as patch:
         if not audits_see:
-            patch.setattr(auditor, "_judge_kept", lambda audited: None)
+            patch.setattr(auditor, "_audit_outputs", lambda audited: None)
         for number in range(3):
-            auditor.judge(look(kernel, context, number))
+            auditor.audit(look(kernel, context, number))
     assert auditor.verdict.ok
     taken = [0]
 
@@ -412,8 +410,8 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
 
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine makes times suspicious, which is not what these tests are about.
-        patch.setattr(SecondLook, "confirm_times", lambda *_: None)
-        SecondLook(auditor, dataclasses.replace(kernel, call=call), Sampler(context.device), random.Random(0)).take()
+        patch.setattr(Reaudit, "confirm_times", lambda *_: None)
+        Reaudit(auditor, dataclasses.replace(kernel, call=call), Sampler(context.device), random.Random(0)).run()
     return auditor, taken[0]
 
 
@@ -465,7 +463,7 @@ def test_a_kernel_that_leaves_work_out_where_its_inputs_seem_unchanged_is_found(
 
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, run)
-    judged = [auditor.judge(look(kernel, context, number)) for number in range(4)]
+    judged = [auditor.audit(look(kernel, context, number)) for number in range(4)]
     assert not all(judged)
     assert auditor.verdict.status is Status.INCORRECT
 
@@ -486,8 +484,8 @@ def test_held_out_inputs_are_drawn_and_hidden_before_the_call_that_is_shown_them
 def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, slow_when_new(0.01, {}))
-    assert auditor.judge(look(kernel, context))
-    second = SecondLook(auditor, kernel, Sampler(context.device), random.Random(0))
+    assert auditor.audit(look(kernel, context))
+    second = Reaudit(auditor, kernel, Sampler(context.device), random.Random(0))
     assert second.suspicious
     auditor.begin()
     assert not second.suspicious
@@ -521,8 +519,8 @@ def test_a_kernel_that_keeps_answers_by_contents_is_rejected(context: ProblemCon
     for at in (0, 1):
         run(context.references[at].inputs[0])
     kernel = candidate(auditor, run)
-    assert auditor.judge(look(kernel, context))
-    SecondLook(auditor, kernel, Sampler(context.device), rng).take()
+    assert auditor.audit(look(kernel, context))
+    Reaudit(auditor, kernel, Sampler(context.device), rng).run()
     assert auditor.verdict.status is Status.REJECTED
     assert auditor.verdict.reason is not None
     assert "it has not been shown" in auditor.verdict.reason
@@ -541,8 +539,8 @@ def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, slow_when_new(0.01, kept))
     monkeypatch.setattr(ProblemContext, "held_out", draw_over_what_is_kept)
-    assert auditor.judge(look(kernel, context))
-    SecondLook(auditor, kernel, Sampler(context.device), random.Random(1)).take()
+    assert auditor.audit(look(kernel, context))
+    Reaudit(auditor, kernel, Sampler(context.device), random.Random(1)).run()
     assert auditor.verdict.status is Status.REJECTED
 
 
@@ -552,9 +550,9 @@ def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: Problem
     samples = look(kernel, context)
     for sample in samples:
         held_up = sample.kept is not None and sample.kept.fresh
-        auditor.judge([Sample("k", sample.round, 1e5 if held_up else sample.time_us, False, sample.kept)])
+        auditor.audit([Sample("k", sample.round, 1e5 if held_up else sample.time_us, False, sample.kept)])
     before = calls[0]
-    SecondLook(auditor, kernel, Sampler(context.device), random.Random(1)).take()
+    Reaudit(auditor, kernel, Sampler(context.device), random.Random(1)).run()
     assert calls[0] == before + 3 * ROUNDS * LOOKS, "calls of 2 ms: three a round"
     assert auditor.verdict.ok
 
@@ -575,17 +573,17 @@ def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times
     kernel = candidate(auditor, gelu)
     for sample in look(kernel, context):
         fresh = sample.kept is not None and sample.kept.fresh
-        assert auditor.judge([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
-    SecondLook(auditor, kernel, Steady(context.device), random.Random(1)).take()
+        assert auditor.audit([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
+    Reaudit(auditor, kernel, Steady(context.device), random.Random(1)).run()
     assert auditor.verdict.status is (Status.REJECTED if is_gpu else Status.OK)
 
 
 def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext) -> None:
     auditor, calls = Auditor(context, Verdict()), [0]
     kernel = candidate(auditor, honest(calls))
-    assert auditor.judge([dataclasses.replace(sample, time_us=2_000.0) for sample in look(kernel, context)])
+    assert auditor.audit([dataclasses.replace(sample, time_us=2_000.0) for sample in look(kernel, context)])
     before = calls[0]
-    SecondLook(auditor, kernel, Sampler(context.device), random.Random(1)).take()
+    Reaudit(auditor, kernel, Sampler(context.device), random.Random(1)).run()
     assert calls[0] == before
     assert auditor.verdict.ok
 
@@ -632,11 +630,11 @@ def timed_unevenly(
     auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", subject)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SecondLook, "confirm_times", lambda *_: None)
+        patch.setattr(Reaudit, "confirm_times", lambda *_: None)
         samples = look(kernel, context)
-        auditor.judge([dataclasses.replace(s, time_us=60.0 if fast(at) else 100.0) for at, s in enumerate(samples)])
+        auditor.audit([dataclasses.replace(s, time_us=60.0 if fast(at) else 100.0) for at, s in enumerate(samples)])
         context.device.is_gpu = is_gpu
-        SecondLook(auditor, kernel, Untimed(context.device), random.Random(1)).take()
+        Reaudit(auditor, kernel, Untimed(context.device), random.Random(1)).run()
     return auditor
 
 
@@ -707,7 +705,7 @@ def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context:
 def test_an_error_of_a_comparison_says_which_kernel_it_is_about(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict(), several=True)
     wrong = auditor.candidate("second", ProcessSubject(torch.zeros_like, context))
-    auditor.judge(look(wrong, context))
+    auditor.audit(look(wrong, context))
     assert auditor.verdict.reason is not None
     assert auditor.verdict.reason.startswith("second: in a timed call: ")
 
@@ -723,7 +721,7 @@ def test_what_the_harness_itself_fails_is_the_machines_fault(
     kernel = candidate(auditor, gelu)
     monkeypatch.setattr(ProblemContext if broken == "held_out" else ReferenceInputs, broken, fail)
     with pytest.raises(InfrastructureError, match=r"cannot be .*: out of memory"):
-        auditor.judge(look(kernel, context))
+        auditor.audit(look(kernel, context))
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 5])

@@ -23,6 +23,14 @@ from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 from kbench.harness.plan.resources import _sections
 
 
+@pytest.fixture
+def device() -> CudaDevice:
+    """A GPU with its own kernels compiled."""
+    made = CudaDevice(0)
+    made.compile()
+    return made
+
+
 def claims(place: str) -> tuple[list[Claim], list[bool]]:
     """Claims of every form and whether they are true."""
     words = torch.arange(100_003, dtype=torch.int32, device=place)
@@ -242,16 +250,12 @@ def test_claims_are_checked_by_one_launch_as_by_torch() -> None:
 
 
 @pytest.mark.gpu
-def test_tensors_are_masked_on_a_gpu() -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_tensors_are_masked_on_a_gpu(device: CudaDevice) -> None:
     check_masks(various("cuda:0"), device.mask)
 
 
 @pytest.mark.gpu
-def test_bytes_are_summed_on_a_gpu() -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_bytes_are_summed_on_a_gpu(device: CudaDevice) -> None:
     given = various(device.torch_name)
     totals = [mixed_sum(tensor) for tensor in given]
     repeated = 5
@@ -264,9 +268,7 @@ def test_bytes_are_summed_on_a_gpu() -> None:
 
 
 @pytest.mark.gpu
-def test_a_hold_ends_when_it_is_told_to_and_at_its_limit() -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_a_hold_ends_when_it_is_told_to_and_at_its_limit(device: CudaDevice) -> None:
     limit_s = 0.5
     for resumed in (True, False, True):
         device.hold(1e6 * limit_s)
@@ -285,9 +287,9 @@ def test_a_hold_ends_when_it_is_told_to_and_at_its_limit() -> None:
 @pytest.mark.parametrize(
     ("offset", "nbytes"), [(0, 1 << 20), (1, 1 << 20), (0, 24), (8, 8), (2, 1 << 12), (1, 333), (4, 12), (0, 0)]
 )
-def test_a_fill_repeats_its_pattern_and_stays_in_its_range(pattern: str, offset: int, nbytes: int) -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_a_fill_repeats_its_pattern_and_stays_in_its_range(
+    pattern: str, offset: int, nbytes: int, device: CudaDevice
+) -> None:
     memory = torch.zeros(1 << 21, dtype=torch.uint8, device=device.torch_name)
     torch.cuda.synchronize()
     device.scrubber.filling(memory.data_ptr() + 64 + offset, nbytes, bytes.fromhex(pattern))()
@@ -311,9 +313,7 @@ def fingerprint(device: CudaDevice, memory: torch.Tensor, parts: Sequence[tuple[
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("at", "nbytes"), [(512, 4096), (516, 1003), (520, 8), (512, 1), (1024, 1 << 20)])
-def test_a_fingerprint_tells_every_byte_it_is_of_and_none_beside_them(at: int, nbytes: int) -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_a_fingerprint_tells_every_byte_it_is_of_and_none_beside_them(at: int, nbytes: int, device: CudaDevice) -> None:
     rng = random.Random(0)
     drawn = torch.randint(0, 256, ((1 << 20) + 4096,), dtype=torch.uint8, device=device.torch_name)
     usual = fingerprint(device, drawn.clone(), [(at, nbytes)])
@@ -333,9 +333,7 @@ def test_a_fingerprint_tells_every_byte_it_is_of_and_none_beside_them(at: int, n
 
 
 @pytest.mark.gpu
-def test_equal_outputs_at_other_places_have_one_fingerprint() -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_equal_outputs_at_other_places_have_one_fingerprint(device: CudaDevice) -> None:
     drawn = torch.randint(0, 256, (1 << 16,), dtype=torch.uint8, device=device.torch_name)
     drawn[32768:33768] = drawn[512:1512]
     drawn[40960:40965] = drawn[2048:2053]
@@ -345,9 +343,7 @@ def test_equal_outputs_at_other_places_have_one_fingerprint() -> None:
 
 
 @pytest.mark.gpu
-def test_scrubbing_overwrites_every_byte_of_some_stretches_and_none_beside_them() -> None:
-    device = CudaDevice(0)
-    device.compile()
+def test_scrubbing_overwrites_every_byte_of_some_stretches_and_none_beside_them(device: CudaDevice) -> None:
     memory = torch.zeros(1 << 24, dtype=torch.uint8, device=device.torch_name)
     start = memory.data_ptr()
     stretches = [

@@ -32,6 +32,12 @@ from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import Backend, KernelSource
 
 
+@pytest.fixture
+def bench() -> Bench:
+    device = CpuDevice()
+    return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+
+
 @pytest.mark.parametrize(
     ("beside_us", "without_us", "rejected"),
     [
@@ -51,9 +57,7 @@ def test_a_kernel_that_holds_the_reference_up_is_given_away_by_it(
     assert reason is None or reason == "the reference takes 25.7 us beside it and 12.9 us without it"
 
 
-def test_the_steady_time_of_a_reference_is_the_first_one_taken() -> None:
-    device = CpuDevice()
-    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+def test_the_steady_time_of_a_reference_is_the_first_one_taken(bench: Bench) -> None:
     tiny, stages = problem("gelu_tanh").tiny, list[str]()
     context = make_context(bench, "gelu_tanh", tiny, stages.append)
     assert bench.undisturbed_us == {}
@@ -68,11 +72,9 @@ def test_the_steady_time_of_a_reference_is_the_first_one_taken() -> None:
     assert bench.undisturbed_us[workload] == undisturbed_us, "what came first counts"
 
 
-def test_a_kernel_beside_a_slow_reference_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_beside_a_slow_reference_is_tried_again(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
     import torch
 
-    device = CpuDevice()
-    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
     # As if it were a GPU, where nothing but the kernel slows the reference.
     monkeypatch.setattr(execute_module, "held_up", lambda beside_us, undisturbed_us: f"slow: {beside_us is not None}")
     task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
@@ -80,9 +82,7 @@ def test_a_kernel_beside_a_slow_reference_is_tried_again(monkeypatch: pytest.Mon
         execute(Runs(torch.relu), task, bench, list[str]().append)
 
 
-def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_there() -> None:
-    device = CpuDevice()
-    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_there(bench: Bench) -> None:
     known: list[bool] = []
 
     class Looks(Runs):
@@ -99,12 +99,10 @@ def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_th
 
 
 def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, bench: Bench
 ) -> None:
     import torch
 
-    device = CpuDevice()
-    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
     monkeypatch.setattr(ProcessSubject, "owned", True)
     monkeypatch.setattr(ProcessSubject, "not_restored", [])
     task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
@@ -121,11 +119,9 @@ def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
     assert len(drawings) == 1, "all three were shown the same"
 
 
-def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away() -> None:
+def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away(bench: Bench) -> None:
     import torch
 
-    device = CpuDevice()
-    bench = Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
     bench.undisturbed_us["relu", "tiny"] = 1e-3
     task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
     assert [one["status"] for one in execute(Runs(torch.relu), task, bench, list[str]().append)] == ["ok"]

@@ -88,7 +88,7 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.not_restored == ()
 
 
-def test_a_look_at_the_second_clock_is_not_taken_for_tampering(tmp_path: Path) -> None:
+def test_the_second_clock_times_a_kernel_that_cannot_be_planned(tmp_path: Path) -> None:
     kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
     unplannable = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y * 1"))
     (rows,) = measured(tmp_path, unplannable, allow_unscreened=True, second_clock_share=1.0)

@@ -493,7 +493,7 @@ def test_a_kernel_does_not_answer_for_the_time_its_inputs_take(
     at = [time.monotonic()]
     monkeypatch.setattr(device_queue.time, "monotonic", lambda: at[0])
     for stage, spent_s in (("context", 60.0), ("verify large", 55.0)):
-        assert list(one.queue._hear(worker, {"stage": stage})) == []
+        assert list(one.queue._handle(worker, {"stage": stage})) == []
         at[0] += spent_s
     assert list(one.queue.expire()) == []
     at[0] += 10.0

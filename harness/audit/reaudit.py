@@ -1,4 +1,4 @@
-"""Second look: a kernel that may have left work out, or kept answers, is called again before it is believed.
+"""Reaudit: a kernel that may have left work out, or kept answers, is called again before it is believed.
 
 One whose outputs vary has a whole look of ordinary calls judged, because comparing bytes says nothing about it, and
 none of its calls may take less than half the median. One whose calls do not all take about as long is called on
@@ -36,7 +36,7 @@ MANY_TIMES, AGAIN_US = 30, 1e6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SecondLook:
+class Reaudit:
     """A kernel that was timed, and what it takes to call it again."""
 
     auditor: Auditor
@@ -44,16 +44,16 @@ class SecondLook:
     sampler: Sampler
     rng: random.Random
 
-    def take(self) -> None:
-        """Look again as far as there is reason to; the auditor's verdict says what was found."""
+    def run(self) -> None:
+        """Audit again as far as there is reason to; the auditor's verdict says what was found."""
         verdict = self.auditor.verdict
         if verdict.ok and self.candidate.label in self.auditor.varies:
             self.refuse_short_calls()
-            self.judge_ordinary_calls()
+            self.audit_ordinary_calls()
         if verdict.ok:
             self.refuse_unseen_work()
         if verdict.ok and self.uneven:
-            self.judge_adversarial_calls()
+            self.audit_adversarial_calls()
         if verdict.ok and self.suspicious:
             self.confirm_times()
 
@@ -75,7 +75,7 @@ class SecondLook:
                 return
         self._reject(f"keeps the device busy for {least_us:.0f} us more per batch than its time stamps account for")
 
-    def judge_ordinary_calls(self) -> None:
+    def audit_ordinary_calls(self) -> None:
         """Judge every call of a look in which nothing is new to the kernel.
 
         Sums in an order that changes are no reason to refuse a kernel; calls that leave work out are.
@@ -84,7 +84,7 @@ class SecondLook:
         with self.auditor.showing(Shows.ORDINARY):
             self._look(range(ROUNDS), RoundPlan(calls, 0, (ROUNDS,), audited=1.0))
 
-    def judge_adversarial_calls(self) -> None:
+    def audit_adversarial_calls(self) -> None:
         """Judge many calls on adversarial inputs, wherever they lie: a shortcut that some calls take shows there."""
         context, label = self.auditor.context, self.candidate.label
         cases = context.kept_cases()
@@ -96,7 +96,7 @@ class SecondLook:
                 stage = self.rng.randrange(len(context.stages))
                 slots.append(calling(renamed, context, stage, number))
                 slots[-1].before, slots[-1].after = self.auditor.adversarial_hooks(stage, label, case)
-            if not self.auditor.judge(self.sampler.run(slots)):
+            if not self.auditor.audit(self.sampler.run(slots)):
                 return
 
     def confirm_times(self) -> None:
@@ -148,7 +148,7 @@ class SecondLook:
 
     def _look(self, rounds: range, chosen: RoundPlan) -> bool:
         slots = make_slots([self.candidate], self.auditor.context, rounds, chosen, self.rng)
-        return self.auditor.judge(self.sampler.run(slots))
+        return self.auditor.audit(self.sampler.run(slots))
 
     def _reject(self, said: str) -> None:
         self.auditor.verdict.fail(Status.REJECTED, f"{self.auditor.name(self.candidate.label)}{said}")
